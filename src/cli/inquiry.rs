@@ -456,7 +456,8 @@ pub(super) fn question_settled(resolved: &QuestionResolvedNotification) -> (Colo
         Some(answers) => {
             let values: Vec<_> = answers.values().flatten().map(String::as_str).collect();
             let summary = clean_line(&values.join(", "), 200);
-            (Color::Green, format!("✓ answered: {summary}"))
+            // Whoever asked may still refuse it, and ask again.
+            (Color::Green, format!("→ sent: {summary}"))
         }
         None => (Color::Yellow, format!("⊘ not answered{by}")),
     }

@@ -16,12 +16,12 @@ impl Form {
     /// Converts the user's answers, by name of the field. A field without an answer has its default.
     ///
     /// # Errors
-    /// What is wrong, one sentence for each field, for the user.
+    /// What is wrong, by name of the field, for the user.
     pub fn to_values(
         &self,
         answers: &BTreeMap<String, Vec<String>>,
-    ) -> Result<Map<String, Value>, Vec<String>> {
-        let (mut values, mut problems) = (Map::new(), Vec::new());
+    ) -> Result<Map<String, Value>, BTreeMap<String, String>> {
+        let (mut values, mut problems) = (Map::new(), BTreeMap::new());
         for field in &self.fields {
             let given: &[String] = answers.get(&field.name).map_or(&[], Vec::as_slice);
             match field.to_value(given) {
@@ -29,7 +29,7 @@ impl Form {
                 Ok(Some(value)) => {
                     values.insert(field.name.clone(), value);
                 }
-                Err(problem) => problems.push(format!("{}: {problem}", field.name)),
+                Err(problem) => _ = problems.insert(field.name.clone(), problem),
             }
         }
         if problems.is_empty() {
@@ -261,7 +261,12 @@ mod tests {
             ((*name).to_owned(), values)
         });
         let values = form().to_values(&answers.collect());
-        values.map(Value::Object).map_err(|problems| problems.join("; "))
+        values.map(Value::Object).map_err(|problems| {
+            let problems = problems
+                .iter()
+                .map(|(name, problem)| format!("{name}: {problem}"));
+            problems.collect::<Vec<_>>().join("; ")
+        })
     }
 
     #[test]

@@ -72,16 +72,18 @@ async fn ask_form(
     message: &str,
     form: &Form,
 ) -> Option<ElicitationAnswer> {
-    let mut problems = Vec::new();
+    let (mut answers, mut problems) = (BTreeMap::new(), BTreeMap::new());
     for _ in 0..=MAX_REPEATS {
         let question = build_form(call, message, form, &problems);
-        let InquiryReply::Answers(answers) = ask_withdrawing(asker, question).await? else {
+        let InquiryReply::Answers(given) = ask_withdrawing(asker, question).await? else {
             return Some(ElicitationAnswer::Decline);
         };
         // A form without fields only asks for consent.
-        if form.fields.is_empty() && !is_accepted(&answers) {
+        if form.fields.is_empty() && !is_accepted(&given) {
             return Some(ElicitationAnswer::Decline);
         }
+        answers.retain(|name, _| !problems.contains_key(name));
+        answers.extend(given);
         match form.to_values(&answers) {
             Ok(values) => return Some(ElicitationAnswer::Accept(Some(values))),
             Err(wrong) => problems = wrong,
@@ -113,24 +115,27 @@ fn build_visit(call: &str, message: &str, url: &str) -> AgentQuestion {
     )
 }
 
-/// Belongs to no call: a call that was interrupted must not run again for its question.
-fn build_form(call: &str, message: &str, form: &Form, problems: &[String]) -> AgentQuestion {
+/// Asks for all fields, or only for those whose answers have problems. Belongs to no call: a call that was interrupted
+/// must not run again for its question.
+fn build_form(call: &str, message: &str, form: &Form, problems: &BTreeMap<String, String>) -> AgentQuestion {
     let text = format!("The MCP server {} asks: {message}", server_of(call));
     let sent = format!("It asks during a call of {call}. Your answers go to the server.");
     let detail = problems
         .iter()
-        .cloned()
+        .map(|(name, problem)| format!("{name}: {problem}"))
         .chain([sent])
         .collect::<Vec<_>>()
         .join("\n");
     if form.fields.is_empty() {
         return AgentQuestion::with_choices(text, Some(detail), &[(ACCEPT, "Accept"), (DECLINE, "Decline")]);
     }
+    let fields = form.fields.iter();
+    let fields = fields.filter(|field| problems.is_empty() || problems.contains_key(&field.name));
     AgentQuestion {
         tool_call: None,
         text,
         detail: Some(detail),
-        fields: form.fields.iter().map(build_field).collect(),
+        fields: fields.map(build_field).collect(),
     }
 }
 
@@ -275,14 +280,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_that_do_not_fit_are_asked_again_a_few_times() {
+    async fn only_fields_whose_answers_do_not_fit_are_asked_again_a_few_times() {
         let bad = json!({"name": ["A"]});
+        let mixed = json!({"name": ["A"], "tags": ["a"]});
         let good = json!({"name": ["Ada"]});
-        let (answer, questions) = ask_person(form(), &[bad.clone(), good]).await;
-        assert!(
-            matches!(answer, Some(ElicitationAnswer::Accept(Some(_)))),
-            "{answer:?}"
+        let (answer, questions) = ask_person(form(), &[mixed, good]).await;
+        let Some(ElicitationAnswer::Accept(Some(values))) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(
+            Value::Object(values),
+            json!({"name": "Ada", "agree": false, "tags": ["a"]})
         );
+        let names: Vec<&str> = questions[1]
+            .fields
+            .iter()
+            .map(|field| field.name.as_str())
+            .collect();
+        assert_eq!(names, ["name"]);
         let detail = questions[1].detail.as_ref().unwrap();
         assert!(
             detail.starts_with("name: must be 2 to 20 characters\n"),

@@ -674,9 +674,10 @@ fn a_login_at_an_mcp_server_is_shown_waited_for_and_canceled() {
 #[test]
 fn a_typed_answer_has_a_prompt_and_leaves_the_screen() {
     let form = json!({"message": "Who?", "requestedSchema": {
-        "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}});
+        "type": "object", "required": ["name", "age"],
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}});
     let world = World::with(json!([
-        {"when": {"prompt": "ask", "step": 0}, "events": [
+        {"when": {"prompt": "ask", "step": 0}, "repeat": true, "events": [
             {"tool": {"name": "mcp__peer__elicit", "input": {"params": form}}}]},
         {"repeat": true, "events": [{"text": "Done with it."}]},
     ]));
@@ -704,3 +705,27 @@ fn a_typed_answer_has_a_prompt_and_leaves_the_screen() {
     chat.wait_for_text("Done with it.");
     chat.quit();
 }
+    chat.wait_for_text("› ");
+    // A wrong answer is not confirmed, and only its field is asked again.
+    chat.send_keys("ask\r");
+    let type_answer = |chat: &mut Terminal, answer: &str| {
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        chat.send_keys("t");
+        chat.wait_for_text("› answer: ");
+        chat.send_keys(&format!("{answer}\r"));
+    };
+    chat.wait_for_text("name");
+    chat.wait_for_text("t type an answer");
+    type_answer(&mut chat, "Ada");
+    chat.wait_for_text("age");
+    chat.wait_for_text("t type an answer");
+    type_answer(&mut chat, "old");
+    let again = chat.wait_for_text("age: must be a whole number");
+    assert!(
+        again.contains("→ sent: old, Ada") && !again.contains('✓'),
+        "{again}"
+    );
+    chat.wait_for_text("t type an answer");
+    type_answer(&mut chat, "36");
+    chat.wait_for_text("→ sent: 36");
+    chat.wait_for_text("Done with it.");

@@ -119,7 +119,7 @@ fn answers_that_do_not_fit_are_asked_again() {
     let client = world.start_asking();
     let turn = AskingTurn::start(&world, &client, "elicit_form", json!({}));
     let first = turn.question();
-    turn.answer(&first, json!({"name": ["A"], "age": ["old"]}));
+    turn.answer(&first, json!({"name": ["A"], "age": ["old"], "color": ["green"]}));
     let second = client.next_matching(&turn.session, "agent/questionRequested", |question| {
         question.text("questionId") != first.text("questionId")
     });
@@ -128,8 +128,14 @@ fn answers_that_do_not_fit_are_asked_again() {
         detail.contains("name: must be 2 to 20 characters") && detail.contains("age: must be a whole number"),
         "{detail}"
     );
-    turn.dismiss(&second);
-    assert_eq!(turn.result()["result"], json!({"action": "decline"}));
+    let fields = second.params["fields"].as_array().unwrap();
+    let names: Vec<&Value> = fields.iter().map(|field| &field["name"]).collect();
+    assert_eq!(names, ["name", "age"]);
+    turn.answer(&second, json!({"name": ["Ada"]}));
+    assert_eq!(
+        turn.result()["result"],
+        json!({"action": "accept", "content": {"name": "Ada", "agree": false, "color": "green"}})
+    );
 }
 
 #[test]
@@ -141,12 +147,6 @@ fn nobody_to_ask_declines_and_a_bad_form_is_refused() {
         let declined = call_tool(&world, &client, &session, tool, json!({}));
         assert!(declined.contains("decline"), "{declined}");
     }
-    let nested = call_tool(&world, &client, &session, "elicit_bad_form", json!({}));
-    assert!(
-        nested.contains("-32602") && nested.contains("only string, number"),
-        "{nested}"
-    );
-    let sampled = call_tool(&world, &client, &session, "sample", json!({}));
     let warnings = client.all(&session, "agent/warning");
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     for warning in warnings {
@@ -154,6 +154,12 @@ fn nobody_to_ask_declines_and_a_bad_form_is_refused() {
         let start = "MCP server peer asked a question that was declined, because nobody can answer it here: ";
         assert!(warning.text("message").starts_with(start), "{warning:?}");
     }
+    let nested = call_tool(&world, &client, &session, "elicit_bad_form", json!({}));
+    assert!(
+        nested.contains("-32602") && nested.contains("only string, number"),
+        "{nested}"
+    );
+    let sampled = call_tool(&world, &client, &session, "sample", json!({}));
     assert!(
         sampled.contains("-32601") && sampled.contains("does not let this server ask their model"),
         "{sampled}"
