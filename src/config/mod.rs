@@ -15,6 +15,7 @@ mod folder_items;
 mod foreign_inputs;
 mod foreign_mcp;
 mod inputs;
+mod invalid_mcp;
 pub mod layers;
 mod location;
 mod names;

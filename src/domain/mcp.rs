@@ -9,6 +9,11 @@ pub enum McpServerState {
     Disabled,
     /// A file of the folder names it, and the folder is not trusted.
     Untrusted,
+    /// Its settings cannot be used.
+    Invalid {
+        /// What is wrong, for people.
+        reason: String,
+    },
     /// No session has needed it yet.
     #[default]
     Idle,
@@ -36,7 +41,7 @@ pub struct McpServerStatus {
     /// The workspace folder whose sessions use it.
     pub folder: PathBuf,
     pub state: McpServerState,
-    /// The program that runs, or the address.
+    /// The program that runs, or the address; empty if it is invalid.
     pub target: String,
     /// Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
     pub source: Option<String>,

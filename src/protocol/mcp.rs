@@ -11,6 +11,8 @@ pub enum McpServerState {
     Disabled,
     /// A file of the folder names it, and the folder is not trusted; see `agent/describeTrust`.
     Untrusted,
+    /// Its configuration cannot be used; see `reason`.
+    Invalid,
     /// No session has needed it yet.
     Idle,
     /// It was started, and has not listed its tools yet.
@@ -33,7 +35,7 @@ pub struct McpServerInfo {
     pub folder: String,
     /// What it is doing.
     pub state: McpServerState,
-    /// The program that runs, or the address.
+    /// The program that runs, or the address; empty in the state `invalid`.
     pub target: String,
     /// Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +43,7 @@ pub struct McpServerInfo {
     /// What it calls itself, with its version; absent before it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Why it failed, or why the last login did, for the user.
+    /// Why it failed or is invalid, or why the last login failed, for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The address at which a user logs in, while a login waits for that.
@@ -130,8 +132,6 @@ pub struct LogoutMcpServerParams {
     pub session_id: Option<String>,
 }
 
-/// Params of `agent/mcpServerUpdated`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 /// Result of `agent/logoutMcpServer`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -142,6 +142,8 @@ pub struct LogoutMcpServerResult {
     pub revocation_problem: Option<String>,
 }
 
+/// Params of `agent/mcpServerUpdated`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerUpdatedNotification {
     /// The server as it is now.

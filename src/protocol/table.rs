@@ -211,7 +211,7 @@ table! {
         LIST_COMMANDS "agent/listCommands": ListCommandsParams => ListCommandsResult;
         /// Lists the tools.
         LIST_TOOLS "agent/listTools": ListToolsParams => ListToolsResult;
-        /// Lists the MCP servers that the configuration names, with their state. It starts none.
+        /// Lists the MCP servers that the configuration names, also those that it cannot use, with their state. It starts none.
         LIST_MCP_SERVERS "agent/listMcpServers": ListMcpServersParams => ListMcpServersResult;
         /// Stops an MCP server and starts it again, also one that has failed. One that no session uses starts with the next turn.
         RESTART_MCP_SERVER "agent/restartMcpServer": RestartMcpServerParams => EmptyResult;

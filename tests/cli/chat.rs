@@ -599,6 +599,7 @@ fn mcp_servers_are_listed_with_their_states_and_restarted() {
     let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/mcp_server.py");
     world.configure(&format!(
         "{mine}\n[mcp.peer]\ncommand = \"python3\"\nargs = [\"{peer}\"]\n\
+         [mcp.broken]\nurl = \"https://broken.example/${{NOT_SET}}\"\n\
          [mcp.tickets]\ncommand = \"sh\"\nargs = [\"-c\", \"printf 'no %s' database >&2; exit 3\"]\n"
     ));
     let theirs = json!({"mcpServers": {"theirs": {"url": "https://mcp.example/mcp"}}});
@@ -606,6 +607,8 @@ fn mcp_servers_are_listed_with_their_states_and_restarted() {
     let mut chat = world.terminal(&["chat"], &[], 100);
     chat.wait_for_text("› ");
     chat.send_keys("/mcp\r");
+    chat.wait_for_text("! broken · its settings cannot be used: url: the environment variable NOT_SET");
+    chat.wait_for_text("from ~/.config/agentls/config.toml");
     chat.wait_for_text("○ peer · starts with the next turn");
     chat.wait_for_text("⊘ theirs · off, because the folder is not trusted");
     chat.wait_for_text("https://mcp.example/mcp · from .mcp.json");
@@ -629,12 +632,12 @@ fn mcp_servers_are_listed_with_their_states_and_restarted() {
     chat.wait_for_text("› ");
     chat.send_keys("/mcp restart pear\r");
     chat.wait_for_text("\"pear\" is not an enabled MCP server; see /mcp");
-    chat.quit();
-}
-
     chat.wait_for_text("› ");
     chat.send_keys("/mcp logout peer\r");
     chat.wait_for_text("the MCP server peer has no login: it is a program");
+    chat.quit();
+}
+
 #[test]
 fn a_login_at_an_mcp_server_is_shown_waited_for_and_canceled() {
     let peer = HttpPeer::start(&["--oauth"]);
@@ -703,8 +706,6 @@ fn a_typed_answer_has_a_prompt_and_leaves_the_screen() {
     shown += &chat.wait_for_text("not answered");
     assert!(!shown.contains("hunter2"), "{shown}");
     chat.wait_for_text("Done with it.");
-    chat.quit();
-}
     chat.wait_for_text("› ");
     // A wrong answer is not confirmed, and only its field is asked again.
     chat.send_keys("ask\r");
@@ -729,3 +730,5 @@ fn a_typed_answer_has_a_prompt_and_leaves_the_screen() {
     type_answer(&mut chat, "36");
     chat.wait_for_text("→ sent: 36");
     chat.wait_for_text("Done with it.");
+    chat.quit();
+}

@@ -155,13 +155,13 @@ fn test_starts_a_server_and_reports_why_one_does_not() {
     world.name_foreign_server();
     let refused = world.run(&["mcp", "test", "theirs"]);
     refused.assert_exit_code(1).assert_stderr("not trusted");
-}
     for command in ["login", "logout"] {
         world
             .run(&["mcp", command, "good"])
             .assert_exit_code(1)
             .assert_stderr("the MCP server good has no login: it is a program");
     }
+}
 
 #[test]
 fn a_login_waits_for_the_browser_and_a_logout_forgets_it() {
@@ -253,7 +253,10 @@ fn a_server_that_its_settings_turn_off_is_named_with_the_reason() {
     world.configure("[mcp.tickets]\nurl = \"https://h.example/mcp\"\nbearer_token_env = \"TICKETS_TOKEN\"\n");
     let reason = "mcp.tickets.bearer_token_env: the environment variable TICKETS_TOKEN is not set";
     let listed = world.run(&["mcp", "list"]);
-    listed.assert_exit_code(0).assert_stdout(reason);
+    listed
+        .assert_exit_code(0)
+        .assert_stdout(reason)
+        .assert_stdout("tickets (~/.config/agentls/config.toml; its settings cannot be used)");
     assert!(!listed.out.contains("no MCP server"), "{}", listed.out);
     for command in ["get", "test", "login", "logout"] {
         world

@@ -62,6 +62,54 @@ fn the_list_hides_what_may_be_secret_in_an_address() {
 }
 
 #[test]
+fn a_server_whose_settings_cannot_be_used_is_listed_with_the_reason() {
+    let table = "[mcp.broken]\ncommand = \"broken\"\nenv = {A = \"${NOT_SET_1}\", B = \"${NOT_SET_2}\"}\n";
+    let world = world_with(&[], table);
+    let foreign = json!({"mcpServers": {"theirs": {"command": "theirs", "args": ["${NOT_SET_3}"]}}});
+    world.write(".mcp.json", foreign.to_string());
+    let client = world.start();
+    let listed = servers(&client);
+    let states: Vec<(&str, &str)> = listed
+        .iter()
+        .map(|server| {
+            (
+                server["name"].as_str().unwrap(),
+                server["state"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        states,
+        [("broken", "invalid"), ("peer", "idle"), ("theirs", "untrusted")]
+    );
+    let reason = |number: u8, key: &str| {
+        format!(
+            "{key}: the environment variable NOT_SET_{number} is not set (set it, or remove this setting)"
+        )
+    };
+    assert_eq!(
+        listed[0]["reason"],
+        format!("{}; {}", reason(1, "env.A"), reason(2, "env.B"))
+    );
+    assert!(
+        listed[0]["source"].as_str().unwrap().ends_with("config.toml"),
+        "{listed:?}"
+    );
+    let refused = client.refused("agent/restartMcpServer", json!({"name": "broken"}));
+    assert!(refused.message.contains("agent/listMcpServers"), "{refused:?}");
+    client.call::<Value>(
+        "agent/setTrust",
+        json!({"folder": world.workspace(), "trusted": true}),
+    );
+    let theirs = servers(&client)[2].clone();
+    assert_eq!(
+        (&theirs["state"], &theirs["source"]),
+        (&json!("invalid"), &json!(".mcp.json"))
+    );
+    assert_eq!(theirs["reason"], reason(3, "args"));
+}
+
+#[test]
 fn a_call_asks_where_commands_in_the_sandbox_do_not() {
     let world = world_with(&[], "");
     let client = world.start();

@@ -97,6 +97,13 @@ return function(_, drive)
     -- A state of a newer server is shown as it is.
     update_server(nvim, 1, { state = 'sleeping' })
     eq(nvim.lines()[3], '· docs · sleeping · Docs 1.2')
+    update_server(nvim, 1, { state = 'invalid', target = '', reason = 'env.KEY: KEY is not set' })
+    eq(vim.list_slice(nvim.lines(), 3, 6), {
+      '! docs · its settings cannot be used · Docs 1.2',
+      '    env.KEY: KEY is not set',
+      '    from .mcp.json',
+      '– old · disabled in the configuration',
+    })
     -- A closed list asks for nothing.
     nvim.type_keys('q')
     local count = #get_requests(nvim, 'agent/listMcpServers')

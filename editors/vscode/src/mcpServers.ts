@@ -23,6 +23,7 @@ interface ServerAction {
 const STATES: Record<McpServerState, { icon: string; text: string }> = {
   disabled: { icon: "circle-slash", text: "disabled in the configuration" },
   untrusted: { icon: "shield", text: "off, because the folder is not trusted" },
+  invalid: { icon: "warning", text: "its settings cannot be used" },
   idle: { icon: "circle-outline", text: "starts with the next turn" },
   starting: { icon: "sync~spin", text: "starting" },
   ready: { icon: "check", text: "ready" },
@@ -54,7 +55,7 @@ export function describeMcpState(server: McpServerInfo): string {
 export function listMcpActions({ state, loginUrl, loggedIn }: McpServerInfo): ServerAction[] {
   const log: ServerAction = { name: "log", icon: "output", label: "Show Log and Tools" };
   if (state === "untrusted") return [{ name: "trust", icon: "shield", label: "Review and Trust Folder…" }, log];
-  if (state === "disabled") return [log];
+  if (state === "disabled" || state === "invalid") return [log];
   const actions: ServerAction[] = [];
   if (state === "needsLogin") actions.push({ name: "login", icon: "sign-in", label: "Log In…" });
   if (loginUrl !== undefined) actions.push({ name: "cancelLogin", icon: "close", label: "Stop Waiting for the Login" });
@@ -67,7 +68,7 @@ export function buildMcpItems(servers: readonly McpServerInfo[]): McpItem[] {
   return servers.map((server) => ({
     label: `$(${lookUpState(server).icon}) ${escapeLabel(server.name)}`,
     description: escapeLabel(describeMcpState(server)),
-    detail: escapeLabel([server.target, ...formatSource(server)].join(" · ")),
+    detail: escapeLabel([server.target, ...formatSource(server)].filter((part) => part !== "").join(" · ")),
     buttons: listMcpActions(server).map(({ icon, label }) => ({ iconPath: new ThemeIcon(icon), tooltip: label })),
     alwaysShow: true,
     server,
@@ -192,7 +193,6 @@ export class McpServerList {
     await (this.#pick === undefined ? this.showServers() : this.#refresh());
   }
 
-  /** Shows the address of a login, and opens it if the user agrees. */
   async #logOut(params: { name: string; sessionId?: string }): Promise<void> {
     const answer = await this.chat.request("agent/logoutMcpServer", params);
     const problem = answer?.revocationProblem;
@@ -203,6 +203,7 @@ export class McpServerList {
     return this.#finishAction(answer);
   }
 
+  /** Shows the address of a login, and opens it if the user agrees. */
   async #logIn(params: { name: string; sessionId?: string }): Promise<void> {
     const answer = await this.chat.request("agent/loginMcpServer", params);
     if (answer === undefined) return;

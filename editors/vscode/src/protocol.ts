@@ -102,7 +102,10 @@ export const requests = {
   listCommands: "agent/listCommands",
   /** Lists the tools. */
   listTools: "agent/listTools",
-  /** Lists the MCP servers that the configuration names, with their state. It starts none. */
+  /**
+   * Lists the MCP servers that the configuration names, also those that it cannot use, with their
+   * state. It starts none.
+   */
   listMcpServers: "agent/listMcpServers",
   /**
    * Stops an MCP server and starts it again, also one that has failed. One that no session uses
@@ -1832,7 +1835,7 @@ export interface McpServerInfo {
   folder: string;
   /** What it is doing. */
   state: McpServerState;
-  /** The program that runs, or the address. */
+  /** The program that runs, or the address; empty in the state `invalid`. */
   target: string;
   /** Number of tools that the agent may use. */
   toolCount: number;
@@ -1843,7 +1846,7 @@ export interface McpServerInfo {
   loggedIn?: boolean;
   /** The address at which a user logs in, while a login waits for that. */
   loginUrl?: string;
-  /** Why it failed, or why the last login did, for the user. */
+  /** Why it failed or is invalid, or why the last login failed, for the user. */
   reason?: string;
   /**
    * Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
@@ -1866,6 +1869,8 @@ export type McpServerState =
   | "disabled"
   /** A file of the folder names it, and the folder is not trusted; see `agent/describeTrust`. */
   | "untrusted"
+  /** Its configuration cannot be used; see `reason`. */
+  | "invalid"
   /** No session has needed it yet. */
   | "idle"
   /** It was started, and has not listed its tools yet. */
@@ -1917,11 +1922,6 @@ export interface LogoutMcpServerParams {
   sessionId?: string;
 }
 
-/** Params of `agent/readContent`. */
-export interface ReadContentParams {
-  /** The session. */
-  sessionId: string;
-  /** The `ref` of a cut field. */
 /** Result of `agent/logoutMcpServer`. */
 export interface LogoutMcpServerResult {
   /**
@@ -1931,6 +1931,11 @@ export interface LogoutMcpServerResult {
   revocationProblem?: string;
 }
 
+/** Params of `agent/readContent`. */
+export interface ReadContentParams {
+  /** The session. */
+  sessionId: string;
+  /** The `ref` of a cut field. */
   ref: string;
   /** Largest number of bytes: 65,536 by default, at most 1,048,576. */
   limit?: number;

@@ -70,13 +70,14 @@ impl Chat {
         let name = text::reveal_hidden_characters(&server.name);
         let source = server.source.as_deref().map(|source| {
             let path = format_path(Path::new(source), self.home.as_deref());
-            format!(" · from {path}")
+            format!("from {path}")
         });
         let screen = &mut self.view.screen;
         let mark = styler.paint_text(color, mark);
         screen.write_entry(&format!("  {mark} "), 4, &format!("{name} · {state}"));
-        let place = format!("{}{}", server.target, source.unwrap_or_default());
-        screen.write_entry("      ", 6, &styler.dim_text(&place));
+        let place = [server.target.clone()].into_iter().chain(source);
+        let place: Vec<String> = place.filter(|part| !part.is_empty()).collect();
+        screen.write_entry("      ", 6, &styler.dim_text(&place.join(" · ")));
         let hidden = server.stderr.len().saturating_sub(SHOWN_STDERR);
         if server.state == McpServerState::Failed {
             for line in &server.stderr[hidden..] {
@@ -146,11 +147,11 @@ impl Chat {
         };
         let ended: LogoutMcpServerResult = self.request(method::LOGOUT_MCP_SERVER, &params).await?;
         self.show_success(&format!("logged out of {name}"));
-        Ok(())
         if let Some(problem) = ended.revocation_problem {
             let text = format!("! the authorization server did not revoke the tokens: {problem}");
             self.view.show_warning(text);
         }
+        Ok(())
     }
 
     async fn show_mcp_server_named(&mut self, name: &str) -> Result<(), ClientError> {
@@ -223,6 +224,14 @@ fn describe_state(server: &McpServerInfo) -> (Color, &'static str, String) {
             "⊘",
             "off, because the folder is not trusted".to_owned(),
         ),
+        McpServerState::Invalid => {
+            let reason = reason.unwrap_or_default();
+            (
+                Color::Yellow,
+                "!",
+                format!("its settings cannot be used: {reason}"),
+            )
+        }
         McpServerState::Idle => (Color::Dim, "○", "starts with the next turn".to_owned()),
         McpServerState::Starting => (Color::Cyan, "▶", "starting".to_owned()),
         McpServerState::Ready => {

@@ -101,18 +101,18 @@ impl<'a> McpCommands<'a> {
     fn list_servers(&self, screen: &mut Screen) -> i32 {
         let mut servers = self.manager.list_servers(&self.folder, &self.registration);
         servers.extend(self.untrusted_servers());
-        servers.sort_by(|a, b| a.name.cmp(&b.name));
+        self.loaded.add_invalid_mcp_servers(&self.folder, &mut servers);
         let styler = screen.styler;
         for server in &servers {
             let color = match server.state {
-                McpServerState::Untrusted => Color::Yellow,
+                McpServerState::Untrusted | McpServerState::Invalid { .. } => Color::Yellow,
                 _ => Color::Bold,
             };
             let name = format!("{:<20} ", server.name);
             let target = self.clean(&hide_secrets(&server.target));
             let from = self.source_of(server.source.as_deref());
             let text = format!("{target}  ({from}; {})", self.describe_state(server));
-            screen.write_entry(&styler.paint_text(color, &name), 21, &text);
+            screen.write_entry(&styler.paint_text(color, &name), 21, text.trim_start());
         }
         let problems = self.find_problems(None);
         if servers.is_empty() && problems.is_empty() {
@@ -122,7 +122,7 @@ impl<'a> McpCommands<'a> {
         0
     }
 
-    /// Returns what is wrong with the settings of a server, or of all. Such a server may be missing from the list.
+    /// Returns what is wrong with the settings of a server, or of all.
     fn find_problems(&self, name: Option<&str>) -> Vec<&Diagnostic> {
         let prefix = name.map_or_else(|| "mcp.".to_owned(), |name| format!("mcp.{name}."));
         let problems = self.loaded.diagnostics.iter();
@@ -169,10 +169,9 @@ impl<'a> McpCommands<'a> {
                 parts.push("trusted");
             }
         }
-        if server.state == McpServerState::Untrusted {
-            parts.push("the folder is not trusted");
-        }
         match server.state {
+            McpServerState::Untrusted => parts.push("the folder is not trusted"),
+            McpServerState::Invalid { .. } => parts.push("its settings cannot be used"),
             McpServerState::NeedsLogin => parts.push("needs a new login"),
             _ if server.login.has_tokens => parts.push("logged in"),
             _ => {}
@@ -297,11 +296,12 @@ impl<'a> McpCommands<'a> {
         // A server without a login has nothing to remove.
         let logout = self.manager.log_out(&self.folder, &self.registration, name).await;
         if let Some(logout) = logout.ok().filter(|logout| logout.had_tokens) {
-            self.report_revocation(&logout, screen);
             screen.write_line("removed its tokens too");
+            self.report_revocation(&logout, screen);
         }
         Ok(0)
     }
+
     fn report_revocation(&self, logout: &McpLogout, screen: &mut Screen) {
         if let Some(problem) = &logout.revocation_problem {
             let text = format!(
@@ -311,7 +311,6 @@ impl<'a> McpCommands<'a> {
             screen.write_line(&screen.styler.paint_text(Color::Yellow, &text));
         }
     }
-
 
     async fn test_server(&self, name: &str, screen: &mut Screen) -> CommandResult {
         self.find_server(name)?;

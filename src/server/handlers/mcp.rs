@@ -31,6 +31,7 @@ impl Service {
         if !configured.loaded.trusted {
             self.add_untrusted_servers(&folder, &mut servers);
         }
+        configured.loaded.add_invalid_mcp_servers(&folder, &mut servers);
         Ok(ListMcpServersResult {
             servers: servers
                 .iter()
@@ -73,7 +74,6 @@ impl Service {
                 });
             }
         }
-        servers.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
     pub(in crate::server) async fn login_mcp_server(&self, params: Value) -> Result<LoginMcpServerResult> {
@@ -116,11 +116,8 @@ impl Service {
         one_line(&reveal_hidden_characters(&text), MAX_TEXT)
     }
 
-    /// Converts an error, which may quote what a server says.
     fn refuse_login(&self, error: &McpLoginError) -> RequestError {
-        let text = error.to_string();
-        let text = self.state.sessions.redactor().redact_text(&text);
-        let message = one_line(&reveal_hidden_characters(&text), MAX_TEXT);
+        let message = self.clean_text(&error.to_string());
         match error {
             McpLoginError::UnknownServer(_) | McpLoginError::NotPossible { .. } => {
                 RequestError::invalid_param("name", message)

@@ -13,7 +13,7 @@ const MAX_TEXT: usize = 500;
 pub fn mcp_server_info(server: &McpServerStatus, redactor: &Redactor) -> wire::McpServerInfo {
     let clean = |text: &str| one_line(&reveal_hidden_characters(&redactor.redact_text(text)), MAX_TEXT);
     let reason = match &server.state {
-        McpServerState::Failed { reason } => Some(clean(reason)),
+        McpServerState::Failed { reason } | McpServerState::Invalid { reason } => Some(clean(reason)),
         _ => server.login.problem.as_deref().map(clean),
     };
     wire::McpServerInfo {
@@ -60,6 +60,7 @@ fn mcp_state(state: &McpServerState) -> wire::McpServerState {
     match state {
         McpServerState::Disabled => wire::McpServerState::Disabled,
         McpServerState::Untrusted => wire::McpServerState::Untrusted,
+        McpServerState::Invalid { .. } => wire::McpServerState::Invalid,
         McpServerState::Idle => wire::McpServerState::Idle,
         McpServerState::Starting => wire::McpServerState::Starting,
         McpServerState::Ready { .. } => wire::McpServerState::Ready,

@@ -20,6 +20,7 @@ local namespace = api.nvim_create_namespace('agentls.mcp')
 local STATES = {
   disabled = { '–', 'AgentlsDim', 'disabled in the configuration' },
   untrusted = { '⊘', 'AgentlsWarn', 'off, because the folder is not trusted' },
+  invalid = { '!', 'AgentlsWarn', 'its settings cannot be used' },
   idle = { '○', 'AgentlsDim', 'starts with the next turn' },
   starting = { '▶', 'AgentlsBusy', 'starting' },
   ready = { '✓', 'AgentlsOk', 'ready' },
@@ -28,7 +29,7 @@ local STATES = {
 }
 
 ---States in which a server does not run whatever the user does here.
-local OFF = { disabled = true, untrusted = true }
+local OFF = { disabled = true, untrusted = true, invalid = true }
 
 ---@class agentls.McpList
 ---@field buffer integer
@@ -73,7 +74,9 @@ function M.format_server(server)
     local group = server.state == 'failed' and 'AgentlsError' or 'AgentlsWarn'
     table.insert(lines, { '    ' .. format.display_text(server.reason), group })
   end
-  table.insert(lines, { '    ' .. format.display_text(server.target), 'AgentlsDim' })
+  if server.target ~= '' then
+    table.insert(lines, { '    ' .. format.display_text(server.target), 'AgentlsDim' })
+  end
   if server.source then
     table.insert(lines, { '    from ' .. format_path(server.source), 'AgentlsDim' })
   end

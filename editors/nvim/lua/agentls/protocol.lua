@@ -85,7 +85,8 @@ M.requests = {
   listCommands = "agent/listCommands",
   ---Lists the tools.
   listTools = "agent/listTools",
-  ---Lists the MCP servers that the configuration names, with their state. It starts none.
+  ---Lists the MCP servers that the configuration names, also those that it cannot use, with their state.
+  ---It starts none.
   listMcpServers = "agent/listMcpServers",
   ---Stops an MCP server and starts it again, also one that has failed. One that no session uses starts
   ---with the next turn.
@@ -1044,11 +1045,11 @@ M.server_notifications = {
 ---@field name string The NAME of `[mcp.NAME]`.
 ---@field folder string The workspace folder whose sessions use it, as an absolute path.
 ---@field state agentls.McpServerState What it is doing.
----@field target string The program that runs, or the address.
+---@field target string The program that runs, or the address; empty in the state `invalid`.
 ---@field toolCount integer Number of tools that the agent may use.
 ---@field loggedIn? boolean Whether there are tokens of a login that are still valid as far as known, which `agent/logoutMcpServer` removes; only in `agent/listMcpServers`.
 ---@field loginUrl? string The address at which a user logs in, while a login waits for that.
----@field reason? string Why it failed, or why the last login did, for the user.
+---@field reason? string Why it failed or is invalid, or why the last login failed, for the user.
 ---@field source? string Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
 ---@field stderr? string[] The last lines that it wrote to its standard error, if it failed; always in `agent/listMcpServers`.
 ---@field title? string What it calls itself, with its version; absent before it was ready.
@@ -1058,6 +1059,7 @@ M.server_notifications = {
 ---@alias agentls.McpServerState
 ---| "disabled" # The configuration disables it.
 ---| "untrusted" # A file of the folder names it, and the folder is not trusted; see `agent/describeTrust`.
+---| "invalid" # Its configuration cannot be used; see `reason`.
 ---| "idle" # No session has needed it yet.
 ---| "starting" # It was started, and has not listed its tools yet.
 ---| "ready" # The agent can use its tools.
@@ -1088,12 +1090,12 @@ M.server_notifications = {
 ---@field name string The server's name.
 ---@field sessionId? string The session whose folder's server is meant; absent for the first workspace folder.
 
----Params of `agent/readContent`.
----@class (exact) agentls.ReadContentParams
 ---Result of `agent/logoutMcpServer`.
 ---@class (exact) agentls.LogoutMcpServerResult
 ---@field revocationProblem? string Why the authorization server did not revoke the tokens, for the user. They are removed from this machine all the same.
 
+---Params of `agent/readContent`.
+---@class (exact) agentls.ReadContentParams
 ---@field sessionId string The session.
 ---@field ref string The `ref` of a cut field.
 ---@field limit? integer Largest number of bytes: 65,536 by default, at most 1,048,576.

@@ -63,6 +63,7 @@ test("an entry shows the state, the reason, and where the server comes from", ()
     TICKETS,
     describeServer("theirs", "untrusted", { source: ".mcp.json" }),
     describeServer("later", "sleeping"),
+    describeServer("broken", "invalid", { target: "", source: ".mcp.json", reason: "env.KEY: KEY is not set" }),
   ]);
   const rows = items.map(({ label, description, detail, buttons }) => [
     label,
@@ -80,6 +81,12 @@ test("an entry shows the state, the reason, and where the server comes from", ()
       "Review and Trust Folder…, Show Log and Tools",
     ],
     ["$(question) later", "sleeping", "later-mcp", "Restart, Show Log and Tools"],
+    [
+      "$(warning) broken",
+      "its settings cannot be used · env.KEY: KEY is not set",
+      "from .mcp.json",
+      "Show Log and Tools",
+    ],
   ]);
 });
 
@@ -201,9 +208,9 @@ test("a login that waits can be ended, and a logged-in server offers to log out"
   currentPick().pressButton(1, "Log Out");
   await settle();
   assert.deepEqual(server.lastRequest("agent/logoutMcpServer").params, { name: "tasks" });
-});
   assert.deepEqual(shownMessages, []);
   server.answers["agent/logoutMcpServer"] = { revocationProblem: "no answer within 5 s" };
   currentPick().pressButton(1, "Log Out");
   await settle();
   assert.match(shownMessages[0] ?? "", /^warning: Logged out of tasks, but .* did not revoke .*: no answer within 5 s/);
+});
