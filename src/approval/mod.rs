@@ -28,5 +28,5 @@ use crate::base::secret_path as secret;
 mod shell;
 
 pub use policy::{Policy, Verdict, choose_sandbox_policy, judge_tool_call};
-pub use read_only::command_files;
+pub use read_only::{command_files, only_reads};
 pub use rule::{Rule, RuleError};

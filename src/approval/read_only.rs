@@ -485,6 +485,13 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
     Some(files)
 }
 
+/// Returns whether a command line surely changes nothing. Its text decides, so it says nothing about which files it
+/// reads.
+pub fn only_reads(command: &str) -> bool {
+    let parts = reading_parts(&shell::parse(command), command);
+    !parts.is_empty() && parts.into_iter().all(|only_reads| only_reads)
+}
+
 /// Returns for each simple command whether it only reads, as far as the text shows.
 pub(super) fn reading_parts(line: &ParsedCommand, command: &str) -> Vec<bool> {
     let cd = leading_cd(line, command).is_some();

@@ -12,7 +12,7 @@ use super::{EventHeader, Image, TruncatedFields};
 pub enum ToolCallStatus {
     /// Its input is complete.
     Pending,
-    /// It waits for the user's approval.
+    /// It waits for the user's approval, or was allowed and waits for the end of earlier calls.
     AwaitingApproval,
     /// It is running.
     Running,

@@ -1,13 +1,14 @@
-//! The tool calls of one step: checked, judged, approved, run in parallel, each answered exactly once (I4).
+//! The tool calls of one step: checked, judged, approved, run, each answered exactly once (I4).
 //!
-//! `permission` decides whether a call may run, and `tool_execution` runs it. The effect of results on the turn is
-//! `tool_step`'s.
+//! Calls run at the same time unless `call_order` makes one wait for another. `permission` decides whether a call may
+//! run, and `tool_execution` runs it. The effect of results on the turn is `tool_step`'s.
 
 use std::sync::Arc;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 
+use super::call_order::{CallOrder, CallPlace};
 use super::circuit::CallReport;
 use super::context::TurnContext;
 use super::permission::{self, Permission, request_permission, run_permission_hooks};
@@ -22,7 +23,7 @@ use crate::domain::{Event, ToolCallStatus, ToolResult};
 use crate::tool::PreparedCall;
 
 /// Runs the calls of one step to their results, or answers all of them with `instead`. A call that waits for approval
-/// delays no other (R-TOOL-1).
+/// delays only those that depend on it (R-TOOL-1).
 pub(super) async fn run_calls(
     cx: &TurnContext,
     calls: Vec<ToolRun>,
@@ -44,9 +45,12 @@ pub(super) async fn run_calls(
     }
     // All calls are announced as pending before any runs, in call order.
     let halt = StopFlag::default();
+    let order = CallOrder::new(ready.len());
     let mut running: FuturesUnordered<_> = (0usize..)
         .zip(ready)
-        .map(|(at, (call, prepared))| run_call(cx, call, prepared, &halt).map(move |end| (at, end)))
+        .map(|(at, (call, prepared))| {
+            run_call(cx, call, prepared, order.place(at), &halt).map(move |end| (at, end))
+        })
         .collect();
     let (mut ends, mut stopped) = (Vec::new(), false);
     // After a stop the loop still waits for the other calls, so that no effect outlives the turn (I8).
@@ -68,6 +72,7 @@ async fn run_call(
     cx: &TurnContext,
     mut call: ToolRun,
     prepared: Result<Box<dyn PreparedCall>, String>,
+    place: CallPlace<'_>,
     halt: &StopFlag,
 ) -> Result<ToolRunResult, TurnStopped> {
     let prepared = match prepared {
@@ -100,11 +105,10 @@ async fn run_call(
     };
     // Hooks precede the approval, so that people approve what runs.
     let (prepared, objection) = match run_permission_hooks(cx, &mut call, prepared).await? {
-        (Permission::Granted(prepared), _) if !halt.is_set() => {
-            (request_permission(cx, &mut call, prepared).await?, None)
-        }
-        // Do not ask the user about a call that will not run.
-        (Permission::Granted(_), _) => (Permission::halted(), None),
+        (Permission::Granted(prepared), _) => (
+            request_permission(cx, &mut call, prepared, &place, halt).await?,
+            None,
+        ),
         (refused, objection) => (refused, objection),
     };
     let mut run_result = match prepared {

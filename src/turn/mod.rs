@@ -13,6 +13,7 @@ mod attempt;
 mod budget;
 mod calibration;
 mod call_budget;
+mod call_order;
 mod calls;
 mod circuit;
 mod compact;

@@ -1,4 +1,4 @@
-//! Whether one tool call may run: hooks, rules and the user, in this order (I9).
+//! Whether one tool call may run: hooks, rules, the user, and the calls before it, in this order (I9).
 //!
 //! What was allowed is what runs. Edited arguments are prepared and judged again, and an effect that has grown since
 //! the question is refused. Running the call is `calls`'s job.
@@ -9,12 +9,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::call_order::CallPlace;
 use super::context::TurnContext;
 use super::hook_runs::Objection;
 use super::redact;
 use super::session_link::TurnStopped;
 use super::tool_guard::{self, PreToolOutcome};
-use super::tool_run::{ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context};
+use super::tool_run::{
+    StopFlag, ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context,
+};
 use crate::approval::{Verdict, command_files};
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::domain::{
@@ -79,16 +82,57 @@ pub(super) async fn run_permission_hooks(
     Ok((permission, None))
 }
 
-/// Judges the call by rules, then asks the user if the rules say so.
+/// Judges the call by rules, then asks the user if the rules say so. A call that must wait for others is granted when
+/// they have ended, and only if what was judged is still true.
 pub(super) async fn request_permission(
     cx: &TurnContext,
     call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
+    place: &CallPlace<'_>,
+    halt: &StopFlag,
+) -> Result<Permission, TurnStopped> {
+    // A refusal is the same whatever other calls do.
+    if let Ok(effect) = declared_effect(cx, call, prepared.as_ref()) {
+        place.declare(&effect);
+    }
+    place.wait_to_ask(cx).await?;
+    // Do not ask the user about a call that will not run.
+    if halt.is_set() {
+        return Ok(Permission::halted());
+    }
+    let prepared = match judge_or_ask(cx, call, prepared, place).await? {
+        Permission::Granted(prepared) => prepared,
+        refused => return Ok(refused),
+    };
+    // The user may have edited its arguments.
+    if let Some(approved) = &call.approved {
+        place.declare(approved);
+    }
+    if !place.wait_to_run(cx).await? {
+        return Ok(Permission::Granted(prepared));
+    }
+    if halt.is_set() {
+        return Ok(Permission::halted());
+    }
+    // Meanwhile, earlier calls may have changed files, and the user may have changed the mode or the rules.
+    call.judged = None;
+    match call.approved.take() {
+        Some(approved) => grant_approved(cx, call, prepared, Some(&approved)).await,
+        None => judge_or_ask(cx, call, prepared, place).await,
+    }
+}
+
+async fn judge_or_ask(
+    cx: &TurnContext,
+    call: &mut ToolRun,
+    prepared: Box<dyn PreparedCall>,
+    place: &CallPlace<'_>,
 ) -> Result<Permission, TurnStopped> {
     let effect = match resolve_effect(cx, call, prepared.as_ref()).await {
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
+    place.declare(&effect);
     let open = call.approval.clone();
     let unkept = not_kept(cx, &effect).await;
     let judgement = cx.link.judge_effect(&call.name, effect.clone(), open).await?;
@@ -217,40 +261,45 @@ async fn ask_for_approval(
         }
         Decision {
             input: Some(edited), ..
-        } => apply_edited_arguments(cx, call, edited).await,
-        // Resolve again: the file system may have changed while the question was open.
-        Decision { input: None, .. } => match resolve_effect(cx, call, prepared.as_ref()).await {
-            // For example, a link was swapped meanwhile. The call would now do something else than what was approved.
-            Ok(now) if !now.stays_within(&approved) => Ok(Permission::Refused(
-                ToolCallStatus::Failed,
-                "the files of this call changed while it awaited approval; read them again".to_owned(),
-            )),
-            Ok(now) => Ok(grant_permission(call, prepared, now)),
-            Err(refused) => Ok(refused),
-        },
+        } => {
+            call.input = Ok(edited);
+            match prepare_call(cx, call) {
+                Ok(prepared) => grant_approved(cx, call, prepared, None).await,
+                Err(reason) => Ok(Permission::Invalid(reason)),
+            }
+        }
+        Decision { input: None, .. } => grant_approved(cx, call, prepared, Some(&approved)).await,
     }
 }
 
-/// Applies arguments that the user edited. They are checked like the model's, and a denying rule still denies.
-async fn apply_edited_arguments(
+/// Grants a call that the user allowed. A denying rule still denies.
+///
+/// If the user has edited its arguments, `shown` is `None`. Otherwise, the call must touch what was shown and nothing
+/// more: meanwhile, a link may have been swapped, or an earlier call may have changed files.
+async fn grant_approved(
     cx: &TurnContext,
     call: &mut ToolRun,
-    edited: Arc<Value>,
+    prepared: Box<dyn PreparedCall>,
+    shown: Option<&Effect>,
 ) -> Result<Permission, TurnStopped> {
-    call.input = Ok(edited);
-    let prepared = match prepare_call(cx, call) {
-        Ok(prepared) => prepared,
-        Err(reason) => return Ok(Permission::Invalid(reason)),
-    };
     let effect = match resolve_effect(cx, call, prepared.as_ref()).await {
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
+    if shown.is_some_and(|shown| !effect.stays_within(shown)) {
+        let reason = "the files of this call changed while it waited; read them again";
+        return Ok(Permission::Refused(ToolCallStatus::Failed, reason.to_owned()));
+    }
     let judgement = cx.link.judge_effect(&call.name, effect.clone(), None).await?;
-    call.sandbox = judgement.sandbox;
+    if shown.is_none() {
+        call.sandbox = judgement.sandbox;
+    }
     match judgement.verdict {
-        // The user has just decided about exactly these arguments, so a rule that asks has its answer.
-        Verdict::Allow { .. } | Verdict::Ask { .. } => Ok(grant_permission(call, prepared, effect)),
+        // The user has decided about exactly this call, so a rule that asks has its answer.
+        Verdict::Allow { .. } | Verdict::Ask { .. } => {
+            call.approved = Some(effect.clone());
+            Ok(grant_permission(call, prepared, effect))
+        }
         Verdict::Deny { reason } => Ok(Permission::Refused(ToolCallStatus::Denied, reason)),
     }
 }

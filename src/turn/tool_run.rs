@@ -1,6 +1,6 @@
 //! A tool call of a turn: what it is, how it ended, and what every stage of it needs.
 //!
-//! The stages are `calls` (order), `permission`, and `tool_execution`.
+//! The stages are `calls`, `permission`, and `tool_execution`; `call_order` says which call waits for which.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
@@ -20,7 +20,9 @@ use super::settings::AgentPolicy;
 use crate::base::spawn::panic_text;
 use crate::base::text;
 use crate::config::FailurePolicy;
-use crate::domain::{ApprovalId, SandboxPolicy, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult};
+use crate::domain::{
+    ApprovalId, Effect, SandboxPolicy, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult,
+};
 use crate::tool::{PreparedCall, ToolContext, ToolError, ToolProgress, lenient};
 use crate::workspace::command_sandbox::CallSandbox;
 
@@ -39,6 +41,8 @@ pub(super) struct ToolRun {
     pub(super) uncheckpointed: bool,
     /// The resolved paths by which it was judged.
     pub(super) judged: Option<Arc<[PathBuf]>>,
+    /// What the user allowed, if the user was asked.
+    pub(super) approved: Option<Effect>,
     /// What its command may do.
     pub(super) sandbox: SandboxPolicy,
 }
@@ -119,6 +123,7 @@ impl ToolRun {
             note: None,
             uncheckpointed: false,
             judged: None,
+            approved: None,
             sandbox: SandboxPolicy::default(),
         }
     }
@@ -134,6 +139,7 @@ impl ToolRun {
             note: None,
             uncheckpointed: false,
             judged: None,
+            approved: None,
             sandbox: SandboxPolicy::default(),
         }
     }

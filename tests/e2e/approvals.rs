@@ -10,7 +10,7 @@ fn write(path: &str, content: &str) -> Reply {
 }
 
 /// Returns the tool results in the last message of a request to the mock, in order.
-fn results(world: &World, request: usize) -> Vec<String> {
+pub fn results(world: &World, request: usize) -> Vec<String> {
     let recorded = world.wait_for_request(request);
     let messages = recorded.body["messages"].as_array().unwrap();
     let last = messages.last().unwrap()["content"].as_array().unwrap();

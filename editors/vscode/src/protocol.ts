@@ -2477,7 +2477,7 @@ export interface Location {
 export type ToolCallStatus =
   /** Its input is complete. */
   | "pending"
-  /** It waits for the user's approval. */
+  /** It waits for the user's approval, or was allowed and waits for the end of earlier calls. */
   | "awaitingApproval"
   /** It is running. */
   | "running"

@@ -1398,7 +1398,7 @@ M.server_notifications = {
 ---The state of a tool call. The last four are final.
 ---@alias agentls.ToolCallStatus
 ---| "pending" # Its input is complete.
----| "awaitingApproval" # It waits for the user's approval.
+---| "awaitingApproval" # It waits for the user's approval, or was allowed and waits for the end of earlier calls.
 ---| "running" # It is running.
 ---| "completed" # It returned a result.
 ---| "failed" # It returned an error.

@@ -104,5 +104,11 @@ export function applyApprovalRequested(state: ChatState, p: ApprovalRequestedNot
 
 export function applyApprovalResolved(state: ChatState, p: ApprovalResolvedNotification): ChatState {
   const approvals = state.approvals.filter((open) => open.approvalId !== p.approvalId);
-  return updateItem<ToolItem>({ ...state, approvals }, "tool", p.toolCallId, { approval: undefined, decision: p });
+  // An allowed call may have to wait for earlier ones, and then needs no approval any more.
+  const waits = findItem(state, "tool", p.toolCallId)?.status === "awaitingApproval";
+  return updateItem<ToolItem>({ ...state, approvals }, "tool", p.toolCallId, {
+    approval: undefined,
+    decision: p,
+    ...(waits && { status: "pending" }),
+  });
 }

@@ -98,10 +98,13 @@ handlers['agent/approvalResolved'] = function(state, p)
       return open.approvalId ~= p.approvalId
     end),
   })
-  if not find_item(state.items, 'tool', p.toolCallId) then
+  local _, item = find_item(state.items, 'tool', p.toolCallId)
+  if not item then
     return state
   end
-  return upsert_item(state, 'tool', p.toolCallId, { approval = NONE, decision = p })
+  -- An allowed call may have to wait for earlier ones, and then needs no approval any more.
+  local status = item.status == 'awaitingApproval' and 'pending' or item.status
+  return upsert_item(state, 'tool', p.toolCallId, { approval = NONE, decision = p, status = status })
 end
 
 local function make_request_handler(kind, key)
