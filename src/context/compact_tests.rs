@@ -433,11 +433,29 @@ fn the_digest_lists_prompts_files_the_last_error_and_tools() {
 
 #[test]
 fn the_transcript_shortens_each_result() {
-    let text = build_summary_prompt(&long_items(3), Some("keep the numbers"));
-    assert!(text.contains("User: build it"));
+    let items = long_items(7);
+    let range = find_compaction_range(&items).unwrap();
+    let text = build_summary_prompt(&items, range, Some("keep the numbers"));
     assert!(text.contains("Agent: calls bash {\"path\":\"c0.rs\"}"));
     assert!(text.contains("keep the numbers"));
-    assert!(text.len() < 3 * 2_000, "{}", text.len());
+    let results = range.slice_items(&items).len() / 2;
+    assert!(text.len() < results * 2_000, "{}", text.len());
+}
+
+#[test]
+fn the_summarizing_model_reads_the_first_message_once() {
+    let items = long_items(7);
+    let range = find_compaction_range(&items).unwrap();
+    let text = build_summary_prompt(&items, range, None);
+    assert!(text.starts_with("The user's first message, which stays:\n\nUser: build it\n\nTranscript:\n\n"));
+    assert_eq!(text.matches("build it").count(), 1);
+    let huge = [
+        vec![HistoryItem::new(Message::user_text("x".repeat(100_000)))],
+        items[1..].to_vec(),
+    ]
+    .concat();
+    let longer = build_summary_prompt(&huge, range, None).len() - text.len();
+    assert!(longer < MAX_TASK_CHARACTERS + 100, "{longer}");
 }
 
 #[test]
@@ -528,7 +546,8 @@ proptest! {
             content: vec![Block::ToolUse { id: "c".into(), name: "t".into(), input: Arc::new(input), attached: None }],
             ..Message::user_text("")
         })];
-        prop_assert!(build_summary_prompt(&items, None).len() < 10_000);
+        let all = CompactionRange { from: 0, until: 1 };
+        prop_assert!(build_summary_prompt(&items, all, None).len() < 10_000);
         let _ = build_digest(&items, &[]);
     }
 }

@@ -310,7 +310,7 @@ async fn write_notes(
         let request = build_auxiliary_request(
             &model,
             compact::SUMMARY_SYSTEM,
-            compact::build_summary_prompt(part.slice_items(items), instructions),
+            compact::build_summary_prompt(items, part, instructions),
         );
         let request = Arc::new(request);
         // An auxiliary call never falls back: what `without` says happens instead.

@@ -293,10 +293,10 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
     assert_eq!(message_outline(&request), expected);
     let notes_request = world.wait_for_request(world.requests() - 2);
     assert!(asks_for_notes(&notes_request));
-    assert!(
-        notes_request.last_text().contains("User: q1: lorem")
-            && !notes_request.last_text().contains("User: q0")
-    );
+    let text = notes_request.last_text();
+    let (before, transcript) = text.split_once("Transcript:").unwrap();
+    assert!(before.contains("User: q0: lorem"), "{before}");
+    assert!(transcript.contains("User: q1: lorem") && !transcript.contains("User: q0"));
     // The summary is not part of the conversation: its usage counts, but its answer is not a message.
     assert_eq!(client.streamed_text(&session), "ok".repeat(rounds));
     let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
