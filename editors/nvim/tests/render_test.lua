@@ -372,6 +372,8 @@ return function(test)
       'approvalResolved',
       { approvalId = 'a1', toolCallId = 'c1', decision = 'allow', by = 'person' }
     )
+    -- It may have to wait for other calls.
+    eq(chat.lines()[2], '○ `c1` ⋯ 3 lines')
     add_call(chat, 'c1', 'd1', 'completed', { output = 'made\n' })
     eq(chat.lines()[2], '✓ `c1` ⋯ 6 lines')
   end)

@@ -143,6 +143,19 @@ test("an approval from before a reload is shown again", () => {
   assert.equal(state.resumable, "turn_1");
 });
 
+test("an allowed call that waits for others needs no approval any more", () => {
+  const call = { toolCallId: "c1", name: "bash", title: "make", cwd: "/w", input: { command: "make" } };
+  const question = { ...call, approvalId: "a1", risk: "high", why: "runs a command" };
+  const answer = { approvalId: "a1", toolCallId: "c1", decision: "allow", by: "person" };
+  const asked = reduceAll([
+    durableEvent(1, "toolCall", { ...call, status: "awaitingApproval" }),
+    durableEvent(2, "approvalRequested", question),
+  ]);
+  const allowed = reduceEvent(asked, durableEvent(3, "approvalResolved", answer));
+  const getStatus = (state: ChatState) => (state.items[0] as ToolItem).status;
+  assert.deepEqual([getStatus(asked), getStatus(allowed)], ["awaitingApproval", "pending"]);
+});
+
 test("a compaction adds a note with token counts", () => {
   const sizes = {
     trigger: "threshold",
