@@ -23,7 +23,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -33,6 +32,8 @@ use serde_json::Value;
 mod attacks;
 #[path = "sandbox/random_plans.rs"]
 mod random_plans;
+#[path = "sandbox/sockets.rs"]
+mod sockets;
 #[path = "sandbox/variables.rs"]
 mod variables;
 
@@ -701,31 +702,6 @@ fn a_service_that_starts_later_is_closed_where_its_folder_is_hidden() {
         });
         assert_eq!(output.stdout == OPEN, method == "none", "{method}");
     }
-}
-
-#[test]
-fn sockets_that_come_and_go_do_not_stop_a_command() {
-    let world = World::new(false);
-    let methods = ["namespaces", "bubblewrap"].map(|method| (method, is_available(&world, method)));
-    let ended = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let path = world.path("outside/short-lived");
-            while !ended.load(Ordering::Relaxed) {
-                drop(UnixListener::bind(&path).unwrap());
-                fs::remove_file(&path).unwrap();
-            }
-        });
-        let outputs = methods
-            .iter()
-            .filter(|(_, is_available)| *is_available)
-            .flat_map(|(method, _)| (0..20).map(|_| world.run(method, "echo works")))
-            .collect::<Vec<_>>();
-        ended.store(true, Ordering::Relaxed);
-        for output in outputs {
-            assert_eq!(output.stdout, b"works\n", "{output:?}");
-        }
-    });
 }
 
 /// Ways to change what programs of the user do, in a home folder.
