@@ -127,7 +127,7 @@ impl BubblewrapCommand {
         let mut covered: BTreeSet<PathBuf> = sockets::list_reachable_sockets(rules).into_iter().collect();
         covered.extend(sockets::list_relative_sockets());
         for socket in covered {
-            if is_visible(rules, &socket) {
+            if is_visible(rules, &socket) && !is_in_private_folder(&socket) {
                 self.cover(&socket, "0000", &mut words)?;
                 let found = look_at(&socket);
                 self.mount_points.push((socket, found));
@@ -268,6 +268,17 @@ fn is_visible(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
                 || rules.iter().any(|(_, named)| named.starts_with(path))
         }
     }
+}
+
+/// Returns whether a path is in a folder that only another user can search. Inside, even root cannot: bubblewrap could
+/// mount nothing there, and the command reaches nothing.
+fn is_in_private_folder(path: &Path) -> bool {
+    const SEARCH_BY_OTHERS: u32 = 0o011;
+    let own = rustix::process::geteuid().as_raw();
+    let is_private = |folder: &Path| {
+        fs::metadata(folder).is_ok_and(|found| found.uid() != own && found.mode() & SEARCH_BY_OTHERS == 0)
+    };
+    path.ancestors().skip(1).any(is_private)
 }
 
 /// Resolves a program, and returns its path if nobody but root could have put it there.
