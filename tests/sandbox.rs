@@ -12,7 +12,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
@@ -109,8 +109,7 @@ impl World {
         }
         // As if an earlier command had left it: `.hg` is a folder that is made writable.
         std::os::unix::fs::symlink(root.path().join("outside"), root.path().join("ws/.hg")).unwrap();
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        let udp = UdpSocket::bind(tcp.local_addr().unwrap()).unwrap();
+        let (tcp, udp) = bind_same_port();
         let unix = UnixListener::bind(root.path().join("outside/socket")).unwrap();
         let datagrams = UnixDatagram::bind(root.path().join("outside/datagrams")).unwrap();
         mkfifoat(CWD, root.path().join("outside/pipe"), Mode::from_raw_mode(0o600)).unwrap();
@@ -276,6 +275,17 @@ fn bind_in_run() -> Option<(tempfile::TempDir, UnixListener)> {
     let socket = UnixListener::bind(&path).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
     Some((folder, socket))
+}
+
+/// Binds a port that is free for both protocols. Another test may use the number that one of them gets.
+fn bind_same_port() -> (TcpListener, UdpSocket) {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        match UdpSocket::bind(tcp.local_addr().unwrap()) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            udp => return (tcp, udp.unwrap()),
+        }
+    }
 }
 
 /// Starts a resolver that answers every query with its first bytes, and returns its port. It ends with the test's process.
