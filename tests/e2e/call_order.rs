@@ -5,7 +5,7 @@ use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use serde_json::{Value, json};
 
 use crate::approvals::results;
-use crate::harness::{Client, Config, World};
+use crate::harness::{Client, Config, Id, World};
 use crate::mock_llm::Reply;
 
 /// A command that runs until [`end_wait`], and writes its text to `a.txt`.
@@ -41,6 +41,19 @@ fn titles(client: &Client, session: &str, status: &str) -> Vec<String> {
     let calls = client.all(session, "agent/toolCall");
     let of_status = calls.iter().filter(|call| call.text("status") == status);
     of_status.map(|call| call.text("title").to_owned()).collect()
+}
+
+/// Starts a turn in which an edit, free in its mode, waits for a command. Returns the session and the prompt.
+fn start_to_wait_and_write(world: &World, client: &Client) -> (String, Id) {
+    let session = client.session_with(json!({"mode": "autoEdit"}));
+    world.mock().push(
+        Reply::new()
+            .call("bash", json!({"command": WAIT}))
+            .call("write_file", json!({"path": "b.txt", "content": "b"})),
+    );
+    let id = client.prompt(&session, "wait and write");
+    client.tool_call(&session, "running");
+    (session, id)
 }
 
 #[test]
@@ -138,14 +151,7 @@ fn commands_run_in_order_even_if_the_later_one_is_allowed_first() {
 fn a_call_that_waited_is_judged_by_the_mode_of_that_time() {
     let world = world_with_pipe();
     let client = world.start();
-    let session = client.session_with(json!({"mode": "autoEdit"}));
-    world.mock().push(
-        Reply::new()
-            .call("bash", json!({"command": WAIT}))
-            .call("write_file", json!({"path": "b.txt", "content": "b"})),
-    );
-    let id = client.prompt(&session, "wait and write");
-    client.tool_call(&session, "running");
+    let (session, id) = start_to_wait_and_write(&world, &client);
     let _: Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "plan"}));
     end_wait(&world, "done\n");
     client.prompt_result(&id);
@@ -180,14 +186,7 @@ fn a_call_that_waited_is_judged_by_the_files_of_that_time() {
 fn a_cancel_ends_the_wait_for_an_earlier_call() {
     let world = world_with_pipe();
     let client = world.start();
-    let session = client.session_with(json!({"mode": "autoEdit"}));
-    world.mock().push(
-        Reply::new()
-            .call("bash", json!({"command": WAIT}))
-            .call("write_file", json!({"path": "b.txt", "content": "b"})),
-    );
-    let id = client.prompt(&session, "wait and write");
-    client.tool_call(&session, "running");
+    let (session, id) = start_to_wait_and_write(&world, &client);
     client.cancel(&session);
     assert_eq!(client.prompt_result(&id).state, TurnState::Cancelled);
     assert_eq!(world.read("b.txt"), None);
