@@ -106,6 +106,11 @@ pub(super) fn nearest_effort(section: &str, model: &str, wanted: Effort) -> Opti
     let Some(row) = found.or_else(|| catalog.find_sibling(model)) else {
         return Some(wanted);
     };
+    // The catalogue lists the efforts of these models only, but they think on request.
+    if wanted == Effort::None && claude_version(model).is_some() && !is_thinking_enabled(model, Some(wanted))
+    {
+        return Some(wanted);
+    }
     let accepted: Vec<Effort> = row.reasoning.split(' ').filter_map(Effort::from_name).collect();
     if accepted.is_empty() {
         return Some(wanted);
@@ -246,6 +251,8 @@ mod tests {
             ("openai", "gpt-6.1-terra", Effort::Minimal, Effort::None),
             ("openai", "gpt-6.1-terra", Effort::XHigh, Effort::XHigh),
             ("anthropic", "claude-sonnet-5-5", Effort::None, Effort::Low),
+            ("anthropic", "claude-opus-4-6", Effort::None, Effort::None),
+            ("anthropic", "claude-opus-4-6", Effort::Minimal, Effort::Low),
             ("anthropic", "claude-sonnet-4-5", Effort::Max, Effort::Max),
             ("openai", "made-up", Effort::Max, Effort::Max),
             ("mistral", "mistral-medium-2604", Effort::Low, Effort::High),

@@ -141,6 +141,8 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static 
     let adaptive = version.is_some_and(|version| version >= (4, 6));
     let effort = request
         .effort
+        // Not an effort of this API.
+        .filter(|effort| *effort != Effort::None)
         .map(|effort| ("output_config", json!({"effort": effort.name()})));
     match (request.effort, version) {
         // These versions always think. Without this, their thoughts and their text between tools stay hidden.
@@ -449,7 +451,19 @@ mod tests {
                 (json!({"type": "adaptive"}), json!("high")),
             ),
             ("claude-opus-4-8", high, 8_192, (adaptive.clone(), json!("high"))),
+            (
+                "claude-opus-4-6",
+                Some(Effort::None),
+                8_192,
+                (Value::Null, Value::Null),
+            ),
             ("claude-opus-5-5", None, 8_192, (adaptive.clone(), Value::Null)),
+            (
+                "claude-new-9",
+                Some(Effort::None),
+                8_192,
+                (adaptive.clone(), Value::Null),
+            ),
             (
                 "claude-sonnet-5",
                 Some(Effort::Low),
