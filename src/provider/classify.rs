@@ -505,7 +505,7 @@ fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
 }
 
 fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
-    const TEXTS: [&str; 22] = [
+    const TEXTS: [&str; 23] = [
         "could not process image",
         "could not process pdf",
         "the pdf specified",
@@ -526,6 +526,7 @@ fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
         "support image input",
         "image input is not supported",
         "image_url is only supported",
+        "missing data required for image input",
         "not a multimodal model",
         "image_parse_error",
     ];

@@ -235,6 +235,7 @@ fn overloads_refused_images_and_policies_are_recognized() {
         (404, r#"{"error":{"message":"No endpoints found that support image input","code":404}}"#.to_owned(), ProviderFault::ImageRefused),
         (500, openai("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", "x"), ProviderFault::ImageRefused),
         (400, openai("Invalid content type. image_url is only supported by certain models.", "x"), ProviderFault::ImageRefused),
+        (500, r#"{"error":"this model is missing data required for image input"}"#.to_owned(), ProviderFault::ImageRefused),
         (400, anthropic("invalid_request_error", "Output blocked by content filtering policy"), ProviderFault::ContentPolicy),
         (400, openai("The response was filtered", "content_filter"), ProviderFault::ContentPolicy),
         (403, r#"{"error":{"message":"X requires moderation on Y. Your input was flagged","code":403,"metadata":{"reasons":["violence"]}}}"#.to_owned(), ProviderFault::ContentPolicy),
