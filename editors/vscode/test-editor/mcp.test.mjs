@@ -154,7 +154,7 @@ test("a server asks with a form and with an address", { timeout: 6 * TIMEOUT_MS 
     await s.view.locator(".note", { hasText: "→ Ada, true, green" }).waitFor();
 
     await s.sendPrompt("let it lead");
-    await question.getByRole("link", { name: "https://peer.example/login?id=1" }).waitFor();
+    await question.getByRole("link", { name: "https://peer.example/sign-in?id=1" }).waitFor();
     await s.takeScreenshot("mcp-address");
     await question.getByLabel("Decline").check();
     await question.getByRole("button", { name: "Answer" }).click();
