@@ -236,7 +236,7 @@ pub(super) fn refuse_changed(
 ) -> ToolError {
     // The model does not receive this error, so it must not count as having seen the text.
     if aim == PlanPurpose::Show && (target.secret || !target.inside) {
-        return ToolError::Reported(changed_text(target, &file.text, CHANGED).0);
+        return ToolError::Misfit(changed_text(target, &file.text, CHANGED).0);
     }
     refuse_with_current_text(cx, target, &file.text, CHANGED)
 }

@@ -179,7 +179,7 @@ pub(super) fn refuse_with_current_text(
     if is_complete {
         cx.workspace.read_log().record_text(&target.absolute, now);
     }
-    ToolError::Reported(refusal)
+    ToolError::Misfit(refusal)
 }
 
 /// Formats a refusal with the current text, and returns whether all of it fits.

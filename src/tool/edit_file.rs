@@ -133,7 +133,7 @@ pub(super) fn build_change(
         let (note, is_complete) = describe_change(cx, target, &before.text);
         (change_since, is_known) = (Some(note), is_complete);
     }
-    let edited = edited.map_err(|error| ToolError::Reported(format!("`{}`: {error}", target.display)))?;
+    let edited = edited.map_err(|error| ToolError::Misfit(format!("`{}`: {error}", target.display)))?;
     let places = match edited.places {
         1 => String::new(),
         places => format!(" in {places} places"),

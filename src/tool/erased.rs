@@ -63,6 +63,11 @@ pub trait PreparedCall: Send + Sync {
         async { Ok(effect) }.boxed()
     }
 
+    /// Returns whether `complete_effect` can add files to the predicted effect.
+    fn effect_may_grow(&self) -> bool {
+        false
+    }
+
     /// Returns what the call would change, for the user who approves it.
     ///
     /// # Errors
@@ -144,6 +149,10 @@ impl<T: Tool> PreparedCall for TypedCall<T> {
         cx: &'a ToolContext,
     ) -> BoxFuture<'a, Result<Effect, ToolError>> {
         self.tool.complete_effect(&self.input, effect, cx).boxed()
+    }
+
+    fn effect_may_grow(&self) -> bool {
+        T::EFFECT_MAY_GROW
     }
 
     fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {

@@ -111,6 +111,9 @@ pub trait Tool: Send + Sync + 'static {
     /// Whether repeating a call with the same arguments is the normal way to wait, and no sign of a loop (R-LOOP-6).
     const WAITS: bool = false;
 
+    /// Whether [`Tool::complete_effect`] can add files to the predicted effect.
+    const EFFECT_MAY_GROW: bool = false;
+
     /// How models that are trained on it write the input as plain text.
     const FREEFORM: Option<FreeformInput> = None;
 

@@ -64,6 +64,10 @@ pub enum ToolError {
     /// A failed result with this text for the model.
     #[error("{0}")]
     Reported(String),
+    /// As `Reported`, but the tool works: the arguments do not fit what is there. For example, the file does not contain the
+    /// text to replace.
+    #[error("{0}")]
+    Misfit(String),
     /// The cancel came first.
     #[error("canceled")]
     Cancelled,

@@ -48,6 +48,8 @@ impl Tool for RenameSymbol {
 
     const NAME: &'static str = "rename_symbol";
 
+    const EFFECT_MAY_GROW: bool = true;
+
     const DESCRIPTION: &'static str = "Renames a function, type, variable, or other symbol in all files that use it, \
         through the editor's language servers. Prefer it to edits: it leaves out other symbols of the same name. It \
         does not change comments, strings, or files that the servers do not know.";

@@ -16,11 +16,11 @@ use crate::domain::{Effect, EffectKind};
 enum Footprint {
     /// Neither reads nor changes files.
     Nothing,
-    /// Reads these files and folders.
+    /// Reads these files and folders; all if there are none.
     Reads(Vec<PathBuf>),
     /// May read anything, but not what a later call would change: another server answers it.
     ReadsElsewhere,
-    /// Changes these files.
+    /// Changes these files; all if there are none.
     Writes(Vec<PathBuf>),
     /// May change anything.
     ChangesAnything,
@@ -33,7 +33,6 @@ impl Footprint {
             EffectKind::Network => Self::ReadsElsewhere,
             EffectKind::Read if effect.foreign.is_some() => Self::ReadsElsewhere,
             EffectKind::Read => Self::Reads(effect.paths.clone()),
-            EffectKind::Write if effect.paths.is_empty() => Self::ChangesAnything,
             EffectKind::Write => Self::Writes(effect.paths.clone()),
             EffectKind::Execute if effect.foreign.is_none() && only_reads(&effect.subject) => {
                 Self::Reads(Vec::new())
@@ -76,7 +75,11 @@ fn overlap(paths: &[PathBuf], others: &[PathBuf]) -> bool {
 enum Stage {
     /// Its hooks may still change its arguments.
     Unknown,
-    Known(Footprint),
+    Known {
+        footprint: Footprint,
+        /// The user has been asked about it, or need not be.
+        is_asked: bool,
+    },
     Ended,
 }
 
@@ -104,7 +107,30 @@ impl CallPlace<'_> {
     /// Sets what the call touches. Later calls wait for this at least.
     pub(super) fn declare(&self, effect: &Effect) {
         let footprint = Footprint::from_effect(effect);
-        self.order.0[self.at].send_replace(Stage::Known(footprint));
+        self.order.0[self.at].send_modify(|stage| {
+            let is_asked = matches!(stage, Stage::Known { is_asked: true, .. });
+            *stage = Stage::Known { footprint, is_asked };
+        });
+    }
+
+    /// Lets the next call of the step ask the user.
+    pub(super) fn mark_asked(&self) {
+        self.order.0[self.at].send_modify(|stage| {
+            if let Stage::Known { is_asked, .. } = stage {
+                *is_asked = true;
+            }
+        });
+    }
+
+    /// Waits until all earlier calls have asked the user, or need not ask: people read questions in the order of the
+    /// calls.
+    pub(super) async fn wait_for_earlier_questions(&self, cx: &TurnContext) -> Result<(), TurnStopped> {
+        self.wait_for_stages(cx, |stage| match stage {
+            Stage::Unknown => false,
+            Stage::Known { is_asked, .. } => *is_asked,
+            Stage::Ended => true,
+        })
+        .await
     }
 
     /// Waits until the change of this call can be shown: earlier changes of the same file have ended.
@@ -125,27 +151,37 @@ impl CallPlace<'_> {
         must_wait: impl Fn(&Footprint, &Footprint) -> bool,
     ) -> Result<bool, TurnStopped> {
         let own = match &*self.order.0[self.at].borrow() {
-            Stage::Known(footprint) => footprint.clone(),
+            Stage::Known { footprint, .. } => footprint.clone(),
             Stage::Unknown | Stage::Ended => return Ok(false),
         };
         let mut waited = false;
+        self.wait_for_stages(cx, |stage| match stage {
+            Stage::Unknown => false,
+            Stage::Known { footprint, .. } if must_wait(&own, footprint) => {
+                waited = true;
+                false
+            }
+            Stage::Known { .. } | Stage::Ended => true,
+        })
+        .await?;
+        Ok(waited)
+    }
+
+    /// Waits until the stages of all earlier calls let this one go on.
+    async fn wait_for_stages(
+        &self,
+        cx: &TurnContext,
+        mut may_go_on: impl FnMut(&Stage) -> bool,
+    ) -> Result<(), TurnStopped> {
         for earlier in &self.order.0[..self.at] {
             let mut stage = earlier.subscribe();
-            let may_go_on = stage.wait_for(|stage| match stage {
-                Stage::Unknown => false,
-                Stage::Known(earlier) if must_wait(&own, earlier) => {
-                    waited = true;
-                    false
-                }
-                Stage::Known(_) | Stage::Ended => true,
-            });
             tokio::select! { biased;
                 () = cx.cancel.cancelled() => return Err(TurnStopped),
                 // An error would mean that the order is gone, and this call with it.
-                _ = may_go_on => {}
+                _ = stage.wait_for(&mut may_go_on) => {}
             }
         }
-        Ok(waited)
+        Ok(())
     }
 }
 

@@ -37,7 +37,7 @@ const AFTER_DENIAL: &str =
 pub(super) enum Permission {
     Granted(Box<dyn PreparedCall>),
     Refused(ToolCallStatus, String),
-    /// The edited arguments are invalid.
+    /// The arguments cannot be used: they are not valid, or do not fit what is there.
     Invalid(String),
 }
 
@@ -92,7 +92,11 @@ pub(super) async fn request_permission(
     halt: &StopFlag,
 ) -> Result<Permission, TurnStopped> {
     // A refusal is the same whatever other calls do.
-    if let Ok(effect) = declared_effect(cx, call, prepared.as_ref()) {
+    if let Ok(mut effect) = declared_effect(cx, call, prepared.as_ref()) {
+        if prepared.effect_may_grow() {
+            // Until it is complete, it stands for all files.
+            effect.paths.clear();
+        }
         place.declare(&effect);
     }
     place.wait_to_ask(cx).await?;
@@ -147,13 +151,16 @@ async fn judge_or_ask(
         (verdict, _) => verdict,
     };
     match verdict {
-        Verdict::Allow { .. } => Ok(grant_permission(call, prepared, effect)),
+        Verdict::Allow { .. } => {
+            place.mark_asked();
+            Ok(grant_permission(call, prepared, effect))
+        }
         Verdict::Deny { reason } => Ok(Permission::Refused(ToolCallStatus::Denied, reason)),
         Verdict::Ask { reason, risk, rule } => {
             let preview = match build_preview(cx, call, &effect, prepared.as_ref()).await? {
                 Ok(preview) => preview,
                 // A change that cannot be previewed cannot be made, such as an edit that does not apply.
-                Err(reason) => return Ok(Permission::Refused(ToolCallStatus::Failed, reason)),
+                Err(reason) => return Ok(Permission::Invalid(reason)),
             };
             let approval = Approval {
                 id: call.approval.take().unwrap_or_else(ApprovalId::new_random),
@@ -169,7 +176,8 @@ async fn judge_or_ask(
                 rule,
             };
             call.uncheckpointed = unkept.is_some();
-            ask_for_approval(cx, call, prepared, (approval, effect), preview.locations).await
+            place.wait_for_earlier_questions(cx).await?;
+            ask_for_approval(cx, call, prepared, (approval, effect), preview.locations, place).await
         }
     }
 }
@@ -219,7 +227,7 @@ async fn build_preview(
     let reason = match preview_result {
         Ok(preview) => return Ok(Ok(redact::redact_preview(&cx.services.redactor, preview))),
         Err(ToolError::Cancelled | ToolError::CutShort(_)) => return Err(TurnStopped),
-        Err(ToolError::Reported(reason)) => reason,
+        Err(ToolError::Reported(reason) | ToolError::Misfit(reason)) => reason,
         Err(ToolError::Internal(reason)) => internal_error_message(call, &reason),
     };
     if effect.secret || effect.outside {
@@ -235,6 +243,7 @@ async fn ask_for_approval(
     prepared: Box<dyn PreparedCall>,
     (approval, effect): (Approval, Effect),
     locations: Vec<FileLocation>,
+    place: &CallPlace<'_>,
 ) -> Result<Permission, TurnStopped> {
     let mut waiting = call.to_update(ToolCallStatus::AwaitingApproval);
     waiting.diff.clone_from(&approval.diff);
@@ -246,6 +255,8 @@ async fn ask_for_approval(
     cx.link.emit_event(Event::ToolCall(waiting)).await?;
     let approved = effect.clone();
     let answer = (cx.link).request_approval(approval, effect, call.uncheckpointed);
+    // Only now: the next call sends its question after this one.
+    place.mark_asked();
     match answer.await? {
         Decision {
             kind: DecisionKind::Deny,
@@ -288,7 +299,7 @@ async fn grant_approved(
     };
     if shown.is_some_and(|shown| !effect.stays_within(shown)) {
         let reason = "the files of this call changed while it waited; read them again";
-        return Ok(Permission::Refused(ToolCallStatus::Failed, reason.to_owned()));
+        return Ok(Permission::Invalid(reason.to_owned()));
     }
     let judgement = cx.link.judge_effect(&call.name, effect.clone(), None).await?;
     if shown.is_none() {
@@ -402,7 +413,9 @@ fn declared_effect(
 fn refuse_unknown_effect(call: &ToolRun, error: ToolError) -> Permission {
     let reason = match error {
         ToolError::Internal(reason) => internal_error_message(call, &reason),
-        ToolError::Reported(_) | ToolError::Cancelled | ToolError::CutShort(_) => error.to_string(),
+        ToolError::Reported(_) | ToolError::Misfit(_) | ToolError::Cancelled | ToolError::CutShort(_) => {
+            error.to_string()
+        }
     };
     Permission::Refused(ToolCallStatus::Failed, reason)
 }

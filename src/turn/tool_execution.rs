@@ -46,13 +46,19 @@ pub(super) async fn execute_call(
     let result = run_to_end(cx, call, prepared).await?;
     let took = started.elapsed();
     cx.services.totals.tool.record(took);
+    let is_misfit = matches!(result, Err(ToolError::Misfit(_)));
     let (status, output) = to_status_and_output(call, result);
     // Before anything leaves this function: neither the model nor a client may read an API key (I15).
     let output = redact::redact_output(&cx.services.redactor, output);
     let mut result = for_the_model(cx, call, &output);
     // What differs by call (where the whole output is, notes, messages of hooks) is added later, so that it does not hide
     // a repeated result from the loop guard.
-    let (disposition, fingerprint) = (to_disposition(status, &output), fingerprint_result(&result));
+    let fingerprint = fingerprint_result(&result);
+    let disposition = if is_misfit {
+        ToolRunDisposition::Refused
+    } else {
+        to_disposition(status, &output)
+    };
     let failure_text = match disposition {
         ToolRunDisposition::Ran | ToolRunDisposition::Refused => String::new(),
         ToolRunDisposition::Failed
@@ -219,7 +225,9 @@ fn to_status_and_output(
             (ToolCallStatus::Failed, output)
         }
         Ok(output) => (ToolCallStatus::Completed, output),
-        Err(ToolError::Reported(reason)) => (ToolCallStatus::Failed, failed(reason)),
+        Err(ToolError::Reported(reason) | ToolError::Misfit(reason)) => {
+            (ToolCallStatus::Failed, failed(reason))
+        }
         Err(ToolError::Cancelled) => (
             ToolCallStatus::Cancelled,
             failed("canceled by the user".to_owned()),

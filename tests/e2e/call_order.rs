@@ -91,6 +91,30 @@ fn an_edit_of_the_same_file_asks_with_the_difference_to_the_edited_file() {
 }
 
 #[test]
+fn questions_come_in_the_order_of_the_calls() {
+    let world = World::new();
+    world.write("large", "line\n".repeat(1_500));
+    let client = world.start();
+    let session = client.session();
+    // The difference of the first takes the longest.
+    let files = ["large", "a", "b", "c", "d", "e", "f", "g"];
+    let calls = files.iter().fold(Reply::new(), |reply, file| {
+        reply.call("write_file", json!({"path": file, "content": "new\n"}))
+    });
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "large"})));
+    world.mock().push(calls);
+    let id = client.prompt(&session, "write all");
+    for file in files {
+        let question = client.next_approval(&session);
+        assert_eq!(question.params["input"]["path"], file, "{question:?}");
+        client.decide(&question, "deny");
+    }
+    client.prompt_result(&id);
+}
+
+#[test]
 fn a_read_waits_for_an_earlier_command_and_a_plan_does_not() {
     let world = world_with_pipe();
     world.write("a.txt", "old\n");

@@ -242,6 +242,33 @@ fn tool_circuit_can_be_reset() {
 }
 
 #[test]
+fn edits_that_do_not_fit_say_nothing_about_the_tool() {
+    let world = World::new();
+    world.write("a.txt", "right\n");
+    let edit = |old: &str| json!({"path": "a.txt", "edits": [{"old_text": old, "new_text": "edited"}]});
+    let wrong = ["wrong 1", "wrong 2", "wrong 3", "wrong 4"];
+    let wrong = wrong
+        .iter()
+        .fold(Reply::new(), |reply, old| reply.call("edit_file", edit(old)));
+    let client = world.start();
+    for mode in ["autoEdit", "ask"] {
+        world.mock().push(wrong.clone());
+        world.mock().push(Reply::tool(
+            "edit_file",
+            edit(if mode == "ask" { "edited" } else { "right" }),
+        ));
+        let session = client.session_with(json!({"mode": mode}));
+        let id = client.prompt(&session, "edit it");
+        if mode == "ask" {
+            client.decide(&client.next_approval(&session), "allow");
+        }
+        client.prompt_result(&id);
+        client.tool_call(&session, "completed");
+        assert_eq!(circuits(&client, &session), [], "{mode}");
+    }
+}
+
+#[test]
 fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
     let world = world("", "[tool.default]\ncircuit_cooldown_s = 0.5\n");
     for _ in 0..3 {

@@ -216,7 +216,12 @@ fn a_rename_is_approved_as_a_whole_and_can_be_reverted() {
     world.write("cart.ts", CART);
     world.write("print.ts", PRINT);
     let args = json!({"symbol": "total", "path": "cart.ts", "line": 3, "new_name": "sum"});
-    world.mock().push(Reply::tool("rename_symbol", args));
+    let other_file = json!({"path": "print.ts"});
+    world.mock().push(
+        Reply::new()
+            .call("rename_symbol", args)
+            .call("read_file", other_file),
+    );
     let client = start(&world);
     let session = client.session();
     let id = client.prompt(&session, "rename it");
@@ -250,6 +255,10 @@ fn a_rename_is_approved_as_a_whole_and_can_be_reverted() {
     let listed =
         "renamed `total` to `sum` in 2 places of 2 files:\\ncart.ts (+1 −1 lines)\\nprint.ts (+1 −1 lines)";
     assert!(text.contains(listed), "{text}");
+    assert!(
+        text.contains("show(cart.sum());"),
+        "the read waits for the rename: {text}"
+    );
     assert_eq!(world.read("cart.ts"), Some(CART.replace("total()", "sum()")));
     assert_eq!(world.read("print.ts"), Some(PRINT.replace("total()", "sum()")));
     let _: Value = client.call(
