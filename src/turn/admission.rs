@@ -5,6 +5,7 @@
 //! waited for between the check and the call.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::attempt::sleep_unless_stopped;
@@ -19,13 +20,37 @@ use crate::base::clock;
 use crate::domain::circuit::Caller;
 use crate::domain::{AgentError, CircuitState, CircuitSubject, ErrorCause, ErrorCode, Event};
 use crate::provider::account_health::is_failure;
-use crate::provider::{AccountHealth, CallLease, CallSlot, ProviderError, RetryVerdict};
+use crate::provider::{AccountHealth, CallLease, CallSlot, CircuitView, ProviderError, RetryVerdict};
+
+/// The last reported state of a circuit, and until when it stays open, in Unix milliseconds.
+type ReportedState = (CircuitState, Option<i64>);
+
+/// The circuit states that a turn last reported, by provider. The calls of its tools report to the same session, so they
+/// share them.
+#[derive(Clone, Default)]
+pub(super) struct ReportedCircuits(Arc<Mutex<BTreeMap<String, ReportedState>>>);
+
+impl ReportedCircuits {
+    /// Takes over the state of a circuit. Returns whether the session does not know it yet.
+    fn update(&self, name: &str, now: &CircuitView) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let reported = all.get(name);
+        let before = reported.map_or(CircuitState::Closed, |reported| reported.0);
+        // A new open period is reported. A trial that was given up and is due again is not.
+        let reopened =
+            now.state == CircuitState::Open && reported.is_some_and(|reported| reported.1 < now.until);
+        let is_new = before != now.state || reopened;
+        if is_new {
+            all.insert(name.to_owned(), (now.state, now.until));
+        }
+        is_new
+    }
+}
 
 /// What a turn knows about the access to its providers.
 #[derive(Default)]
 pub(super) struct ProviderAccess {
-    /// The circuit states that the turn last reported, by provider.
-    reported_circuits: BTreeMap<String, (CircuitState, Option<i64>)>,
+    pub(super) reported_circuits: ReportedCircuits,
     /// The turn has made a call.
     has_called: bool,
     /// The next model on the route.
@@ -45,8 +70,9 @@ impl ProviderAccess {
     /// closed.
     pub(super) fn new(open_circuits: impl IntoIterator<Item = String>) -> Self {
         let open = |name| (name, (CircuitState::Open, None));
+        let open_circuits = open_circuits.into_iter().map(open).collect();
         Self {
-            reported_circuits: open_circuits.into_iter().map(open).collect(),
+            reported_circuits: ReportedCircuits(Arc::new(Mutex::new(open_circuits))),
             ..Self::default()
         }
     }
@@ -102,6 +128,15 @@ pub(super) fn build_provider_access(cx: &TurnContext) -> ProviderAccess {
     match cx.depth {
         0 => access,
         _ => access.by_machine(),
+    }
+}
+
+/// Builds the access of a call that a tool makes. Nobody asked for the call itself, so it is never the trial of an open
+/// circuit.
+pub(super) fn build_tool_access(cx: &TurnContext, reported_circuits: ReportedCircuits) -> ProviderAccess {
+    ProviderAccess {
+        reported_circuits,
+        ..build_provider_access(cx).by_machine()
     }
 }
 
@@ -238,22 +273,15 @@ async fn wait_for_pacer(cx: &TurnContext, health: &AccountHealth) -> Result<(), 
 pub(super) async fn emit_circuit(
     cx: &TurnContext,
     model: &ResolvedModel,
-    access: &mut ProviderAccess,
+    access: &ProviderAccess,
 ) -> Result<(), TurnStopped> {
     let Some(health) = model.provider.account_health() else {
         return Ok(());
     };
     let now = health.circuit_view();
-    let reported = access.reported_circuits.get(health.name());
-    let before = reported.map_or(CircuitState::Closed, |reported| reported.0);
-    // A new open period is reported. A trial that was given up and is due again is not.
-    let reopened = now.state == CircuitState::Open && reported.is_some_and(|reported| reported.1 < now.until);
-    if before == now.state && !reopened {
+    if !access.reported_circuits.update(health.name(), &now) {
         return Ok(());
     }
-    access
-        .reported_circuits
-        .insert(health.name().to_owned(), (now.state, now.until));
     let circuit = Event::Circuit {
         subject: CircuitSubject::Provider,
         name: health.name().to_owned(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::admission::{ReportedCircuits, build_tool_access};
 use super::context::TurnContext;
 use super::loop_state::LoopState;
 use super::model_choice::ResolvedModel;
@@ -26,6 +27,7 @@ struct TurnModel {
     cx: TurnContext,
     model: ResolvedModel,
     used: Arc<UsageMeter>,
+    circuits: ReportedCircuits,
 }
 
 /// Returns the model of the next step, for tools.
@@ -39,6 +41,7 @@ pub(super) fn current_model(cx: &TurnContext, state: &LoopState) -> Arc<dyn Curr
         },
         model: state.model.clone(),
         used: state.used.clone(),
+        circuits: state.access.reported_circuits.clone(),
     })
 }
 
@@ -68,13 +71,15 @@ impl CurrentModel for TurnModel {
 
     fn search(&self, job: SearchJob) -> BoxFuture<'static, Result<SearchAnswer, ModelFailure>> {
         let cx = self.context_until(job.cancel);
+        let access = build_tool_access(&cx, self.circuits.clone());
         let (model, used) = (self.model.clone(), self.used.clone());
-        async move { to_result(search_web(&cx, &model, &used, job.query).await) }.boxed()
+        async move { to_result(search_web(&cx, &model, &used, access, job.query).await) }.boxed()
     }
 
     fn sample(&self, job: SampleJob) -> BoxFuture<'static, Result<SamplingAnswer, ModelFailure>> {
         let cx = self.context_until(job.cancel.clone());
+        let access = build_tool_access(&cx, self.circuits.clone());
         let (model, used) = (self.model.clone(), self.used.clone());
-        async move { to_result(sample(&cx, &model, &used, job).await) }.boxed()
+        async move { to_result(sample(&cx, &model, &used, access, job).await) }.boxed()
     }
 }

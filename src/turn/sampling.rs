@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::admission::build_provider_access;
+use super::admission::ProviderAccess;
 use super::attempt::{ModelAnswer, OutputVisibility};
 use super::context::TurnContext;
 use super::model_call::{CallOutcome, build_auxiliary_request, call_with_retries};
@@ -30,6 +30,7 @@ pub(super) async fn sample(
     cx: &TurnContext,
     model: &ResolvedModel,
     used: &UsageMeter,
+    mut access: ProviderAccess,
     job: SampleJob,
 ) -> Result<Result<SamplingAnswer, String>, TurnStopped> {
     let system = job.system.as_deref().unwrap_or(SYSTEM);
@@ -45,8 +46,6 @@ pub(super) async fn sample(
         max_output_tokens: wanted.min(template.max_output_tokens),
         ..template
     });
-    // Nobody asked for this call itself, so it is never the trial of an open circuit.
-    let mut access = build_provider_access(cx).by_machine();
     access.disable_fallback(Some(WITHOUT));
     let outcome = call_with_retries(cx, model, &mut access, request, used, OutputVisibility::Nothing).await?;
     Ok(match outcome {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::admission::build_provider_access;
+use super::admission::ProviderAccess;
 use super::attempt::{ModelAnswer, OutputVisibility};
 use super::context::TurnContext;
 use super::model_call::{CallOutcome, build_auxiliary_request, call_with_retries};
@@ -29,14 +29,13 @@ pub(super) async fn search_web(
     cx: &TurnContext,
     model: &ResolvedModel,
     used: &UsageMeter,
+    mut access: ProviderAccess,
     query: String,
 ) -> Result<Result<SearchAnswer, String>, TurnStopped> {
     let request = Arc::new(ModelRequest {
         web_search: true,
         ..build_auxiliary_request(model, SYSTEM, query)
     });
-    // Nobody asked for this call itself, so it is never the trial of an open circuit.
-    let mut access = build_provider_access(cx).by_machine();
     access.disable_fallback(Some(WITHOUT));
     let outcome = call_with_retries(cx, model, &mut access, request, used, OutputVisibility::Nothing).await?;
     Ok(match outcome {
