@@ -81,7 +81,9 @@ pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
         || SpannedValue::new_table(ConfigLocation::without_position(ValueSource::Options)),
         |layer| layer.tree,
     );
-    let folder = FolderLayer::read(inputs);
+    let mut folder = FolderLayer::read(inputs);
+    // Not even trust activates these.
+    trust::drop_weaker_sandboxes(&mut folder.tree, &user);
     let root = inputs.root.unwrap_or(Path::new(""));
     FolderDescription {
         trusted: is_trusted(inputs),
@@ -421,6 +423,7 @@ impl ConfigLayer {
         layer
             .problems
             .extend(trust::drop_refused_settings(&mut layer.tree, user, root));
+        trust::keep_questions(&mut layer.tree, user);
         // A setting that the folder may not set cannot fail either, or the folder could disable the user's own.
         layer.failed.retain(|path| !trust::is_forbidden(path));
         self

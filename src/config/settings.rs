@@ -303,6 +303,7 @@ pub struct ApprovalSettings {
     pub require_approval: StringList,
     /// What happens with a command that runs in the sandbox: `allow` runs it without approval, `ask` asks. Default:
     /// `allow` in the mode `autoEdit`, `ask` in the mode `ask`. Has an effect only if the sandbox holds in full.
+    #[schemars(extend("x-untrusted" = Untrusted::Ask))]
     pub sandboxed: Option<SandboxedCommands>,
     /// After this many seconds an unanswered approval counts as denied. Default: never.
     #[schemars(range(min = 0.001, max = 31_536_000), extend("x-untrusted" = Untrusted::Any))]

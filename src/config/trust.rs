@@ -7,12 +7,15 @@
 
 use std::path::Path;
 
-use crate::domain::{Mode, SandboxPolicy};
+use serde_json::json;
+
+use crate::approval::Rule;
+use crate::domain::{Mode, SandboxNetwork, SandboxPolicy};
 
 use super::diagnostics::Diagnostic;
 use super::expand::names_variable;
 use super::schema::{TrustRule, find_trust_rule};
-use super::settings::{RetryPolicy, RetryProfile};
+use super::settings::{RetryPolicy, RetryProfile, SandboxSettings};
 use super::tree::{Node, SpannedValue, join, join_keys, split_keys};
 use super::untrusted::Untrusted;
 
@@ -58,10 +61,33 @@ pub(super) fn drop_refused_settings(
         let Some(reason) = refusal_reason(path, value, user) else {
             return true;
         };
-        problems.push(build_refusal(value, path, reason, folder));
+        problems.push(match find_trust_rule(path).untrusted {
+            // Trust would not help.
+            Untrusted::StricterSandbox => build_loosening(value, path),
+            _ => build_refusal(value, path, reason, folder),
+        });
         false
     });
     problems
+}
+
+/// Keeps the user's questions where an untrusted folder confines commands that the user does not: in `autoEdit`,
+/// confined commands would run without any.
+pub(super) fn keep_questions(tree: &mut SpannedValue, user: &SpannedValue) {
+    let read = |tree: &SpannedValue| -> SandboxSettings {
+        let stated = tree.find(&["sandbox"]).map(SpannedValue::to_json);
+        stated
+            .and_then(|stated| serde_json::from_value(stated).ok())
+            .unwrap_or_default()
+    };
+    let (theirs, own) = (read(tree), read(user));
+    let states = |key| tree.find(&["sandbox", key]).is_some();
+    let confines_more = states("enabled") && theirs.enabled && !own.enabled
+        || states("network") && own.network == SandboxNetwork::Open && theirs.network < own.network;
+    if confines_more && user.find(&["approvals", "sandboxed"]).is_none() {
+        let ask = SpannedValue::new(tree.at.clone(), Node::Text("ask".to_owned()));
+        tree.insert_at(&["approvals", "sandboxed"], ask);
+    }
 }
 
 /// Removes and returns what only a trusted folder may set, as paths and values.
@@ -99,6 +125,11 @@ fn refusal_reason(path: &str, value: &SpannedValue, user: &SpannedValue) -> Opti
             let is_looser = to_mode(value).is_some_and(|given| is_looser(given, own));
             is_looser.then_some("ignored, because it is less strict than your own")
         }
+        Untrusted::StricterSandbox => loosens_sandbox(&keys, value, own).then_some("ignored"),
+        Untrusted::Ask => {
+            let repeats = own.map(SpannedValue::to_json) == Some(value.to_json());
+            (value.text() != Some("ask") && !repeats).then_some("ignored")
+        }
         Untrusted::IfUnset => own.map(|_| "ignored, because you chose the tools yourself"),
         Untrusted::Repeat => (own.map(SpannedValue::to_json) != Some(value.to_json()))
             .then_some("ignored, because it would send your code to a provider you did not choose"),
@@ -129,12 +160,21 @@ pub(super) fn drop_own_trust(tree: &mut SpannedValue) -> Option<Diagnostic> {
     ))
 }
 
-/// Removes the sandbox policies of a trusted folder that would allow more than the user's own, or `off`.
+/// Removes what would loosen the user's sandbox: settings of a trusted folder that would allow more than the user's
+/// own, policies that would, or that are `off`, and rules for commands outside of the sandbox.
 pub(super) fn drop_weaker_sandboxes(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<Diagnostic> {
     let to_policy = |value: &SpannedValue| serde_json::from_value::<SandboxPolicy>(value.to_json()).ok();
     let mut problems = Vec::new();
     retain_values(tree, "", &mut |path, value| {
         let keys = split_keys(path);
+        let is_loosening = match find_trust_rule(path).untrusted {
+            Untrusted::StricterSandbox => loosens_sandbox(&keys, value, find_own(user, &keys)),
+            _ => path == "approvals.allow" && is_rule_for_outside(value),
+        };
+        if is_loosening {
+            problems.push(build_loosening(value, path));
+            return false;
+        }
         let [table, _, key] = keys.as_slice() else {
             return true;
         };
@@ -152,6 +192,29 @@ pub(super) fn drop_weaker_sandboxes(tree: &mut SpannedValue, user: &SpannedValue
         !is_weaker
     });
     problems
+}
+
+/// Returns whether a setting of `[sandbox]` allows commands something that the user's own value does not.
+fn loosens_sandbox(keys: &[String], value: &SpannedValue, own: Option<&SpannedValue>) -> bool {
+    let [_, key] = keys else { return false };
+    let read = |value: Option<&SpannedValue>| -> SandboxSettings {
+        let stated = value.map(|value| json!({key: value.to_json()}));
+        stated
+            .and_then(|stated| serde_json::from_value(stated).ok())
+            .unwrap_or_default()
+    };
+    read(Some(value)).allows_more_than(&read(own))
+}
+
+/// Returns whether this is a rule for a command outside of the sandbox.
+fn is_rule_for_outside(value: &SpannedValue) -> bool {
+    let rule = value.text().map(Rule::parse);
+    matches!(rule, Some(Ok(rule)) if rule.is_for_outside())
+}
+
+fn build_loosening(value: &SpannedValue, path: &str) -> Diagnostic {
+    let message = "ignored: a project's file can only restrict the sandbox, even if its folder is trusted";
+    Diagnostic::new_warning(&value.at, path, message).with_hint("to allow it, set it in your own config file")
 }
 
 fn build_refusal(value: &SpannedValue, path: &str, reason: &str, folder: &Path) -> Diagnostic {
@@ -274,12 +337,6 @@ mod tests {
                 "",
                 "[tool.web_fetch]\nprivate_hosts = ['localhost']",
                 Some("tool.web_fetch.private_hosts"),
-            ),
-            ("", "[sandbox]\nnetwork = 'proxy'", Some("sandbox.network")),
-            (
-                "",
-                "[sandbox]\nallow_hosts = ['a.example']",
-                Some("sandbox.allow_hosts"),
             ),
             ("[sandbox]\nnetwork = true", "[sandbox]\nread_deny = ['x']", None),
             ("", "[tool.deploy]\ncommand = 'x'", Some("tool.deploy.command")),

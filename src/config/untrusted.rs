@@ -22,6 +22,10 @@ pub enum Untrusted {
     FewerRetries,
     /// They may set a mode that allows no more than the user's own.
     StricterMode,
+    /// They may set a sandbox that allows commands no more than the user's own. So may those of a trusted folder.
+    StricterSandbox,
+    /// They may set it to `ask`, or repeat the user's own value.
+    Ask,
     /// They may set it if the user has not.
     IfUnset,
     /// They may only repeat the user's own value.

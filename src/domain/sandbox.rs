@@ -29,8 +29,8 @@ pub enum Confinement {
     Declined,
 }
 
-/// What of the network a command may use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// What of the network a command may use. From the strictest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SandboxNetwork {
     /// Nothing but a loopback interface of its own.
     #[default]

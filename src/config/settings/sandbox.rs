@@ -14,23 +14,26 @@ use crate::domain::{HostRule, SandboxNetwork};
 #[serde(default, deny_unknown_fields)]
 pub struct SandboxSettings {
     /// `true` confines the commands of `bash` and of your own tools, except in the mode `full`. Default: true.
+    #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox))]
     pub enabled: bool,
     /// `true` refuses to run commands where the sandbox cannot be set up in full. `false` runs them there as if there
     /// were no sandbox, so that they need approval. Default: false.
+    #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox))]
     pub required: bool,
     /// What of the network confined commands may use: `false` for nothing, `"proxy"` for the hosts in `allow_hosts` and
     /// those that you allow when you are asked, `true` for everything. Default: false.
     #[serde(deserialize_with = "read_network")]
-    #[schemars(with = "StatedNetwork", extend("default" = false))]
+    #[schemars(with = "StatedNetwork", extend("default" = false, "x-untrusted" = Untrusted::StricterSandbox))]
     pub network: SandboxNetwork,
     /// The hosts that confined commands may reach with `network = "proxy"`, such as `registry.npmjs.org` or
     /// `*.example.com`. Without a port, an entry includes the ports 80 and 443. Lists of several config files are joined.
     /// Default: none.
-    // Never from an untrusted folder: a command could send there what it reads.
+    // Never from a folder, not even a trusted one: a command could send there what it reads.
+    #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox))]
     pub allow_hosts: StringList,
     /// Further folders that confined commands may write, besides the workspace, their temporary folder, and the caches
     /// of build tools. A relative path starts at the config file's folder.
-    #[schemars(extend("x-path" = true))]
+    #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox, "x-path" = true))]
     pub write: StringList,
     /// Further files and folders that confined commands must not read, besides keys and tokens in your home folder. A
     /// relative path starts at the config file's folder. Lists of several config files are joined.
@@ -56,6 +59,22 @@ impl Default for SandboxSettings {
 }
 
 impl SandboxSettings {
+    /// Returns whether commands may do something here that `other` does not let them do. `read_deny` does not count,
+    /// because the lists of all layers are joined. A relative path of `write` always counts, because it starts at its
+    /// own file's folder.
+    pub fn allows_more_than(&self, other: &Self) -> bool {
+        let adds = |own: &[String], others: &[String]| own.iter().any(|entry| !others.contains(entry));
+        (other.enabled && !self.enabled)
+            || (other.required && !self.required)
+            || self.network > other.network
+            || adds(&self.allow_hosts, &other.allow_hosts)
+            || adds(&self.write, &other.write)
+            || self
+                .write
+                .iter()
+                .any(|path| !path.starts_with('/') && !path.starts_with("~/"))
+    }
+
     /// Returns the entries of `allow_hosts`. Those that are not understood allow nothing.
     pub fn host_rules(&self) -> Vec<HostRule> {
         let parsed = self.allow_hosts.iter().map(|entry| HostRule::parse(entry));

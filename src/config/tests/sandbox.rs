@@ -1,7 +1,7 @@
 //! Tests of what hooks and tools of one's own may do in the sandbox, by who states it.
 
 use super::*;
-use crate::domain::SandboxPolicy;
+use crate::domain::{SandboxNetwork, SandboxPolicy};
 
 /// Returns the policies of the hook and the tool `x`.
 fn policies(loaded: &LoadedConfig) -> [Option<SandboxPolicy>; 2] {
@@ -124,4 +124,142 @@ fn problems_with_a_policy_are_reported() {
     );
     // A policy that cannot be read must not become another one.
     assert!(!loaded.settings.hooks.contains_key("y"));
+}
+
+/// Loads a file of the user and one of a folder.
+fn load_folder(user: &str, folder: &str, trusted: bool) -> LoadedConfig {
+    TestLayers {
+        user,
+        workspace: folder,
+        trusted,
+        ..TestLayers::default()
+    }
+    .load()
+}
+
+#[test]
+fn no_folder_loosens_the_sandbox_of_the_user() {
+    for (user, folder) in [
+        ("", "enabled = false"),
+        ("enabled = true", "enabled = false"),
+        ("required = true", "required = false"),
+        ("", "network = true"),
+        ("", "network = 'proxy'"),
+        ("network = 'proxy'", "network = true"),
+        ("", "allow_hosts = ['a.example']"),
+        (
+            "allow_hosts = 'a.example'",
+            "allow_hosts = ['a.example', 'b.example']",
+        ),
+        ("", "write = '/x'"),
+        ("write = ['/x']", "write = ['/x', '/y']"),
+        // Not the same folder: each starts at its own file.
+        ("write = ['x']", "write = ['x']"),
+    ] {
+        let user = format!("[sandbox]\n{user}");
+        let own = load_folder(&user, "", true);
+        for trusted in [true, false] {
+            let loaded = load_folder(&user, &format!("[sandbox]\n{folder}"), trusted);
+            assert_eq!(loaded.settings.sandbox, own.settings.sandbox, "{user} / {folder}");
+            let key = folder.split(' ').next().unwrap();
+            assert_eq!(
+                lines(&loaded),
+                [format!(
+                    "/w/.agentls/config.toml:2:{}: warning: sandbox.{key}: ignored: a project's file can only restrict \
+                     the sandbox, even if its folder is trusted (to allow it, set it in your own config file)",
+                    loaded.diagnostics[0].column
+                )],
+                "{user} / {folder}"
+            );
+        }
+    }
+}
+
+#[test]
+fn any_folder_tightens_the_sandbox_of_the_user() {
+    let user =
+        "[sandbox]\nenabled = false\nnetwork = true\nallow_hosts = ['a.example']\nwrite = ['/x', '/y']";
+    let folder = "[sandbox]\nenabled = true\nrequired = true\nnetwork = false\nallow_hosts = ['a.example']\n\
+                  write = ['/x']\nread_deny = ['/z']";
+    for trusted in [true, false] {
+        let loaded = load_folder(user, folder, trusted);
+        let sandbox = &loaded.settings.sandbox;
+        assert!(lines(&loaded).is_empty(), "{:?}", lines(&loaded));
+        assert!(sandbox.enabled && sandbox.required, "{trusted}");
+        assert_eq!(sandbox.network, SandboxNetwork::Offline);
+        assert_eq!(*sandbox.write, ["/x"]);
+        assert_eq!(*sandbox.read_deny, ["/z"]);
+        // Commands of an untrusted folder must not run without a question only because they are confined now.
+        let asks = (!trusted).then_some(SandboxedCommands::Ask);
+        assert_eq!(loaded.settings.approvals.sandboxed, asks, "{trusted}");
+    }
+    let own = format!("{user}\n[approvals]\nsandboxed = 'allow'");
+    let loaded = load_folder(&own, folder, false);
+    assert_eq!(
+        loaded.settings.approvals.sandboxed,
+        Some(SandboxedCommands::Allow)
+    );
+    // What holds by default loosens nothing.
+    let loaded = load_folder("", "[sandbox]\nnetwork = false\nrequired = true", false);
+    assert_eq!(loaded.settings.approvals.sandboxed, None);
+    assert!(loaded.settings.sandbox.required && loaded.diagnostics.is_empty());
+}
+
+#[test]
+fn an_untrusted_folder_may_ask_about_sandboxed_commands() {
+    use SandboxedCommands::{Allow, Ask};
+    let stated = |value: &str| format!("[approvals]\nsandboxed = '{value}'");
+    for (user, folder, result, problems) in [
+        (String::new(), stated("ask"), Some(Ask), 0),
+        (stated("allow"), stated("ask"), Some(Ask), 0),
+        (stated("allow"), stated("allow"), Some(Allow), 0),
+        (String::new(), stated("allow"), None, 1),
+        (stated("ask"), stated("allow"), Some(Ask), 1),
+    ] {
+        let loaded = load_folder(&user, &folder, false);
+        assert_eq!(loaded.settings.approvals.sandboxed, result, "{user} / {folder}");
+        assert_eq!(loaded.diagnostics.len(), problems, "{user} / {folder}");
+    }
+}
+
+#[test]
+fn no_folder_allows_commands_outside_of_the_sandbox() {
+    let folder = "[approvals]\nallow = ['bash_outside(make install)', 'bash(make *)']\n\
+                  deny = ['bash_outside(make clean)']";
+    let loaded = load_folder("[approvals]\nallow = 'bash_outside(true)'", folder, true);
+    let approvals = &loaded.settings.approvals;
+    assert_eq!(*approvals.allow, ["bash_outside(true)", "bash(make *)"]);
+    assert_eq!(*approvals.deny, ["bash_outside(make clean)"]);
+    assert!(approvals.unreadable.is_empty());
+    assert_eq!(
+        lines(&loaded),
+        [
+            "/w/.agentls/config.toml:2:10: warning: approvals.allow: ignored: a project's file can only restrict the \
+             sandbox, even if its folder is trusted (to allow it, set it in your own config file)"
+        ]
+    );
+    let single = load_folder("", "[approvals]\nallow = 'bash_outside(true)'", true);
+    assert!(single.settings.approvals.allow.is_empty());
+}
+
+#[test]
+fn the_question_about_trust_lists_nothing_that_trust_does_not_activate() {
+    let described = TestLayers {
+        workspace: "[sandbox]\nenabled = false\nrequired = true\n[approvals]\n\
+                    allow = ['bash_outside(x)', 'bash(make)']\n[hook.x]\non = 'stop'\ncommand = 'a'\nsandbox = 'off'",
+        ..TestLayers::default()
+    }
+    .describe();
+    let listed: Vec<_> = described
+        .items
+        .iter()
+        .map(|item| format!("{}: {}", item.name, item.detail))
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            "x: on = \"stop\", from .agentls/config.toml:8",
+            "approvals.allow: [\"bash(make)\"], from .agentls/config.toml:5"
+        ]
+    );
 }
