@@ -457,7 +457,9 @@ fn the_command_line_test_reports_what_each_method_holds() {
                     assert_eq!(verdict, "notPromised", "{check}");
                 }
             }
-            assert!(output.status.success(), "{method}: {report:#}");
+            // Something was possible with the others.
+            let code = i32::from(level != "full");
+            assert_eq!(output.status.code(), Some(code), "{method}: {report:#}");
         }
     }
 }
@@ -482,7 +484,8 @@ fn the_command_line_test_holds_with_a_home_folder_in_tmp() {
                 assert_eq!(check["verdict"], verdict, "{method}: {check}");
             }
         }
-        assert!(output.status.success(), "{method}: {report:#}");
+        let code = i32::from(method == "none");
+        assert_eq!(output.status.code(), Some(code), "{method}: {report:#}");
     }
 }
 

@@ -228,6 +228,14 @@ impl CheckVerdict {
         }
     }
 
+    /// Returns whether the result differs from what a sandbox is for.
+    fn is_failure(self) -> bool {
+        match self {
+            Self::NotPromised | Self::Broken => true,
+            Self::Held | Self::NotTried => false,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -258,7 +266,8 @@ impl CheckVerdict {
     }
 }
 
-/// Runs all checks. Returns the exit code: 1 if the sandbox did not hold what its level promises.
+/// Runs all checks. Returns the exit code: 1 if something was possible that must not be, whatever the level promises,
+/// or if the sandbox hinders work.
 pub(super) async fn test_sandbox(
     tools: &SandboxTools,
     source: &ConfigSource,
@@ -267,11 +276,7 @@ pub(super) async fn test_sandbox(
 ) -> Result<i32, Box<dyn Error>> {
     let level = tools.detected.method.level();
     let results = run_checks(tools, source, level).await?;
-    let code = i32::from(
-        results
-            .iter()
-            .any(|(_, verdict)| *verdict == CheckVerdict::Broken),
-    );
+    let code = i32::from(results.iter().any(|(_, verdict)| verdict.is_failure()));
     if json {
         let checks = results
             .iter()
