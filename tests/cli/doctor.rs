@@ -58,6 +58,19 @@ fn doctor_reports_success_only_if_checks_pass() {
 }
 
 #[test]
+fn doctor_reports_a_required_sandbox_that_does_not_work() {
+    let world = World::new();
+    // The world forces the method `none`.
+    world.doctor(&[], &[]).assert_stdout("· sandbox");
+    world.configure("[sandbox]\nrequired = true\n");
+    world
+        .doctor(&[], &[])
+        .assert_exit_code(1)
+        .assert_stdout("✗ sandbox")
+        .assert_stdout("commands are refused");
+}
+
+#[test]
 fn doctor_reports_which_provider_uses_each_key() {
     let world = World::new();
     let groq = world.doctor(&[], &[("GROQ_API_KEY", "gsk-canary-1")]);

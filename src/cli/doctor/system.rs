@@ -64,13 +64,12 @@ impl Doctor<'_> {
         if level == SandboxLevel::Full {
             return self.report_ok("sandbox", found);
         }
-        // Whoever forces a method knows what they do; otherwise there is a reason.
-        if level == SandboxLevel::None && detected.failures.is_empty() {
-            return self.report_info("sandbox", format!("none, as {METHOD_VARIABLE} says"));
-        }
         let hint = format!("{}; see `agentls docs security`", detected.explain());
         if settings.sandbox.required {
             self.report_problem("sandbox", format!("{found}: commands are refused"), &hint);
+        } else if level == SandboxLevel::None && detected.failures.is_empty() {
+            // Whoever forces a method knows what they do; otherwise there is a reason.
+            self.report_info("sandbox", format!("none, as {METHOD_VARIABLE} says"));
         } else {
             self.report_warning("sandbox", found, &hint);
         }
