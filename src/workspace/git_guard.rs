@@ -454,6 +454,9 @@ fn find_replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, St
             .iter()
             .any(|(known, names)| *known == section && names.split(' ').any(|known| known == name));
     match (section, name) {
+        // They run nothing, but together they show the user's credentials for other hosts to whoever names them.
+        ("http", "proxy") => with(""),
+        ("http", "sslverify") => with("true"),
         _ if harmless => Some(None),
         // The included file may change with the branch.
         ("include" | "includeif", _) => None,
@@ -484,6 +487,7 @@ mod tests {
             "submodule.lib.url",
             "extensions.worktreeconfig",
             "pull.rebase",
+            "http.postbuffer",
         ] {
             assert_eq!(find_replacement(key, false), Some(None), "{key}");
         }
@@ -505,6 +509,9 @@ mod tests {
             ("submodule.lib.update", ""),
             ("submodule.lib.ignore", "all"),
             ("protocol.ext.allow", "never"),
+            ("http.proxy", ""),
+            ("http.https://x.proxy", ""),
+            ("http.sslverify", "true"),
             ("whatever.comes.next", ""),
         ] {
             let want = Some(Some((key.to_owned(), value.to_owned())));

@@ -107,7 +107,7 @@ async fn list_repository(git: &GitReader<'_>, root: &Path, folder: &Path, items:
                 Some(Some(_)) | None => !is_always_replaced(&key),
             };
             if is_activated {
-                let command = (!is_credential(&key, &value)).then_some(value);
+                let command = (!is_secret(&key, &value)).then_some(value);
                 items.push(build_item(&key, &format!("from {}", shown(path)), command));
             }
         }
@@ -135,6 +135,39 @@ async fn list_repository(git: &GitReader<'_>, root: &Path, folder: &Path, items:
     }
 }
 
+/// Returns whether the value of a setting is a secret, which is not shown.
+///
+/// Only the last part of a key says what the value is: `helper` in `credential.helper`. With the other parts, or with
+/// the name of an alias, a repository could hide a command.
+fn is_secret(key: &str, value: &str) -> bool {
+    let name = match key.split_once('.') {
+        Some(("alias", _)) => "alias",
+        _ => key.rsplit('.').next().unwrap_or(key),
+    };
+    is_credential(name, value)
+}
+
 fn build_item(name: &str, detail: &str, command: Option<String>) -> FolderItem {
     FolderItem::new(FolderItemKind::GitSetting, name, detail, command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_secrets_are_listed_without_their_value() {
+        for (key, value, is_hidden) in [
+            ("credential.helper", "!evil", false),
+            ("credential.https://auth.example.helper", "!evil", false),
+            ("filter.secret.clean", "evil", false),
+            ("alias.token", "!evil", false),
+            ("http.proxy", "http://proxy.example:3128", false),
+            ("http.proxy", "http://user:password@proxy.example", true),
+            ("github.token", "abc", true),
+            ("sendemail.smtppassword", "abc", true),
+        ] {
+            assert_eq!(is_secret(key, value), is_hidden, "{key} = {value}");
+        }
+    }
 }
