@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::command_tool::quote_word;
 use super::files;
 use super::output::fail_with_message;
-use super::run_command::{self, Overtime, not_started};
+use super::run_command::{self, CommandOrigin, Overtime, not_started};
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -118,7 +118,14 @@ impl Tool for Bash {
             title: background_title(&input),
             max_limit: max_time_limit(cx.time_limit),
         };
-        let done = run_command::run_to_end(build_command(&input, &cx)?, limit, overtime, &cx).await?;
+        let done = run_command::run_to_end(
+            build_command(&input, &cx)?,
+            limit,
+            overtime,
+            CommandOrigin::Bash,
+            &cx,
+        )
+        .await?;
         Ok(done.output)
     }
 }

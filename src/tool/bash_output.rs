@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::created_files::settle_created_files;
-use super::run_command::{end_notes, explain_refusals, with_notes};
+use super::run_command::{CommandOrigin, Refusals, end_notes, with_notes};
 use super::terminal_output::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, strip_control_characters};
@@ -106,11 +106,12 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
             .status
             .ending
             .is_some_and(|ending| ending.status != ExitStatus::Code(0));
-        notes.extend(explain_refusals(
-            &body,
-            has_failed,
-            output.refused_hosts.as_deref(),
-        ));
+        let refusals = Refusals {
+            origin: CommandOrigin::Bash,
+            policy: cx.sandbox.policy,
+            hosts: output.refused_hosts.as_deref(),
+        };
+        notes.extend(refusals.explain(&body, has_failed));
     }
     if output.dropped > 0 {
         let lost = output.dropped;

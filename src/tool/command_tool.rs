@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
-use super::run_command::{self, Overtime};
+use super::run_command::{self, CommandOrigin, Overtime};
 use super::{
     CallPreview, DEFAULT_TIMEOUT, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, schema,
 };
@@ -145,7 +145,9 @@ impl PreparedCall for CommandCall {
             }
             let limit = cx.time_limit.unwrap_or(DEFAULT_TIMEOUT);
             let command = run_command::prepare_command(self.tool.build_command(&self.input), &cx);
-            let done = run_command::run_to_end(command, limit, Overtime::Stop, &cx).await?;
+            let done =
+                run_command::run_to_end(command, limit, Overtime::Stop, CommandOrigin::Configured, &cx)
+                    .await?;
             let failed = done.status != Some(ExitStatus::Code(0));
             Ok(ToolOutput {
                 is_error: done.output.is_error || failed,

@@ -16,6 +16,7 @@ use super::terminal_output::CommandText;
 use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
+use crate::domain::SandboxPolicy;
 use crate::proxy::ProxyReport;
 use crate::workspace::process::{Child, Command, CommandEnd, ExitStatus, Output, SpawnError, StopMode};
 use crate::workspace::{StartedCommand, StopOnCancel, WatchedCommand};
@@ -60,11 +61,21 @@ pub(super) enum Overtime {
     },
 }
 
+/// Whose command it is, which decides what the model can do about a refusal of the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CommandOrigin {
+    /// `bash`, which can run a command outside of the sandbox.
+    Bash,
+    /// A tool of the user's or a project's settings, which state what its command may do.
+    Configured,
+}
+
 /// Runs a command from [`prepare_command`] to its end, for at most `limit`.
 pub(super) async fn run_to_end(
     command: Command,
     limit: Duration,
     overtime: Overtime,
+    origin: CommandOrigin,
     cx: &ToolContext,
 ) -> Result<CommandDone, ToolError> {
     let launcher = cx.workspace.shared().launcher();
@@ -89,7 +100,12 @@ pub(super) async fn run_to_end(
     if let (true, Ok(done)) = (confined, &mut result) {
         let refused = network.as_deref().map(ProxyReport::take_refusals);
         let has_failed = done.status.is_some_and(|status| status != ExitStatus::Code(0));
-        let note = explain_refusals(&done.output.text, has_failed, refused.as_deref());
+        let refusals = Refusals {
+            origin,
+            policy: cx.sandbox.policy,
+            hosts: refused.as_deref(),
+        };
+        let note = refusals.explain(&done.output.text, has_failed);
         append_notes(&mut done.output, note.into_iter().collect());
     }
     let notes = created_files::settle_created_files(cx).await;
@@ -127,28 +143,44 @@ fn append_notes(output: &mut ToolOutput, notes: Vec<String>) {
     }
 }
 
-/// Returns a note for the model about what the sandbox may have refused, if the output of a failed command looks like it.
-///
-/// What its proxy refused is certain, so it is told in any case. `refused_hosts` is `None` without a proxy.
-pub(super) fn explain_refusals(
-    output: &str,
-    has_failed: bool,
-    refused_hosts: Option<&[String]>,
-) -> Option<String> {
-    let refusals = command_network::format_refusals(refused_hosts.unwrap_or_default());
-    if refusals.is_some() || !has_failed {
-        return refusals;
+/// What decides how refusals of the sandbox are explained to the model.
+pub(super) struct Refusals<'a> {
+    pub(super) origin: CommandOrigin,
+    /// What the command may do.
+    pub(super) policy: SandboxPolicy,
+    /// What its proxy refused; `None` without a proxy.
+    pub(super) hosts: Option<&'a [String]>,
+}
+
+impl Refusals<'_> {
+    /// Returns a note about what the sandbox may have refused, if the output of a failed command looks like it.
+    ///
+    /// What its proxy refused is certain, so it is told in any case.
+    pub(super) fn explain(&self, output: &str, has_failed: bool) -> Option<String> {
+        let refusals = command_network::format_refusals(self.hosts.unwrap_or_default());
+        if refusals.is_some() || !has_failed {
+            return refusals;
+        }
+        let refused = find_refusal(output, self.policy, self.hosts.is_some())?;
+        let remedy = match (self.origin, self.policy) {
+            // The mode plan, which denies commands outside of the sandbox.
+            (CommandOrigin::Bash, SandboxPolicy::ReadOnly) => "The mode plan allows no more",
+            (CommandOrigin::Bash, _) => {
+                "If the task needs it, call bash again with \"outside_sandbox\": true, and say why in its description: \
+                 the user is asked"
+            }
+            (CommandOrigin::Configured, _) => {
+                "This tool has no way out of it; if the task needs one, tell the user"
+            }
+        };
+        Some(format!("[the sandbox {refused}. {remedy}]"))
     }
-    let refused = find_refusal(output, refused_hosts.is_some())?;
-    Some(format!(
-        "[the sandbox {refused}. If the task needs it, call bash again with \"outside_sandbox\": true, and say \
-         why in its description: the user is asked]"
-    ))
 }
 
 /// Returns what the sandbox has probably refused, by the messages of common programs.
-fn find_refusal(output: &str, has_proxy: bool) -> Option<&'static str> {
+fn find_refusal(output: &str, policy: SandboxPolicy, has_proxy: bool) -> Option<&'static str> {
     const NO_NETWORK: &str = "has no network";
+    const NO_ACCESS: &str = "lets commands write only in the workspace, and read no secrets";
     const REFUSALS: [(&str, &[&str]); 2] = [
         (
             NO_NETWORK,
@@ -163,7 +195,7 @@ fn find_refusal(output: &str, has_proxy: bool) -> Option<&'static str> {
             ],
         ),
         (
-            "lets commands write only in the workspace, and read no secrets",
+            NO_ACCESS,
             &[
                 "Read-only file system",
                 "EROFS",
@@ -184,6 +216,9 @@ fn find_refusal(output: &str, has_proxy: bool) -> Option<&'static str> {
     match found {
         Some((NO_NETWORK, _)) if has_proxy => {
             Some("has no network but its HTTP proxy, which programs find in the variable HTTPS_PROXY")
+        }
+        Some((NO_ACCESS, _)) if policy == SandboxPolicy::ReadOnly => {
+            Some("lets commands write nothing but temporary files here, and read no secrets")
         }
         found => found.map(|(refused, _)| *refused),
     }
@@ -485,6 +520,43 @@ pub(super) fn with_notes(output: &str, notes: impl IntoIterator<Item = String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_explained_by_what_is_true_for_the_command() {
+        use SandboxPolicy::{ReadOnly, Workspace};
+        let explain = |origin, policy, output| {
+            let refusals = Refusals {
+                origin,
+                policy,
+                hosts: None,
+            };
+            refusals.explain(output, true).unwrap()
+        };
+        let (read_only, offline) = ("touch: x: Read-only file system", "Could not resolve host: a");
+        let text = explain(CommandOrigin::Bash, Workspace, read_only);
+        assert!(
+            text.contains("write only in the workspace") && text.contains("outside_sandbox"),
+            "{text}"
+        );
+        for (origin, policy, output) in [
+            (CommandOrigin::Bash, ReadOnly, read_only),
+            (CommandOrigin::Bash, ReadOnly, offline),
+            (CommandOrigin::Configured, ReadOnly, read_only),
+            (CommandOrigin::Configured, Workspace, read_only),
+            (CommandOrigin::Configured, Workspace, offline),
+        ] {
+            let text = explain(origin, policy, output);
+            assert!(!text.contains("outside_sandbox"), "{text}");
+            let names_workspace = policy == Workspace && output == read_only;
+            assert_eq!(text.contains("only in the workspace"), names_workspace, "{text}");
+            assert_eq!(text.contains("no network"), output == offline, "{text}");
+            assert_eq!(
+                text.contains("tell the user"),
+                origin == CommandOrigin::Configured,
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn abnormal_ends_are_reported() {
