@@ -143,7 +143,7 @@ impl McpManager {
         let store = self.tokens().cloned();
         store.ok_or_else(|| McpLoginError::NotPossible {
             name: name.to_owned(),
-            reason: "there is no home folder for its tokens",
+            reason: "no home folder was found to keep its tokens in",
         })
     }
 }

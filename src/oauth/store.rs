@@ -37,7 +37,7 @@ pub(super) struct StoredTokens {
     pub(super) expires_ms: Option<i64>,
 }
 
-/// Tokens that are no longer on this machine.
+/// The tokens that were removed from this machine.
 #[derive(Debug)]
 pub struct RemovedTokens {
     pub(super) server: Url,

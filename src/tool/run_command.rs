@@ -155,7 +155,7 @@ pub(super) struct Refusals<'a> {
 impl Refusals<'_> {
     /// Returns a note about what the sandbox may have refused, if the output of a failed command looks like it.
     ///
-    /// What its proxy refused is certain, so it is told in any case.
+    /// The hosts that its proxy refused are known, so they are always named.
     pub(super) fn explain(&self, output: &str, has_failed: bool) -> Option<String> {
         let refusals = command_network::format_refusals(self.hosts.unwrap_or_default());
         if refusals.is_some() || !has_failed {
