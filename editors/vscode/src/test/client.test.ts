@@ -5,15 +5,12 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, beforeEach, type TestContext, test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTick, setTimeout as sleep } from "node:timers/promises";
 import type { ExtensionContext } from "vscode";
 import { AgentClient } from "../client";
 import type { Connection } from "../webviewProtocol";
 import { createdClients } from "./languageClient.mock";
 import { settings } from "./vscode.mock";
-
-/** Longer than the first delay before an automatic restart. */
-const AFTER_RESTART_MS = 600;
 
 const folder = mkdtempSync(join(tmpdir(), "agentls-client-"));
 const program = join(folder, "server");
@@ -80,7 +77,7 @@ test("a restart during the handling of an exit starts one server", async (t) => 
   createdClients[0]?.child?.kill("SIGKILL");
   createdClients[0]?.loseConnection();
   await harness.client.restart();
-  await sleep(AFTER_RESTART_MS);
+  await nextTick();
   assert.deepEqual(harness.runningServers, [1]);
   assert.equal(createdClients.length, 2);
   assert.deepEqual(harness.states, ["starting", "ready", "starting", "ready"]);
@@ -100,7 +97,7 @@ test("a restart while a stopped turn's server is replaced starts one server", as
   const replaced = harness.client.onTurnStopped();
   await createdClients[0]?.disposed;
   await Promise.all([replaced, harness.client.restart()]);
-  await sleep(AFTER_RESTART_MS);
+  await nextTick();
   assert.deepEqual(harness.runningServers, [1]);
   assert.equal(createdClients.length, 2);
   assert.deepEqual(harness.states, ["starting", "ready", "starting", "ready"]);
