@@ -1,4 +1,5 @@
-//! Adds the token of a login to each request of the HTTP transport, and replaces a token that the server refuses.
+//! Adds the token of a login to each request of the HTTP transport, replaces a token that the server refuses, and repairs
+//! answers that nobody would take.
 //!
 //! A token goes only to the address that the user logged in for: the transport has no other, and follows no redirect.
 
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
     StreamableHttpPostResponse, StreamableHttpResponseLimits,
@@ -132,6 +133,25 @@ pub(super) fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -
     })
 }
 
+/// Gives an error the id of the request that it answers. Servers that refuse a request before they read it state none or
+/// one of their own, and then nobody would take the error. A refused session begins anew, as after HTTP 404.
+fn assign_error(
+    sent: &ClientJsonRpcMessage,
+    has_session: bool,
+    mut answer: StreamableHttpPostResponse,
+) -> HttpResult<StreamableHttpPostResponse> {
+    if let JsonRpcMessage::Request(request) = sent
+        && let StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _) = &mut answer
+        && error.id.as_ref() != Some(&request.id)
+    {
+        if has_session && error.error.message.to_lowercase().contains("session") {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        error.id = Some(request.id.clone());
+    }
+    Ok(answer)
+}
+
 /// Recognizes a refusal without a challenge, which the SDK reports as any other status.
 fn to_challenge(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpError<reqwest::Error> {
     let is_refusal = match &error {
@@ -192,7 +212,8 @@ impl StreamableHttpClient for AuthorizedClient {
             self.http
                 .post_message_with_response_limits(uri, message, session_id, token, headers, limits)
         };
-        self.send_authorized(token, send).await
+        let answer = self.send_authorized(token, send).await?;
+        assign_error(&message, session_id.is_some(), answer)
     }
 
     async fn delete_session(

@@ -41,7 +41,7 @@ pub(super) struct FolderServer {
     pub(super) server: Arc<McpServer>,
 }
 
-/// A tool of a server that is ready.
+/// A tool of a server that is ready, or starts again.
 #[derive(Clone)]
 pub struct ServedTool {
     pub settings: Arc<McpServerSettings>,
@@ -182,7 +182,7 @@ impl McpFolder {
     pub fn list_tools(&self) -> Vec<ServedTool> {
         let mut tools: BTreeMap<String, ServedTool> = BTreeMap::new();
         for server in &self.servers {
-            let Phase::Ready(ready) = server.server.phase() else {
+            let Some(ready) = server.server.find_offer() else {
                 continue;
             };
             for tool in usable_tools(&server.settings, &ready) {
@@ -247,16 +247,12 @@ impl ServedTool {
         name_for_rules(&self.settings.name, &self.tool.name)
     }
 
-    /// Calls the tool.
+    /// Calls the tool. If its server starts again after a crash, it waits for that within the limit of the call.
     ///
     /// # Errors
     /// The call failed; see [`McpError`].
     pub async fn call(&self, call: McpCall) -> Result<McpCallResult, McpError> {
-        match self.server.phase() {
-            Phase::Ready(ready) => ready.connection.call_tool(call).await,
-            Phase::Failed(error) => Err(McpError::Failed(format!("the server does not run: {error}"))),
-            Phase::Idle | Phase::Starting => Err(McpError::Failed("the server is starting again".to_owned())),
-        }
+        self.server.call_tool(call).await
     }
 }
 

@@ -4,6 +4,7 @@
 //! then stops what it has started. It must not know who uses the server.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +13,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use super::connection::{
-    McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt, McpRoot, McpTool,
+    McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt, McpRoot,
+    McpTool,
 };
 use super::environment::collect_variables;
 use super::http::{self, HttpAccess};
@@ -41,6 +43,10 @@ const TRIP: u32 = 3;
 const COOLDOWN: Duration = Duration::from_secs(60);
 /// A server that worked this long has recovered.
 const HEALTHY: Duration = Duration::from_secs(60);
+/// How long a call waits for the reason why its server was lost. The program may take [`ENDS_BY_ITSELF`], and its stop.
+const LOSS: Duration = Duration::from_secs(4);
+/// The last lines of standard error that a call shows whose server was lost.
+const LAST_LINES: usize = 3;
 /// How long a program may take to end after the end of its input.
 const ENDS_BY_ITSELF: Duration = Duration::from_secs(1);
 /// How long the first list of prompts may take. A server whose prompts are late starts without them.
@@ -104,6 +110,10 @@ struct ServerShared {
     prompts_changed: Notify,
     stop: CancellationToken,
     stderr: Mutex<Arc<StderrTail>>,
+    /// What it offered last, as long as it runs or starts again by itself.
+    last_ready: Mutex<Option<Arc<ReadyServer>>>,
+    /// It has answered a call since it started.
+    has_answered: AtomicBool,
 }
 
 impl Drop for McpServer {
@@ -128,6 +138,8 @@ impl McpServer {
             prompts_changed: Notify::new(),
             stop: CancellationToken::new(),
             stderr: Mutex::default(),
+            last_ready: Mutex::default(),
+            has_answered: AtomicBool::new(false),
         });
         let supervisor = supervise(shared.clone());
         (Arc::new(Self { shared }), supervisor)
@@ -181,6 +193,83 @@ impl McpServer {
         let _ = phase.wait_for(|phase| !matches!(phase, Phase::Starting)).await;
     }
 
+    /// Returns what it offers, also while it starts again after a crash: calls wait for that.
+    pub(super) fn find_offer(&self) -> Option<Arc<ReadyServer>> {
+        match self.phase() {
+            Phase::Ready(ready) => Some(ready),
+            _ => self.shared.last_ready(),
+        }
+    }
+
+    /// Calls a tool, after a restart that is under way.
+    ///
+    /// # Errors
+    /// The call failed; see [`McpError`]. That of a server that ends meanwhile says how it ended.
+    pub(super) async fn call_tool(&self, call: McpCall) -> Result<McpCallResult, McpError> {
+        let ready = self.wait_until_ready(&call).await?;
+        let cancel = call.cancel.clone();
+        let result = ready.connection.call_tool(call).await;
+        match &result {
+            Ok(_) | Err(McpError::Refused(_)) => self.shared.has_answered.store(true, Ordering::Relaxed),
+            Err(McpError::Closed) => return Err(self.explain_loss(&ready, &cancel).await),
+            Err(_) => {}
+        }
+        result
+    }
+
+    async fn wait_until_ready(&self, call: &McpCall) -> Result<Arc<ReadyServer>, McpError> {
+        let mut phase = self.shared.phase.subscribe();
+        if !matches!(*phase.borrow(), Phase::Ready(_)) {
+            // A full channel means that there is enough to read.
+            let _ = call.progress.try_send("the server starts again\n".to_owned());
+        }
+        let is_settled = |phase: &Phase| match phase {
+            Phase::Ready(_) | Phase::Idle => true,
+            Phase::Starting => false,
+            Phase::Failed(_) => self.shared.last_ready().is_none(),
+        };
+        let settled = tokio::select! { biased;
+            () = call.cancel.cancelled() => return Err(McpError::Cancelled),
+            settled = timeout(call.limit, phase.wait_for(is_settled)) => settled,
+        };
+        match settled.map(|settled| settled.map(|phase| phase.clone())) {
+            Ok(Ok(Phase::Ready(ready))) => Ok(ready),
+            Ok(Ok(Phase::Failed(error))) => {
+                Err(McpError::Failed(format!("the server does not run: {error}")))
+            }
+            Ok(_) => Err(McpError::Closed),
+            Err(_) => Err(McpError::Failed(format!(
+                "the server did not start again within {} s",
+                call.limit.as_secs_f64()
+            ))),
+        }
+    }
+
+    /// Returns why the server was lost, once the supervisor knows.
+    async fn explain_loss(&self, lost: &ReadyServer, cancel: &CancellationToken) -> McpError {
+        let mut phase = self.shared.phase.subscribe();
+        let is_known = |phase: &Phase| match phase {
+            Phase::Ready(ready) => !Arc::ptr_eq(&ready.connection, &lost.connection),
+            _ => true,
+        };
+        let known = tokio::select! { biased;
+            () = cancel.cancelled() => return McpError::Cancelled,
+            known = timeout(LOSS, phase.wait_for(is_known)) => known,
+        };
+        let Ok(Ok(known)) = known else {
+            return McpError::Closed;
+        };
+        let Phase::Failed(error) = &*known else {
+            return McpError::Closed;
+        };
+        let lines = self.stderr_lines();
+        let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
+        McpError::Failed(match last.as_str() {
+            "" => error.to_string(),
+            last => format!("{error}\n{last}"),
+        })
+    }
+
     pub(super) fn fingerprint(&self) -> u64 {
         self.shared.setup.settings.connection_fingerprint()
     }
@@ -221,8 +310,22 @@ impl ServerShared {
     }
 
     fn set_phase(&self, phase: Phase) {
+        if let Phase::Ready(ready) = &phase {
+            self.set_last_ready(Some(ready.clone()));
+        }
         self.phase.send_replace(phase);
         self.note_change();
+    }
+
+    fn last_ready(&self) -> Option<Arc<ReadyServer>> {
+        self.last_ready
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn set_last_ready(&self, ready: Option<Arc<ReadyServer>>) {
+        *self.last_ready.lock().unwrap_or_else(PoisonError::into_inner) = ready;
     }
 
     fn note_change(&self) {
@@ -284,6 +387,7 @@ enum ServiceEnd {
 async fn supervise(shared: Arc<ServerShared>) {
     run_until_stopped(&shared).await;
     // Nobody waits for it, and nobody uses it, from here on.
+    shared.set_last_ready(None);
     shared.set_phase(Phase::Idle);
 }
 
@@ -310,23 +414,25 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
             Err(error) => (error, false),
         };
         let needs_login = error == McpError::NeedsLogin;
-        failures = if needs_login {
-            0
-        } else if started.elapsed() >= HEALTHY {
-            1
-        } else {
-            failures + 1
+        let has_worked = shared.has_answered.swap(false, Ordering::Relaxed) || started.elapsed() >= HEALTHY;
+        failures = match (needs_login, has_worked) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => failures + 1,
         };
         tracing::warn!(server = shared.setup.settings.name, %error, failures, "an MCP server failed");
         let tokens = shared.find_token_change().await;
+        // A server that crashed at work starts again by itself; one that does not even start waits for the next turn.
+        let starts_by_itself = was_ready && !needs_login && failures < TRIP;
+        if !starts_by_itself {
+            shared.set_last_ready(None);
+        }
         shared.set_phase(Phase::Failed(error));
         let pause = if failures >= TRIP {
             COOLDOWN
         } else {
             BACKOFF.delay_after(failures, random::random_unit())
         };
-        // A server that crashed at work starts again by itself; one that does not even start waits for the next turn.
-        let starts_by_itself = was_ready && failures < TRIP;
         let next = async {
             if needs_login {
                 return wait_for_other_tokens(shared, tokens).await;

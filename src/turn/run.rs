@@ -166,7 +166,7 @@ async fn take_step(
     if let Some(end) = before_step(cx, state).await? {
         return Ok((Vec::new(), end));
     }
-    refresh_tools(cx, state);
+    refresh_tools(cx, state).await?;
     let items = fit_history(cx, state).await?;
     // Boxed, because the compiler limits how deep futures may nest.
     let items = Box::pin(describe_environment(cx, state, items)).await?;

@@ -48,9 +48,7 @@ pub(super) async fn await_tools(cx: &TurnContext) -> Result<Result<(), AgentErro
             () = &mut announce => {}
         }
     }
-    for (name, reason) in source.take_new_failures() {
-        emit_warning(cx, MCP_FAILED, format!("MCP server {name}: {reason}")).await?;
-    }
+    warn_of_failures(cx).await?;
     Ok(match source.find_missing_required() {
         Some((name, reason)) => Err(AgentError::new(
             ErrorCode::Config,
@@ -61,8 +59,18 @@ pub(super) async fn await_tools(cx: &TurnContext) -> Result<Result<(), AgentErro
     })
 }
 
-/// Takes over the tools that there are now. Called between steps, because a step needs the same ones throughout.
-pub(super) fn refresh_tools(cx: &TurnContext, state: &mut LoopState) {
+async fn warn_of_failures(cx: &TurnContext) -> Result<(), TurnStopped> {
+    let failures = cx.tools.source().map(|source| source.take_new_failures());
+    for (name, reason) in failures.unwrap_or_default() {
+        emit_warning(cx, MCP_FAILED, format!("MCP server {name}: {reason}")).await?;
+    }
+    Ok(())
+}
+
+/// Takes over the tools that there are now, and reports what failed. Called between steps, because a step needs the same
+/// tools throughout.
+pub(super) async fn refresh_tools(cx: &TurnContext, state: &mut LoopState) -> Result<(), TurnStopped> {
+    warn_of_failures(cx).await?;
     let window = state.model.info.window;
     let has_changed = cx.tools.refresh(Some(current_model(cx, state)), |specs| {
         specs.len() > MANY_TOOLS || estimate_tool_tokens(specs) > window / WINDOW_SHARE
@@ -70,4 +78,5 @@ pub(super) fn refresh_tools(cx: &TurnContext, state: &mut LoopState) {
     if has_changed {
         state.set_prefix_tokens(estimate_prefix_tokens(cx, &state.model));
     }
+    Ok(())
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, World, now, resident};
 use crate::mcp::{call_tool, servers, world_with};
+use crate::mcp_peer::{HttpPeer, visit};
 use crate::mock_llm::Reply;
 
 /// Allows every call, so that no question is asked.
@@ -161,14 +162,19 @@ fn a_call_that_hangs_ends_by_its_limit_or_by_a_cancel_and_the_next_one_works() {
 #[test]
 fn a_server_that_crashes_in_a_call_starts_again() {
     let world = world_with(&[], ALLOW);
-    // Its tools are gone for a moment.
-    world.mock().allow_rewrites();
     let client = world.start();
     let session = client.session();
     let crashed = call_tool(&world, &client, &session, "crash", json!({}));
     assert!(
-        crashed.contains("MCP server peer: the server has ended"),
+        crashed.contains("MCP server peer: it ended with exit code 3")
+            && crashed.contains("\\nthe peer crashes on purpose"),
         "{crashed}"
+    );
+    // The person learns of it in the same turn.
+    let said = warnings(&client, &session);
+    assert!(
+        said.contains("MCP server peer: it ended with exit code 3"),
+        "{said}"
     );
     world.wait_until(|| {
         let failed = client.notes().into_iter().find(|note| {
@@ -179,9 +185,35 @@ fn a_server_that_crashes_in_a_call_starts_again() {
             server.contains("exit code 3") && server.contains("the peer crashes on purpose")
         })
     });
-    world.wait_until(|| servers(&client)[0]["state"] == "ready");
+    // Its tools are still offered, and a call waits for the restart.
     let next = call_tool(&world, &client, &session, "echo", json!({"text": "again"}));
     assert!(next.contains("again"), "{next}");
+    assert_eq!(servers(&client)[0]["state"], "ready");
+}
+
+#[test]
+fn a_server_rests_after_three_crashes_between_which_it_did_nothing() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    let state = || servers(&client)[0]["state"].clone();
+    for _ in 0..3 {
+        call_tool(&world, &client, &session, "echo", json!({"text": "well"}));
+        let crashed = call_tool(&world, &client, &session, "crash", json!({}));
+        assert!(crashed.contains("exit code 3"), "{crashed}");
+    }
+    // It worked before each crash, so it starts once more.
+    world.wait_until(|| state() == "ready");
+    // The tools of a server that rests are gone.
+    world.mock().allow_rewrites();
+    // Another session, because a tool that fails three times rests too.
+    let session = client.session();
+    for _ in 0..2 {
+        call_tool(&world, &client, &session, "crash", json!({}));
+    }
+    let rests = call_tool(&world, &client, &session, "echo", json!({"text": "again"}));
+    assert!(rests.contains("unknown tool"), "{rests}");
+    assert_eq!(state(), "failed");
 }
 
 #[test]
@@ -326,11 +358,8 @@ fn many_tools_are_deferred_and_loaded_on_demand() {
 
 #[test]
 fn malformed_entries_over_http_hide_no_other() {
-    let peer = crate::mcp_peer::HttpPeer::start(&["--lie"]);
-    let world = World::with(crate::harness::Config {
-        tables: format!("[mcp.peer]\nurl = \"{}\"\n{ALLOW}", peer.url),
-        ..crate::harness::Config::default()
-    });
+    let peer = HttpPeer::start(&["--lie"]);
+    let world = world_over_http(&peer);
     let client = world.start();
     let session = client.session();
     let echoed = call_tool(&world, &client, &session, "echo", json!({"text": "over HTTP"}));
@@ -358,4 +387,41 @@ fn malformed_entries_over_http_hide_no_other() {
         "{names:?}"
     );
     assert!(!names.contains(&"mcp__peer__bad_arguments"), "{names:?}");
+}
+
+fn world_over_http(peer: &HttpPeer) -> World {
+    World::with(Config {
+        tables: format!("[mcp.peer]\nurl = \"{}\"\n{ALLOW}", peer.url),
+        ..Config::default()
+    })
+}
+
+#[test]
+fn a_refusal_over_http_that_names_no_request_ends_the_call_at_once() {
+    let peer = HttpPeer::start(&["--anonymous-errors"]);
+    let world = world_over_http(&peer);
+    let client = world.start();
+    let session = client.session();
+    let refused = call_tool(&world, &client, &session, "refuse", json!({}));
+    assert!(refused.contains("MCP server peer: not today"), "{refused}");
+    let next = call_tool(&world, &client, &session, "echo", json!({"text": "still here"}));
+    assert!(next.contains("still here"), "{next}");
+}
+
+#[test]
+fn a_session_that_the_server_has_forgotten_begins_anew() {
+    for status in ["400", "404"] {
+        let peer = HttpPeer::start(&["--unknown-session", status]);
+        let world = world_over_http(&peer);
+        let client = world.start();
+        let session = client.session();
+        call_tool(&world, &client, &session, "echo", json!({"text": "before"}));
+        let forget = peer.url.join("/forget-sessions").unwrap();
+        visit(forget.as_str());
+        let next = call_tool(&world, &client, &session, "echo", json!({"text": "after"}));
+        assert!(
+            next.contains("after") && !next.contains("\"is_error\":true"),
+            "{status}: {next}"
+        );
+    }
 }

@@ -31,7 +31,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         path = self.path.partition("?")[0]
-        if path != "/mcp":
+        if path == "/forget-sessions":
+            self.server.sessions.clear()
+            self.reply(200, {})
+        elif path != "/mcp":
             self.authorization_request(None)
         elif self.is_allowed():
             session = self.find_session()
@@ -69,8 +72,19 @@ class Handler(BaseHTTPRequestHandler):
     def find_session(self):
         session = self.server.sessions.get(self.headers.get("mcp-session-id"))
         if session is None:
-            self.reply(404, {"error": "no such session"})
+            self.refuse_session()
         return session
+
+    def refuse_session(self):
+        """Refuses an unknown session, as the protocol says or as many servers do."""
+        if self.server.options.unknown_session == 404:
+            self.reply(404, {"error": "no such session"})
+        else:
+            self.reply_error("Bad Request: No valid session ID provided")
+
+    def reply_error(self, message):
+        """Refuses a request without naming it."""
+        self.reply(400, {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}})
 
     def take_message(self, message):
         headers = {}
@@ -92,6 +106,9 @@ class Handler(BaseHTTPRequestHandler):
             session = self.find_session()
             if session is None:
                 return
+        if self.server.options.anonymous_errors and message.get("params", {}).get("name") == "refuse":
+            self.reply_error("not today")
+            return
         if "method" not in message or "id" not in message:
             session.connection.receive(message)
             self.reply(202, None)

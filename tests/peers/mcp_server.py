@@ -474,6 +474,8 @@ def parse_options():
     parser.add_argument("--http", action="store_true", help="serve streamable HTTP on 127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--fail-status", type=int, default=0, help="answer every request over HTTP with this status")
+    parser.add_argument("--unknown-session", type=int, default=404, help="refuse an unknown session with 404 or 400")
+    parser.add_argument("--anonymous-errors", action="store_true", help="refuse over HTTP without naming the request")
     parser.add_argument("--oauth", action="store_true", help="demand a token; with an authorization server")
     parser.add_argument("--oauth-fault", default="", help="see oauth_server.py")
     parser.add_argument("--oauth-lifetime", type=int, default=3600, help="seconds until a token expires")
