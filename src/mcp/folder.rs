@@ -17,7 +17,8 @@ use super::connection::{
 use super::content::McpContent;
 use super::http::hide_secrets;
 use super::names::{name_for_models, name_for_rules};
-use super::server::{McpServer, Phase, ReadyServer};
+use super::server::McpServer;
+use super::server_state::{Phase, ReadyServer};
 use crate::config::McpServerSettings;
 use crate::domain::{McpLoginStatus, McpServerState, McpServerStatus};
 

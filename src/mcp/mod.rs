@@ -30,8 +30,10 @@ mod sampling;
 mod schema;
 mod server;
 mod server_request;
+mod server_state;
 mod stderr;
 mod stdio;
+mod supervisor;
 mod transport_guard;
 
 pub use connection::{

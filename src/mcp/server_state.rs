@@ -1,0 +1,196 @@
+//! What is known of one MCP server: what it is started from, what it is doing, and what it offers.
+//!
+//! The supervisor is the only writer of the phase. The handle, the supervisor, and the server's side of the connection
+//! share it. It must not know how a server is started.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use tokio::sync::{Notify, watch};
+
+use super::connection::{
+    McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt, McpRoot, McpTool,
+};
+use super::http::HttpAccess;
+use super::stderr::StderrTail;
+use crate::base::{CancellationToken, uri};
+use crate::config::{McpServerSettings, NetworkSettings, Redactor, SandboxSettings};
+use crate::oauth::{OAuthClient, TokenSource, TokenStore};
+use crate::workspace::WorkspaceShared;
+
+/// What all servers share.
+pub(super) struct McpHost {
+    pub(super) workspace: Arc<WorkspaceShared>,
+    /// The tokens of logins.
+    pub(super) tokens: Option<TokenStore>,
+    pub(super) redactor: Redactor,
+    /// Replaces programs and addresses.
+    pub(super) connector: Option<Arc<dyn McpConnector>>,
+    /// Counts changes of any server's phase.
+    pub(super) changes: watch::Sender<u64>,
+    /// Counts changes of the workspace folders.
+    pub(super) roots: watch::Sender<u64>,
+}
+
+/// What a server is started from.
+pub(super) struct ServerSetup {
+    pub(super) settings: McpServerSettings,
+    pub(super) folder: PathBuf,
+    pub(super) sandbox: Arc<SandboxSettings>,
+    pub(super) network: NetworkSettings,
+}
+
+/// What a server is doing.
+#[derive(Clone)]
+pub(super) enum Phase {
+    /// Nobody has needed it.
+    Idle,
+    Starting,
+    Ready(Arc<ReadyServer>),
+    Failed(McpError),
+}
+
+/// A server that answers.
+pub(super) struct ReadyServer {
+    pub(super) connection: Arc<dyn McpConnection>,
+    pub(super) tools: Vec<Arc<McpTool>>,
+    pub(super) prompts: Vec<Arc<McpPrompt>>,
+}
+
+/// What the supervisor shares with the handle.
+pub(super) struct ServerShared {
+    pub(super) host: Arc<McpHost>,
+    pub(super) setup: ServerSetup,
+    pub(super) phase: watch::Sender<Phase>,
+    /// Someone wants to use it.
+    pub(super) needed: Notify,
+    pub(super) restart: Notify,
+    pub(super) tools_changed: Notify,
+    pub(super) prompts_changed: Notify,
+    pub(super) stop: CancellationToken,
+    stderr: Mutex<Arc<StderrTail>>,
+    /// What it offered last, as long as it runs or starts again by itself.
+    last_ready: Mutex<Option<Arc<ReadyServer>>>,
+    /// It has answered a call since it started.
+    pub(super) has_answered: AtomicBool,
+}
+
+impl ServerShared {
+    pub(super) fn new(host: Arc<McpHost>, setup: ServerSetup) -> Self {
+        Self {
+            host,
+            setup,
+            phase: watch::channel(Phase::Idle).0,
+            needed: Notify::new(),
+            restart: Notify::new(),
+            tools_changed: Notify::new(),
+            prompts_changed: Notify::new(),
+            stop: CancellationToken::new(),
+            stderr: Mutex::default(),
+            last_ready: Mutex::default(),
+            has_answered: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns how requests are authorized, for a server that is an address.
+    pub(super) fn build_access(&self, needs_login: &CancellationToken) -> HttpAccess {
+        let ServerSetup {
+            settings, network, ..
+        } = &self.setup;
+        let tokens = settings.login_address().zip(self.host.tokens.clone());
+        let tokens = tokens.and_then(|(url, store)| {
+            // An error means that no token is sent there.
+            let client = OAuthClient::new(&url, network.clone()).ok()?;
+            Some(Arc::new(TokenSource::new(client, store)))
+        });
+        HttpAccess {
+            tokens,
+            redactor: self.host.redactor.clone(),
+            needs_login: needs_login.clone(),
+        }
+    }
+
+    /// Returns when the tokens of the server changed last.
+    pub(super) async fn find_token_change(&self) -> Option<SystemTime> {
+        let (url, store) = self
+            .setup
+            .settings
+            .login_address()
+            .zip(self.host.tokens.as_ref())?;
+        store.find_last_change(&url).await
+    }
+
+    pub(super) fn set_phase(&self, phase: Phase) {
+        if let Phase::Ready(ready) = &phase {
+            self.set_last_ready(Some(ready.clone()));
+        }
+        self.phase.send_replace(phase);
+        self.note_change();
+    }
+
+    pub(super) fn last_ready(&self) -> Option<Arc<ReadyServer>> {
+        self.last_ready
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn set_last_ready(&self, ready: Option<Arc<ReadyServer>>) {
+        *self.last_ready.lock().unwrap_or_else(PoisonError::into_inner) = ready;
+    }
+
+    pub(super) fn note_change(&self) {
+        self.host.changes.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn current_stderr(&self) -> Arc<StderrTail> {
+        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn reset_stderr(&self) -> Arc<StderrTail> {
+        let tail = Arc::<StderrTail>::default();
+        *self.stderr.lock().unwrap_or_else(PoisonError::into_inner) = tail.clone();
+        tail
+    }
+}
+
+impl McpClient for ServerShared {
+    fn list_roots(&self) -> Vec<McpRoot> {
+        let folders = self.host.workspace.workspace_folders();
+        let mut roots: Vec<McpRoot> = folders
+            .iter()
+            .map(|root| McpRoot {
+                uri: uri::uri_of(root.path()),
+                name: root.name().to_owned(),
+            })
+            .collect();
+        if roots.is_empty() {
+            let name = self.setup.folder.file_name().unwrap_or_default();
+            roots.push(McpRoot {
+                uri: uri::uri_of(&self.setup.folder),
+                name: name.to_string_lossy().into_owned(),
+            });
+        }
+        roots
+    }
+
+    fn allows_sampling(&self) -> bool {
+        self.setup.settings.sampling
+    }
+
+    fn note_tools_changed(&self) {
+        self.tools_changed.notify_one();
+    }
+
+    fn note_prompts_changed(&self) {
+        self.prompts_changed.notify_one();
+    }
+}
+
+impl ReadyServer {
+    pub(super) fn peer(&self) -> &McpPeer {
+        self.connection.peer()
+    }
+}

@@ -1,0 +1,361 @@
+//! The supervisor of one MCP server: it starts the server, follows its lists, and starts it again after a crash.
+//!
+//! It ends when the last handle is gone, and then stops what it has started. It must not know who uses the server.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use secrecy::ExposeSecret;
+use tokio::time::timeout;
+
+use super::connection::{McpClient, McpConnection, McpError, McpPrompt, McpTool};
+use super::environment::collect_variables;
+use super::http;
+use super::rmcp_connection::RmcpConnection;
+use super::server_state::{Phase, ReadyServer, ServerShared};
+use super::stdio::StdioTransport;
+use crate::base::backoff::{Backoff, JITTER};
+use crate::base::{CancellationToken, clock, random};
+use crate::domain::SandboxPolicy;
+use crate::workspace::Workspace;
+use crate::workspace::command_sandbox::CallSandbox;
+use crate::workspace::process::{Command, ExitStatus, Process, Stdin, StopMode};
+
+/// Waits between a crash and the next start.
+const BACKOFF: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    factor: 3.0,
+    max: Duration::from_secs(30),
+    jitter: JITTER,
+};
+/// Failures in a row after which the server rests, as with any tool (R-TOOL-4).
+const TRIP: u32 = 3;
+/// How long it rests. After that the next turn starts it again.
+const COOLDOWN: Duration = Duration::from_secs(60);
+/// A server that worked this long has recovered.
+const HEALTHY: Duration = Duration::from_secs(60);
+/// How long a program may take to end after the end of its input.
+const ENDS_BY_ITSELF: Duration = Duration::from_secs(1);
+/// How long the first list of prompts may take. A server whose prompts are late starts without them.
+const PROMPTS: Duration = Duration::from_secs(2);
+/// The shortest time between two reads of a list that changes.
+const LIST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Why a running server is not served any more.
+enum ServiceEnd {
+    Stopped,
+    Restarted,
+    Lost(McpError),
+}
+
+/// Runs a server for as long as someone holds its handle.
+pub(super) async fn supervise(shared: Arc<ServerShared>) {
+    run_until_stopped(&shared).await;
+    // Nobody waits for it, and nobody uses it, from here on.
+    shared.set_last_ready(None);
+    shared.set_phase(Phase::Idle);
+}
+
+async fn run_until_stopped(shared: &Arc<ServerShared>) {
+    tokio::select! { biased;
+        () = shared.stop.cancelled() => return,
+        () = shared.needed.notified() => {}
+        () = shared.restart.notified() => {}
+    }
+    let mut failures = 0;
+    loop {
+        shared.set_phase(Phase::Starting);
+        let started = clock::now();
+        let (error, was_ready) = match start(shared).await {
+            Ok(running) => match serve(shared, running).await {
+                ServiceEnd::Stopped => return,
+                ServiceEnd::Restarted => {
+                    failures = 0;
+                    continue;
+                }
+                ServiceEnd::Lost(error) => (error, true),
+            },
+            Err(McpError::Cancelled) => return,
+            Err(error) => (error, false),
+        };
+        let needs_login = error == McpError::NeedsLogin;
+        let has_worked = shared.has_answered.swap(false, Ordering::Relaxed) || started.elapsed() >= HEALTHY;
+        failures = match (needs_login, has_worked) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => failures + 1,
+        };
+        tracing::warn!(server = shared.setup.settings.name, %error, failures, "an MCP server failed");
+        let tokens = shared.find_token_change().await;
+        // A server that crashed at work starts again by itself; one that does not even start waits for the next turn.
+        let starts_by_itself = was_ready && !needs_login && failures < TRIP;
+        if !starts_by_itself {
+            shared.set_last_ready(None);
+        }
+        shared.set_phase(Phase::Failed(error));
+        let pause = if failures >= TRIP {
+            COOLDOWN
+        } else {
+            BACKOFF.delay_after(failures, random::random_unit())
+        };
+        let next = async {
+            if needs_login {
+                return wait_for_other_tokens(shared, tokens).await;
+            }
+            tokio::time::sleep(pause).await;
+            if !starts_by_itself {
+                shared.needed.notified().await;
+            }
+        };
+        tokio::select! { biased;
+            () = shared.stop.cancelled() => return,
+            () = shared.restart.notified() => failures = 0,
+            () = next => {}
+        }
+    }
+}
+
+/// Waits until someone wants to use the server, and another process has logged in.
+async fn wait_for_other_tokens(shared: &ServerShared, known: Option<SystemTime>) {
+    loop {
+        shared.needed.notified().await;
+        if shared.find_token_change().await != known {
+            return;
+        }
+    }
+}
+
+/// A server that has started.
+struct RunningServer {
+    connection: Arc<dyn McpConnection>,
+    program: Option<RunningProgram>,
+    /// Canceled when it refuses requests until the user logs in.
+    needs_login: CancellationToken,
+}
+
+/// The program of a server.
+struct RunningProgram {
+    process: Process,
+    /// Its temporary folder ends with this.
+    _workspace: Workspace,
+}
+
+/// Starts the server and lists its tools, within the time limit of the settings.
+async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
+    let limit = shared.setup.settings.startup_timeout_s.0;
+    let (mut program, needs_login) = (None, CancellationToken::new());
+    let connecting = connect(shared, &mut program, &needs_login);
+    let started = tokio::select! { biased;
+        () = shared.stop.cancelled() => Err(McpError::Cancelled),
+        started = timeout(limit, connecting) => started.unwrap_or(Err(McpError::TimedOut(limit))),
+    };
+    match started {
+        Ok(connection) => Ok(RunningServer {
+            connection,
+            program,
+            needs_login,
+        }),
+        Err(error) => {
+            let status = match program {
+                Some(program) => stop_process(&program.process, error == McpError::Closed).await,
+                None => None,
+            };
+            Err(explain_end(shared, error, status))
+        }
+    }
+}
+
+async fn connect(
+    shared: &Arc<ServerShared>,
+    started: &mut Option<RunningProgram>,
+    needs_login: &CancellationToken,
+) -> Result<Arc<dyn McpConnection>, McpError> {
+    let client: Arc<dyn McpClient> = shared.clone();
+    let connection = match &shared.host.connector {
+        Some(connector) => connector.connect(&shared.setup.settings, client).await?,
+        None => Arc::new(connect_by_settings(shared, client, started, needs_login).await?),
+    };
+    let (tools, prompts) = tokio::join!(
+        list_tools(&*connection),
+        timeout(PROMPTS, list_prompts(&*connection))
+    );
+    let tools = tools?;
+    let prompts = prompts
+        .unwrap_or(Err(McpError::TimedOut(PROMPTS)))
+        .unwrap_or_else(|error| {
+            // Its tools are worth the start.
+            tracing::warn!(%error, "an MCP server did not list its prompts");
+            Vec::new()
+        });
+    shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
+        connection: connection.clone(),
+        tools,
+        prompts,
+    })));
+    Ok(connection)
+}
+
+async fn connect_by_settings(
+    shared: &Arc<ServerShared>,
+    client: Arc<dyn McpClient>,
+    started: &mut Option<RunningProgram>,
+    needs_login: &CancellationToken,
+) -> Result<RmcpConnection, McpError> {
+    let settings = &shared.setup.settings;
+    let stderr = shared.reset_stderr();
+    match (&settings.command, &settings.url) {
+        (Some(program), _) => {
+            let (command, workspace) = build_command(shared, program).await?;
+            let launcher = shared.host.workspace.launcher();
+            let child = launcher.spawn_until(&shared.stop, command).await;
+            let child = child.map_err(|error| McpError::Failed(error.to_string()))?;
+            let transport = StdioTransport::new(child.stdin, child.output, stderr);
+            *started = Some(RunningProgram {
+                process: child.process,
+                _workspace: workspace,
+            });
+            RmcpConnection::open(transport, client).await
+        }
+        (None, Some(url)) => {
+            let access = shared.build_access(needs_login);
+            let transport = http::build_transport(settings, url, &shared.setup.network, access).await?;
+            let connection = RmcpConnection::open(transport, client).await?;
+            Ok(connection.watch_login(needs_login))
+        }
+        // `config` lets no such server through.
+        (None, None) => Err(McpError::Failed("it has no command and no address".to_owned())),
+    }
+}
+
+async fn build_command(shared: &ServerShared, program: &str) -> Result<(Command, Workspace), McpError> {
+    let setup = &shared.setup;
+    let cwd = setup.settings.cwd.clone().unwrap_or_else(|| setup.folder.clone());
+    let words = std::iter::once(program.to_owned()).chain(setup.settings.args.iter().cloned());
+    let command = Command::from_argv(words).current_dir(&cwd).stdin(Stdin::Piped);
+    let variables = collect_variables(&setup.settings, &setup.folder, &shared.host.redactor).await?;
+    let command = variables.iter().fold(command, |command, (name, value)| {
+        command.env(name, value.expose_secret())
+    });
+    let sandbox = CallSandbox {
+        settings: setup.sandbox.clone(),
+        policy: setup.settings.sandbox_policy(),
+    };
+    let workspace = Workspace::new(shared.host.workspace.clone());
+    let confined = workspace.confine_command(&cwd, &sandbox, command).await;
+    confined
+        .map(|(command, _)| (command, workspace))
+        .map_err(|error| McpError::Failed(error.to_string()))
+}
+
+async fn list_tools(connection: &dyn McpConnection) -> Result<Vec<Arc<McpTool>>, McpError> {
+    if !connection.peer().has_tools {
+        return Ok(Vec::new());
+    }
+    Ok(connection.list_tools().await?.into_iter().map(Arc::new).collect())
+}
+
+async fn list_prompts(connection: &dyn McpConnection) -> Result<Vec<Arc<McpPrompt>>, McpError> {
+    if !connection.peer().has_prompts {
+        return Ok(Vec::new());
+    }
+    Ok(connection
+        .list_prompts()
+        .await?
+        .into_iter()
+        .map(Arc::new)
+        .collect())
+}
+
+/// Follows a running server until it ends or is stopped.
+async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd {
+    let connection = running.connection.clone();
+    let mut roots = shared.host.roots.subscribe();
+    let end = loop {
+        tokio::select! { biased;
+            () = shared.stop.cancelled() => break ServiceEnd::Stopped,
+            () = shared.restart.notified() => break ServiceEnd::Restarted,
+            () = running.needs_login.cancelled() => break ServiceEnd::Lost(McpError::NeedsLogin),
+            () = connection.wait_until_closed() => break ServiceEnd::Lost(McpError::Closed),
+            changed = roots.changed() => match changed {
+                Ok(()) => connection.notify_roots_changed().await,
+                // The manager is gone.
+                Err(_) => break ServiceEnd::Stopped,
+            },
+            () = shared.tools_changed.notified() => read_lists_again(shared, &connection).await,
+            () = shared.prompts_changed.notified() => read_lists_again(shared, &connection).await,
+        }
+    };
+    connection.close().await;
+    let was_lost = matches!(end, ServiceEnd::Lost(_));
+    let status = match &running.program {
+        Some(program) => stop_process(&program.process, true).await,
+        None => None,
+    };
+    match end {
+        ServiceEnd::Lost(error) if was_lost => ServiceEnd::Lost(explain_end(shared, error, status)),
+        end => end,
+    }
+}
+
+/// Reads the lists of tools and prompts again. Meanwhile the old ones stay in use.
+async fn read_lists_again(shared: &ServerShared, connection: &Arc<dyn McpConnection>) {
+    let limit = shared.setup.settings.startup_timeout_s.0;
+    let lists = async { tokio::try_join!(list_tools(&**connection), list_prompts(&**connection)) };
+    let read = tokio::select! { biased;
+        () = shared.stop.cancelled() => return,
+        () = connection.wait_until_closed() => return,
+        read = timeout(limit, lists) => read,
+    };
+    match read {
+        Ok(Ok((tools, prompts))) => shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
+            connection: connection.clone(),
+            tools,
+            prompts,
+        }))),
+        Ok(Err(error)) => tracing::warn!(%error, "an MCP server did not list what it has changed"),
+        Err(_) => tracing::warn!("an MCP server did not list what it has changed in time"),
+    }
+    // A server that announces changes all the time must not keep us busy.
+    tokio::time::sleep(LIST_PAUSE).await;
+}
+
+/// Stops the program, and returns how it ended if it did so by itself.
+async fn stop_process(process: &Process, may_end: bool) -> Option<ExitStatus> {
+    if may_end && let Ok(ended) = timeout(ENDS_BY_ITSELF, process.wait_until_gone()).await {
+        return Some(ended.status);
+    }
+    let ended = process.stop(StopMode::ServerEnd, &CancellationToken::new()).await;
+    if !ended.is_gone {
+        tracing::warn!("the program of an MCP server could not be stopped");
+    }
+    None
+}
+
+/// Adds to an error what people need to find its reason.
+fn explain_end(shared: &ServerShared, error: McpError, status: Option<ExitStatus>) -> McpError {
+    let settings = &shared.setup.settings;
+    let is_confined = settings.command.is_some()
+        && shared.setup.sandbox.enabled
+        && settings.sandbox_policy() != SandboxPolicy::Off;
+    let mut reason = match (&error, status) {
+        (McpError::Closed, Some(ExitStatus::Code(code))) => format!("it ended with exit code {code}"),
+        (McpError::Closed, Some(ExitStatus::Signal(signal))) => format!("signal {signal} ended it"),
+        (McpError::Closed, _) => "it ended the connection".to_owned(),
+        (McpError::TimedOut(limit), _) => {
+            format!(
+                "it did not start within {} s (startup_timeout_s)",
+                limit.as_secs_f64()
+            )
+        }
+        (McpError::NeedsLogin | McpError::Cancelled | McpError::Unusable(_), _) => return error,
+        (other, _) => other.to_string(),
+    };
+    if is_confined {
+        reason.push_str(&format!(
+            "; it runs in the sandbox, which `sandbox = \"off\"` under [mcp.{}] in your own config file disables",
+            settings.name
+        ));
+    }
+    McpError::Failed(reason)
+}
