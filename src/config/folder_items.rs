@@ -57,12 +57,12 @@ impl FolderItem {
 
 /// An MCP server that a folder's files name, as they state it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FolderMcpServer {
-    pub name: String,
+pub(super) struct FolderMcpServer {
+    pub(super) name: String,
     /// The program that would run, or the address.
-    pub target: String,
+    pub(super) target: String,
     /// The file, relative to the folder.
-    pub source: String,
+    pub(super) source: String,
 }
 
 /// Lists the MCP servers that the files of the folder at `root` name.

@@ -39,8 +39,6 @@ const MAX_FILE: u64 = 1024 * 1024;
 pub struct FolderDescription {
     pub trusted: bool,
     pub items: Vec<FolderItem>,
-    /// The MCP servers among them.
-    pub mcp_servers: Vec<FolderMcpServer>,
     /// Where the files would send the user's keys.
     pub redirects: Vec<ProviderRedirect>,
 }
@@ -53,6 +51,8 @@ pub struct LoadedConfig {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the root's own files were trusted. True without a root.
     pub trusted: bool,
+    /// The MCP servers that the files of an untrusted root name.
+    pub(super) untrusted_mcp: Vec<FolderMcpServer>,
 }
 
 /// Merges all layers into one configuration. Never fails: it reports what is wrong and leaves that out.
@@ -68,6 +68,10 @@ pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
         settings: Arc::new(assembled.settings),
         diagnostics: assembled.diagnostics,
         trusted,
+        untrusted_mcp: match inputs.root {
+            Some(root) if !trusted => folder_mcp_servers(&FolderLayer::read(inputs).tree, root),
+            _ => Vec::new(),
+        },
     }
 }
 
@@ -88,7 +92,6 @@ pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
     FolderDescription {
         trusted: is_trusted(inputs),
         redirects: find_redirects(inputs),
-        mcp_servers: folder_mcp_servers(&folder.tree, root),
         items: folder_items(folder.tree, &folder.failed, &user, root),
     }
 }

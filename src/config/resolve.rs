@@ -73,7 +73,7 @@ pub(super) fn resolve_settings(
     resolver.resolve_approvals(&mut settings.approvals, &own_tools);
     resolver.resolve_tools(&mut settings.tools);
     resolver.resolve_hooks(&mut settings.hooks);
-    resolver.resolve_mcp(&mut settings.mcp);
+    settings.unusable_mcp = resolver.resolve_mcp(&mut settings.mcp);
     resolver.check_allowed_hosts(&settings.sandbox);
     resolver.resolve_network(&mut settings.network);
     resolver.resolve_logging(&mut settings.logging);

@@ -98,6 +98,10 @@ pub struct Settings {
     /// Providers whose configuration is unusable, with the reason. Nothing may be sent to a default in their place.
     #[serde(skip)]
     pub broken_providers: BTreeMap<String, String>,
+    /// MCP servers that are configured but cannot be used. One without `command` and `url` only adjusts a server that a
+    /// workspace may name.
+    #[serde(skip)]
+    pub unusable_mcp: BTreeMap<String, McpServerSettings>,
     /// Variables that the configuration names in `${…}`.
     #[serde(skip)]
     pub(super) named_variables: BTreeSet<String>,

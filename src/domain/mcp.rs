@@ -52,6 +52,8 @@ pub struct McpServerStatus {
     /// The tools that the agent may use, by the names that the server gives them.
     pub tools: Vec<String>,
     pub login: McpLoginStatus,
+    /// A turn fails without it.
+    pub required: bool,
 }
 
 /// The login at an MCP server.

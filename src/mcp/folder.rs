@@ -17,6 +17,7 @@ use super::connection::{
 use super::content::McpContent;
 use super::http::hide_secrets;
 use super::names::{name_for_models, name_for_rules};
+use super::registration::UnusableServer;
 use super::server::McpServer;
 use super::server_state::{Phase, ReadyServer};
 use crate::config::McpServerSettings;
@@ -29,6 +30,8 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 pub struct McpFolder {
     folder: PathBuf,
     servers: Vec<FolderServer>,
+    /// Those that never start.
+    unusable: Vec<UnusableServer>,
     /// The folder's own, which run as long as a session holds them.
     _shared: Option<Arc<Self>>,
     /// The failures that were reported to a session last, by server.
@@ -69,10 +72,11 @@ pub struct ServerLink {
 }
 
 impl McpFolder {
-    pub(super) fn new(folder: PathBuf, servers: Vec<FolderServer>) -> Self {
+    pub(super) fn new(folder: PathBuf, servers: Vec<FolderServer>, unusable: Vec<UnusableServer>) -> Self {
         Self {
             folder,
             servers,
+            unusable,
             _shared: None,
             reported: Mutex::default(),
         }
@@ -80,24 +84,29 @@ impl McpFolder {
 
     /// Returns the servers that a client names, and those of the folder that have other names.
     pub(super) fn with_named(folder: PathBuf, named: Vec<FolderServer>, shared: Option<Arc<Self>>) -> Self {
-        let is_named = |server: &FolderServer| {
-            named
-                .iter()
-                .any(|named| named.settings.name == server.settings.name)
-        };
+        let is_other = |name: &str| named.iter().all(|named| named.settings.name != name);
         let others = shared.iter().flat_map(|shared| shared.servers());
-        let others: Vec<_> = others.filter(|server| !is_named(server)).cloned().collect();
+        let others: Vec<_> = others
+            .filter(|server| is_other(&server.settings.name))
+            .cloned()
+            .collect();
+        let unusable = shared.iter().flat_map(|shared| shared.unusable());
+        let unusable = unusable
+            .filter(|server| is_other(&server.name))
+            .cloned()
+            .collect();
+        let servers = named.into_iter().chain(others).collect();
         Self {
-            servers: named.into_iter().chain(others).collect(),
             _shared: shared,
-            ..Self::new(folder, Vec::new())
+            ..Self::new(folder, servers, unusable)
         }
     }
 
     /// Returns whether the other has the same connections with the same settings.
     pub(super) fn has_same_servers(&self, other: &Self) -> bool {
         let mut pairs = self.servers.iter().zip(&other.servers);
-        self.servers.len() == other.servers.len()
+        self.unusable == other.unusable
+            && self.servers.len() == other.servers.len()
             && pairs.all(|(one, two)| {
                 Arc::ptr_eq(&one.server, &two.server) && one.settings.is_same(&two.settings)
             })
@@ -109,6 +118,10 @@ impl McpFolder {
 
     pub(super) fn servers(&self) -> &[FolderServer] {
         &self.servers
+    }
+
+    pub(super) fn unusable(&self) -> &[UnusableServer] {
+        &self.unusable
     }
 
     pub(super) fn find_server(&self, name: &str) -> Option<&FolderServer> {
@@ -170,6 +183,10 @@ impl McpFolder {
 
     /// Returns the first server that the settings require and that does not work, with the reason.
     pub fn find_missing_required(&self) -> Option<(String, String)> {
+        let mut unusable = self.unusable.iter().filter(|server| server.required);
+        if let Some(server) = unusable.next() {
+            return Some((server.name.clone(), server.reason.clone()));
+        }
         self.servers
             .iter()
             .filter(|server| server.settings.required)
@@ -199,9 +216,11 @@ impl McpFolder {
         tools.into_values().collect()
     }
 
-    /// Returns the names of all servers.
+    /// Returns the names of all servers, those that never start included.
     pub fn server_names(&self) -> impl Iterator<Item = &str> {
-        self.servers.iter().map(|server| server.settings.name.as_str())
+        let usable = self.servers.iter().map(|server| &server.settings.name);
+        let unusable = self.unusable.iter().map(|server| &server.name);
+        usable.chain(unusable).map(String::as_str)
     }
 
     /// Returns the prompts of the servers that are ready, by name.
@@ -223,8 +242,11 @@ impl McpFolder {
     /// # Errors
     /// The reason why it cannot be used now, with its name.
     pub async fn connect_server(&self, name: &str, limit: Duration) -> Result<ServerLink, String> {
-        let known = self.find_server(name);
-        let known = known.ok_or_else(|| format!("unknown MCP server {name:?}"))?;
+        let known = self.find_server(name).ok_or_else(|| {
+            let mut unusable = self.unusable.iter();
+            let known = unusable.find(|server| server.name == name);
+            known.map_or_else(|| format!("unknown MCP server {name:?}"), UnusableServer::explain)
+        })?;
         known.server.need();
         // A server that is still starting after that is an error below.
         let _ = timeout(limit, known.server.wait_until_settled()).await;
@@ -362,5 +384,6 @@ pub(super) fn describe_server(
         stderr: server.map(McpServer::stderr_lines).unwrap_or_default(),
         tools,
         login: McpLoginStatus::default(),
+        required: settings.required,
     }
 }

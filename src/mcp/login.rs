@@ -10,7 +10,8 @@ use tokio::time::{sleep, timeout};
 use url::Url;
 
 use super::login_registry::Login;
-use super::manager::{McpManager, McpRegistration};
+use super::manager::McpManager;
+use super::registration::McpRegistration;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::config::McpServerSettings;
 use crate::oauth::{OAuthClient, OAuthError, OAuthServer, PendingLogin, TokenStore};
@@ -23,8 +24,9 @@ const GRACE: Duration = Duration::from_secs(60);
 /// Why a login or logout was not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum McpLoginError {
-    #[error("{0:?} is not an enabled MCP server; see agent/listMcpServers")]
-    UnknownServer(String),
+    /// There is no such server, or it never starts.
+    #[error("{0}")]
+    Unusable(String),
     #[error("the MCP server {name} has no login: {reason}")]
     NotPossible { name: String, reason: &'static str },
     #[error("the login could not begin within {} s", BEGIN.as_secs())]
@@ -152,10 +154,7 @@ fn find_login<'a>(
     registration: &'a McpRegistration,
     name: &str,
 ) -> Result<(&'a McpServerSettings, Url), McpLoginError> {
-    let mut enabled = registration.servers.iter().filter(|server| server.enabled);
-    let settings = enabled
-        .find(|server| server.name == name)
-        .ok_or_else(|| McpLoginError::UnknownServer(name.to_owned()))?;
+    let settings = registration.find_usable(name).map_err(McpLoginError::Unusable)?;
     let reason = match &settings.url {
         None => "it is a program",
         Some(_) => "its settings state a token or a header that takes its place",

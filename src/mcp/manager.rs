@@ -14,25 +14,17 @@ use tokio::sync::watch;
 use super::connection::McpConnector;
 use super::folder::{FolderServer, McpFolder, describe_server};
 use super::login_registry::LoginRegistry;
+use super::registration::{McpRegistration, UnusableServer};
 use super::server::McpServer;
 use super::server_state::{McpHost, Phase, ServerSetup};
 use crate::base::spawn::{AbortOnDrop, spawn};
-use crate::config::{McpServerSettings, NetworkSettings, Redactor, SandboxSettings};
+use crate::config::{McpServerSettings, Redactor};
 use crate::domain::{McpServerState, McpServerStatus, SessionId};
 use crate::oauth::TokenStore;
 use crate::workspace::WorkspaceShared;
 
 /// How long the servers may take to end with the process. What is left then, the helpers of the programs end.
 const SHUTDOWN: Duration = Duration::from_millis(1_500);
-
-/// What the settings of a folder say about its servers.
-#[derive(Clone, Default)]
-pub struct McpRegistration {
-    /// All servers, disabled ones too.
-    pub servers: Arc<[McpServerSettings]>,
-    pub sandbox: Arc<SandboxSettings>,
-    pub network: NetworkSettings,
-}
 
 /// The owner of all servers.
 pub struct McpManager {
@@ -87,7 +79,8 @@ impl McpManager {
         })
     }
 
-    /// Returns the servers of a folder; `None` if it has none. Servers whose settings are as before go on running.
+    /// Returns the servers of a folder; `None` if its settings name none. Servers whose settings are as before go on
+    /// running.
     ///
     /// Starts no program; see [`McpFolder::need_servers`].
     pub fn open_folder(&self, folder: &Path, registration: &McpRegistration) -> Option<Arc<McpFolder>> {
@@ -97,18 +90,19 @@ impl McpManager {
             .iter()
             .filter(|server| server.enabled)
             .collect();
-        if enabled.is_empty() || state.is_closed {
+        let unusable = registration.list_unusable();
+        if enabled.is_empty() && unusable.is_empty() || state.is_closed {
             return None;
         }
         let before = state.folders.get(folder).and_then(Weak::upgrade);
         if let Some(known) = &before
-            && is_unchanged(known, &enabled)
+            && is_unchanged(known, &enabled, &unusable)
         {
             return before;
         }
         let known = before.as_ref().map_or(&[][..], |before| before.servers());
         let servers = self.open_servers(&mut state, known, enabled, (folder, registration));
-        let opened = Arc::new(McpFolder::new(folder.to_path_buf(), servers));
+        let opened = Arc::new(McpFolder::new(folder.to_path_buf(), servers, unusable));
         state
             .folders
             .insert(folder.to_path_buf(), Arc::downgrade(&opened));
@@ -210,18 +204,21 @@ impl McpManager {
         self.lock().folders.get(folder).and_then(Weak::upgrade)
     }
 
-    /// Returns the state of all servers that the settings of a folder name.
+    /// Returns the state of all servers that the settings of a folder name, sorted by name.
     pub fn list_servers(&self, folder: &Path, registration: &McpRegistration) -> Vec<McpServerStatus> {
         let live = self.find_folder(folder);
         let servers = registration.servers.iter();
-        servers
+        let mut servers: Vec<McpServerStatus> = servers
             .map(|settings| {
                 let known = live.as_ref().and_then(|live| live.find_server(&settings.name));
                 let mut status = self.describe(folder, settings, known.map(|known| known.server.as_ref()));
                 self.describe_tokens(settings, &mut status);
                 status
             })
-            .collect()
+            .chain(registration.unusable.iter().cloned())
+            .collect();
+        servers.sort_by(|a, b| a.name.cmp(&b.name));
+        servers
     }
 
     /// Returns the state of the servers of all folders that a session holds, and of those with a login that waits or
@@ -361,7 +358,9 @@ impl McpManager {
 }
 
 /// Returns whether the folder has exactly these servers.
-fn is_unchanged(known: &McpFolder, enabled: &[&McpServerSettings]) -> bool {
+fn is_unchanged(known: &McpFolder, enabled: &[&McpServerSettings], unusable: &[UnusableServer]) -> bool {
     let mut pairs = known.servers().iter().zip(enabled);
-    known.servers().len() == enabled.len() && pairs.all(|(known, stated)| known.settings.is_same(stated))
+    known.unusable() == unusable
+        && known.servers().len() == enabled.len()
+        && pairs.all(|(known, stated)| known.settings.is_same(stated))
 }

@@ -250,11 +250,7 @@ impl ConfigStore {
         let sandbox = Arc::new(state.source.sandbox_settings(&loaded.settings));
         let config = Arc::new(FolderConfig {
             tools: build_tools(&loaded.settings),
-            mcp: McpRegistration {
-                servers: loaded.settings.mcp.values().cloned().collect(),
-                sandbox: sandbox.clone(),
-                network: loaded.settings.network.clone(),
-            },
+            mcp: McpRegistration::new(&loaded, folder, sandbox.clone()),
             sandbox,
             loaded,
             models,

@@ -231,12 +231,15 @@ fn doctor_reports_what_would_run_and_starts_nothing() {
     let touched = world.path("touched");
     world.configure(&format!(
         "[mcp.there]\ncommand = \"sh\"\nargs = [\"-c\", \"touch {}\"]\n\
-         [mcp.missing]\ncommand = \"no-such-program\"\n[mcp.off]\ncommand = \"sh\"\nenabled = false\n",
+         [mcp.missing]\ncommand = \"no-such-program\"\n[mcp.off]\ncommand = \"sh\"\nenabled = false\n\
+         [mcp.broken]\ncommand = \"sh\"\nargs = [\"${{NOT_SET}}\"]\n[mcp.ghost]\ntimeout_s = 5\n",
         touched.display()
     ));
     let done = world.run(&["doctor", "--offline"]);
     for part in [
-        "there: /",
+        "/sh -c touch ",
+        "broken: its settings cannot be used: args: the environment variable NOT_SET is not set",
+        "ghost: its settings cannot be used: it has neither `command` nor `url`",
         "missing: no-such-program is not found",
         "off: disabled",
         "theirs: theirs (.mcp.json)",

@@ -63,7 +63,8 @@ fn the_list_hides_what_may_be_secret_in_an_address() {
 
 #[test]
 fn a_server_whose_settings_cannot_be_used_is_listed_with_the_reason() {
-    let table = "[mcp.broken]\ncommand = \"broken\"\nenv = {A = \"${NOT_SET_1}\", B = \"${NOT_SET_2}\"}\n";
+    let table = "[mcp.broken]\ncommand = \"broken\"\nenv = {A = \"${NOT_SET_1}\", B = \"${NOT_SET_2}\"}\n\
+                 [mcp.ghost]\ntimeout_s = 5\n[mcp.off]\ncommand = \"off\"\nenabled = false\n";
     let world = world_with(&[], table);
     let foreign = json!({"mcpServers": {"theirs": {"command": "theirs", "args": ["${NOT_SET_3}"]}}});
     world.write(".mcp.json", foreign.to_string());
@@ -80,7 +81,13 @@ fn a_server_whose_settings_cannot_be_used_is_listed_with_the_reason() {
         .collect();
     assert_eq!(
         states,
-        [("broken", "invalid"), ("peer", "idle"), ("theirs", "untrusted")]
+        [
+            ("broken", "invalid"),
+            ("ghost", "invalid"),
+            ("off", "disabled"),
+            ("peer", "idle"),
+            ("theirs", "untrusted")
+        ]
     );
     let reason = |number: u8, key: &str| {
         format!(
@@ -95,13 +102,23 @@ fn a_server_whose_settings_cannot_be_used_is_listed_with_the_reason() {
         listed[0]["source"].as_str().unwrap().ends_with("config.toml"),
         "{listed:?}"
     );
-    let refused = client.refused("agent/restartMcpServer", json!({"name": "broken"}));
-    assert!(refused.message.contains("agent/listMcpServers"), "{refused:?}");
+    for method in ["restart", "login", "logout"] {
+        for (name, expected) in [
+            ("broken", &*reason(1, "env.A")),
+            ("ghost", "it has neither `command` nor `url`"),
+            ("off", "`enabled = false` disables it"),
+            ("theirs", "the folder is not trusted"),
+            ("none", "agent/listMcpServers"),
+        ] {
+            let refused = client.refused(&format!("agent/{method}McpServer"), json!({"name": name}));
+            assert!(refused.message.contains(expected), "{method} {name}: {refused:?}");
+        }
+    }
     client.call::<Value>(
         "agent/setTrust",
         json!({"folder": world.workspace(), "trusted": true}),
     );
-    let theirs = servers(&client)[2].clone();
+    let theirs = servers(&client)[4].clone();
     assert_eq!(
         (&theirs["state"], &theirs["source"]),
         (&json!("invalid"), &json!(".mcp.json"))

@@ -16,29 +16,40 @@ impl McpCommands<'_> {
     /// Checks what can be checked of each server without a start.
     pub(in crate::cli) fn check_servers(&self) -> Vec<Check> {
         let servers = self.manager.list_servers(&self.folder, &self.registration);
-        let known = servers.iter().filter_map(|status| {
-            let settings = self.loaded.settings.mcp.get(&status.name)?;
-            Some(self.check_server(settings, status))
-        });
-        let mut checks: Vec<Check> = known.collect();
-        for server in self.untrusted_servers() {
-            let from = self.source_of(server.source.as_deref());
-            let text = format!(
-                "{}: {} ({from})",
-                server.name,
-                self.clean(&hide_secrets(&server.target))
-            );
-            let hint = "the folder is not trusted, so it does not start; run /trust in a chat to review it";
-            checks.push(Check::new(CheckState::Info, NAME, text, Some(hint.to_owned())));
-        }
-        checks
+        servers.iter().map(|status| self.check_status(status)).collect()
     }
 
-    fn check_server(&self, settings: &McpServerSettings, status: &McpServerStatus) -> Check {
-        let name = &settings.name;
-        if !settings.enabled {
-            return Check::new(CheckState::Info, NAME, format!("{name}: disabled"), None);
+    fn check_status(&self, status: &McpServerStatus) -> Check {
+        let name = self.clean(&status.name);
+        match &status.state {
+            McpServerState::Invalid { reason } => {
+                let state = if status.required {
+                    CheckState::Fail
+                } else if self.find_problems(Some(&status.name)).is_empty() {
+                    // It may be meant for another folder.
+                    CheckState::Info
+                } else {
+                    CheckState::Warn
+                };
+                let text = format!("{name}: its settings cannot be used: {}", self.clean(reason));
+                Check::new(state, NAME, text, None)
+            }
+            McpServerState::Untrusted => {
+                let from = self.source_of(status.source.as_deref());
+                let target = self.clean(&hide_secrets(&status.target));
+                let hint =
+                    "the folder is not trusted, so it does not start; run /trust in a chat to review it";
+                let text = format!("{name}: {target} ({from})");
+                Check::new(CheckState::Info, NAME, text, Some(hint.to_owned()))
+            }
+            McpServerState::Disabled => Check::new(CheckState::Info, NAME, format!("{name}: disabled"), None),
+            _ => self.check_server(status),
         }
+    }
+
+    fn check_server(&self, status: &McpServerStatus) -> Check {
+        // All others have states of their own.
+        let settings = &self.loaded.settings.mcp[&status.name];
         match &settings.command {
             Some(command) => self.check_program(settings, command),
             None => self.check_address(settings, status),
@@ -48,7 +59,8 @@ impl McpCommands<'_> {
     fn check_program(&self, settings: &McpServerSettings, command: &str) -> Check {
         let name = &settings.name;
         if let Some(found) = self.find_program(settings, command) {
-            let shown = self.clean(&self.shorten(&found));
+            let words = std::iter::once(self.shorten(&found)).chain(settings.args.iter().cloned());
+            let shown = self.clean(&words.collect::<Vec<_>>().join(" "));
             return Check::new(CheckState::Ok, NAME, format!("{name}: {shown}"), None);
         }
         let state = if settings.required {

@@ -57,13 +57,10 @@ impl<'a> McpCommands<'a> {
         workspace.set_stripped_env(loaded.settings.secret_env_names(&source.env));
         workspace.set_trusted(&folder, loaded.trusted);
         let data = source.places.as_ref().map(|places| places.data_dir.as_path());
+        let sandbox = Arc::new(source.sandbox_settings(&loaded.settings));
         Self {
             manager: McpManager::new(workspace, data, redactor.clone()),
-            registration: McpRegistration {
-                servers: loaded.settings.mcp.values().cloned().collect(),
-                sandbox: Arc::new(source.sandbox_settings(&loaded.settings)),
-                network: loaded.settings.network.clone(),
-            },
+            registration: McpRegistration::new(&loaded, &folder, sandbox),
             source,
             trust,
             folder,
@@ -99,9 +96,7 @@ impl<'a> McpCommands<'a> {
     }
 
     fn list_servers(&self, screen: &mut Screen) -> i32 {
-        let mut servers = self.manager.list_servers(&self.folder, &self.registration);
-        servers.extend(self.untrusted_servers());
-        self.loaded.add_invalid_mcp_servers(&self.folder, &mut servers);
+        let servers = self.manager.list_servers(&self.folder, &self.registration);
         let styler = screen.styler;
         for server in &servers {
             let color = match server.state {
@@ -140,24 +135,10 @@ impl<'a> McpCommands<'a> {
         }
     }
 
-    /// Returns the servers that files of an untrusted folder name. Not one whose name the user's own server has.
-    fn untrusted_servers(&self) -> Vec<McpServerStatus> {
-        if self.loaded.trusted {
-            return Vec::new();
-        }
-        let named = self.source.describe_folder(&self.folder, self.trust).mcp_servers;
-        let named = named.into_iter();
-        let foreign = named.filter(|named| !self.loaded.settings.mcp.contains_key(&named.name));
-        foreign
-            .map(|named| McpServerStatus {
-                name: named.name,
-                folder: self.folder.clone(),
-                state: McpServerState::Untrusted,
-                target: named.target,
-                source: Some(named.source),
-                ..McpServerStatus::default()
-            })
-            .collect()
+    /// Finds a server that never starts, unless it is only disabled.
+    fn find_unusable(&self, name: &str) -> Option<&McpServerStatus> {
+        let mut unusable = self.registration.unusable.iter();
+        unusable.find(|server| server.name == name)
     }
 
     fn describe_state(&self, server: &McpServerStatus) -> String {
@@ -180,10 +161,8 @@ impl<'a> McpCommands<'a> {
     }
 
     fn show_server(&self, name: &str, screen: &mut Screen) -> CommandResult {
-        if let Some(server) = self
-            .untrusted_servers()
-            .into_iter()
-            .find(|server| server.name == name)
+        if let Some(server) = self.find_unusable(name)
+            && server.state == McpServerState::Untrusted
         {
             let from = self.source_of(server.source.as_deref());
             screen.write_line(&format!("{name}  {}", self.clean(&hide_secrets(&server.target))));
@@ -435,26 +414,26 @@ impl<'a> McpCommands<'a> {
         if let Some(server) = self.loaded.settings.mcp.get(name) {
             return Ok(server);
         }
-        Err(
-            if self.untrusted_servers().iter().any(|server| server.name == name) {
-                format!(
-                    "{name} does not start, since the folder is not trusted; run `/trust` in a chat to review it"
-                )
-            } else if let problems = self.find_problems(Some(name))
-                && !problems.is_empty()
-            {
-                let problems = problems.iter();
-                let problems: Vec<_> = problems
-                    .map(|problem| format!("\n  {}", self.clean(&problem.to_string())))
-                    .collect();
-                format!(
-                    "the MCP server {name} is not used because of its settings:{}",
-                    problems.concat()
-                )
-            } else {
+        Err(match self.find_unusable(name).map(|server| &server.state) {
+            None => {
                 format!("no MCP server is called {name:?}; see `agentls mcp list` and `agentls config check`")
-            },
-        )
+            }
+            Some(McpServerState::Invalid { reason }) => {
+                let problems = self.find_problems(Some(name)).into_iter();
+                let mut problems: Vec<String> = problems.map(ToString::to_string).collect();
+                if problems.is_empty() {
+                    problems.push(reason.clone());
+                }
+                let problems = problems.iter();
+                let problems: String = problems
+                    .map(|problem| format!("\n  {}", self.clean(problem)))
+                    .collect();
+                format!("the MCP server {name} is not used because of its settings:{problems}")
+            }
+            Some(_) => format!(
+                "{name} does not start, since the folder is not trusted; run `/trust` in a chat to review it"
+            ),
+        })
     }
 
     fn config_file(&self) -> Result<&Path, String> {

@@ -14,81 +14,101 @@ use crate::config::tree::join_keys;
 const MAX_NAME: usize = 32;
 
 impl Resolver<'_> {
-    /// Keeps the servers that can be used. One that cannot be read completely must not start as something else.
-    pub(super) fn resolve_mcp(&mut self, servers: &mut BTreeMap<String, McpServerSettings>) {
-        servers.retain(|name, server| {
-            server.name.clone_from(name);
-            let path = |key| ["mcp", name.as_str(), key];
-            let failed = [
-                "command",
-                "args",
-                "env",
-                "env_file",
-                "cwd",
-                "url",
-                "headers",
-                "bearer_token_env",
-                "oauth_client_id",
-                "oauth_scopes",
-                "oauth_callback_port",
-                "tools",
-                "deny_tools",
-                "sandbox",
-                "enabled",
-            ];
-            if failed.iter().any(|key| self.has_failed_below(&path(key))) {
+    /// Removes the servers that cannot be used, and returns them. One that cannot be read completely must not start as
+    /// something else.
+    pub(super) fn resolve_mcp(
+        &mut self,
+        servers: &mut BTreeMap<String, McpServerSettings>,
+    ) -> BTreeMap<String, McpServerSettings> {
+        let is_unusable = |name: &String, server: &mut McpServerSettings| !self.resolve_server(name, server);
+        servers.extract_if(.., is_unusable).collect()
+    }
+
+    /// Completes the settings of a server. Returns whether it can be used.
+    fn resolve_server(&mut self, name: &str, server: &mut McpServerSettings) -> bool {
+        name.clone_into(&mut server.name);
+        let path = |key| ["mcp", name, key];
+        let failed = [
+            "command",
+            "args",
+            "env",
+            "env_file",
+            "cwd",
+            "url",
+            "headers",
+            "bearer_token_env",
+            "oauth_client_id",
+            "oauth_scopes",
+            "oauth_callback_port",
+            "tools",
+            "deny_tools",
+            "sandbox",
+            "enabled",
+        ];
+        if failed.iter().any(|key| self.has_failed_below(&path(key))) {
+            return false;
+        }
+        let is_usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_usable) || name.contains("__") {
+            let message =
+                "the name of an MCP server has at most 32 letters, digits, `-` and single `_`; not available";
+            self.report_error(&["mcp", name], message);
+            return false;
+        }
+        match (&server.command, &server.url) {
+            (Some(_), Some(_)) => {
+                self.report_error(&path("url"), "has `command` too; remove one of them");
                 return false;
             }
-            let is_usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-            if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_usable) || name.contains("__") {
-                let message = "the name of an MCP server has at most 32 letters, digits, `-` and single `_`; not available";
-                self.report_error(&["mcp", name], message);
+            // It only adjusts a server that a workspace may name.
+            (None, None) => {
+                server.source = Some(self.format_source(&["mcp", name]));
                 return false;
             }
-            match (&server.command, &server.url) {
-                (Some(_), Some(_)) => {
-                    self.report_error(&path("url"), "has `command` too; remove one of them");
-                    return false;
-                }
-                // It only adjusts a server that a workspace may name.
-                (None, None) => return false,
-                (Some(command), None) if command.is_empty() => {
-                    self.report_error(&path("command"), "needs the name of a program");
-                    return false;
-                }
-                (Some(_), None) => {}
-                (None, Some(url)) => {
-                    let usable = Url::parse(url).is_ok_and(|url| {
-                        matches!(url.scheme(), "http" | "https") && url.host().is_some()
-                    });
-                    if !usable {
-                        self.report_error(&path("url"), "must be an address such as https://example.com/mcp");
-                        return false;
-                    }
-                }
+            (Some(command), None) if command.is_empty() => {
+                self.report_error(&path("command"), "needs the name of a program");
+                return false;
             }
-            if let Some(variable) = &server.bearer_token_env {
-                server.bearer_token = self.inputs.env.non_empty(variable).map(SecretString::from);
-                if server.bearer_token.is_none() {
-                    let message = format!("the environment variable {variable} is not set");
-                    self.report_error(&path("bearer_token_env"), message);
+            (Some(_), None) => {}
+            (None, Some(url)) => {
+                let usable = Url::parse(url)
+                    .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
+                if !usable {
+                    self.report_error(&path("url"), "must be an address such as https://example.com/mcp");
                     return false;
                 }
             }
-            self.drop_foreign_login(name, server);
-            self.drop_foreign_sampling(name, server);
-            server.env_file.take_if(|path| path.as_os_str().is_empty());
-            let is_from_folder = |path: &[&str]| self.is_set(path) && self.is_from_folder(path);
-            let stated = if server.command.is_some() { "command" } else { "url" };
-            let at = self.find_location(&path(stated));
-            server.source = Some(at.format_source(self.inputs.root.unwrap_or(Path::new(""))));
-            // Whoever states a part of it decides what runs.
-            server.is_from_folder = ["command", "args", "env_file", "cwd", "url"]
-                .iter()
-                .any(|key| is_from_folder(&path(key)))
-                || (server.env.keys()).any(|variable| is_from_folder(&["mcp", name, "env", variable]));
-            true
-        });
+        }
+        if let Some(variable) = &server.bearer_token_env {
+            server.bearer_token = self.inputs.env.non_empty(variable).map(SecretString::from);
+            if server.bearer_token.is_none() {
+                let message = format!("the environment variable {variable} is not set");
+                self.report_error(&path("bearer_token_env"), message);
+                return false;
+            }
+        }
+        self.drop_foreign_login(name, server);
+        self.drop_foreign_sampling(name, server);
+        server.env_file.take_if(|path| path.as_os_str().is_empty());
+        let is_from_folder = |path: &[&str]| self.is_set(path) && self.is_from_folder(path);
+        let stated = if server.command.is_some() {
+            "command"
+        } else {
+            "url"
+        };
+        server.source = Some(self.format_source(&path(stated)));
+        // Whoever states a part of it decides what runs.
+        server.is_from_folder = ["command", "args", "env_file", "cwd", "url"]
+            .iter()
+            .any(|key| is_from_folder(&path(key)))
+            || (server.env.keys()).any(|variable| is_from_folder(&["mcp", name, "env", variable]));
+        true
+    }
+
+    /// Returns where a setting is written, for people.
+    fn format_source(&self, path: &[&str]) -> String {
+        let root = self.inputs.root.unwrap_or(Path::new(""));
+        self.find_location(path).format_source(root)
     }
 
     /// Drops what a project's file says about the login at a server of the user's: it could make the user grant another

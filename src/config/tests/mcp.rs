@@ -62,8 +62,7 @@ fn servers_of_a_folder_need_trust_and_run_in_the_sandbox() {
     assert!(servers["mine"].is_from_folder);
     assert_eq!(servers["loose"].sandbox_policy(), SandboxPolicy::Workspace);
     assert_eq!(servers["theirs"].source.as_deref(), Some(".mcp.json"));
-    let described = layers(false).describe();
-    let named = described.mcp_servers.iter();
+    let named = untrusted.untrusted_mcp.iter();
     let named: Vec<_> = named.map(|server| (&*server.name, &*server.target)).collect();
     assert_eq!(
         named,
@@ -73,7 +72,7 @@ fn servers_of_a_folder_need_trust_and_run_in_the_sandbox() {
             ("theirs", r#"theirs ["${HOME}"]"#)
         ]
     );
-    let items = described.items;
+    let items = layers(false).describe().items;
     let listed: Vec<_> = items
         .iter()
         .filter(|item| item.kind == FolderItemKind::McpServer)

@@ -1,7 +1,7 @@
 //! MCP servers: listing and restarting them, and reporting their state.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::super::state::session_param;
 use super::super::to_wire;
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::Redactor;
-use crate::domain::{self, AgentError, McpServerState, McpServerStatus};
+use crate::domain::{self, AgentError, McpServerStatus};
 use crate::mcp::{McpLoginError, McpManager};
 use crate::protocol::*;
 use crate::session::SessionCommand;
@@ -27,11 +27,7 @@ impl Service {
         let params: ListMcpServersParams = self.parse_params(params)?;
         let folder = self.mcp_folder(params.session_id).await?;
         let configured = self.state.configured.folder_config(&folder);
-        let mut servers = self.state.configured.mcp().list_servers(&folder, &configured.mcp);
-        if !configured.loaded.trusted {
-            self.add_untrusted_servers(&folder, &mut servers);
-        }
-        configured.loaded.add_invalid_mcp_servers(&folder, &mut servers);
+        let servers = self.state.configured.mcp().list_servers(&folder, &configured.mcp);
         Ok(ListMcpServersResult {
             servers: servers
                 .iter()
@@ -44,36 +40,12 @@ impl Service {
         let params: RestartMcpServerParams = self.parse_params(params)?;
         let folder = self.mcp_folder(params.session_id).await?;
         let configured = self.state.configured.folder_config(&folder);
-        let servers = configured.mcp.servers.iter();
-        if !servers
-            .filter(|server| server.enabled)
-            .any(|server| server.name == params.name)
-        {
-            let message = format!(
-                "{:?} is not an enabled MCP server; see agent/listMcpServers",
-                params.name
-            );
-            return Err(RequestError::invalid_param("name", message).into());
+        if let Err(reason) = configured.mcp.find_usable(&params.name) {
+            return Err(RequestError::invalid_param("name", self.clean_text(&reason)).into());
         }
         // One that no session holds starts with the next turn.
         self.state.configured.mcp().restart_server(&folder, &params.name);
         Ok(EmptyResult {})
-    }
-
-    /// Adds the servers that files of an untrusted folder name. Not one whose name the user's own server has.
-    fn add_untrusted_servers(&self, folder: &Path, servers: &mut Vec<McpServerStatus>) {
-        for named in self.state.configured.describe_folder(folder).mcp_servers {
-            if servers.iter().all(|server| server.name != named.name) {
-                servers.push(McpServerStatus {
-                    name: named.name,
-                    folder: folder.to_path_buf(),
-                    state: McpServerState::Untrusted,
-                    target: named.target,
-                    source: Some(named.source),
-                    ..McpServerStatus::default()
-                });
-            }
-        }
     }
 
     pub(in crate::server) async fn login_mcp_server(&self, params: Value) -> Result<LoginMcpServerResult> {
@@ -119,7 +91,7 @@ impl Service {
     fn refuse_login(&self, error: &McpLoginError) -> RequestError {
         let message = self.clean_text(&error.to_string());
         match error {
-            McpLoginError::UnknownServer(_) | McpLoginError::NotPossible { .. } => {
+            McpLoginError::Unusable(_) | McpLoginError::NotPossible { .. } => {
                 RequestError::invalid_param("name", message)
             }
             McpLoginError::TimedOut | McpLoginError::Failed(_) => {
