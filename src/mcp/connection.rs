@@ -37,11 +37,11 @@ pub trait McpConnection: Send + Sync {
     /// The server refuses, or its answer is not a list.
     fn list_prompts(&self) -> BoxFuture<'_, Result<Vec<McpPrompt>, McpError>>;
 
-    /// Returns the messages of a prompt, in order.
+    /// Returns the messages of a prompt, in order. After a cancel it tells the server, as for a call.
     ///
     /// # Errors
     /// The server refuses, or its answer is not a prompt.
-    fn get_prompt(&self, name: &str, arguments: Map<String, Value>) -> PromptReply<'_>;
+    fn get_prompt(&self, name: &str, arguments: Map<String, Value>, wait: McpWait) -> PromptReply<'_>;
 
     /// Lists the resources that the server names. Entries that are not usable are left out.
     ///
@@ -49,11 +49,11 @@ pub trait McpConnection: Send + Sync {
     /// The server refuses, or its answer is not a list.
     fn list_resources(&self) -> BoxFuture<'_, Result<Vec<McpResource>, McpError>>;
 
-    /// Reads a resource.
+    /// Reads a resource. After a cancel it tells the server, as for a call.
     ///
     /// # Errors
     /// The server refuses, or its answer is not a resource.
-    fn read_resource(&self, uri: &str) -> BoxFuture<'_, Result<Vec<McpContent>, McpError>>;
+    fn read_resource(&self, uri: &str, wait: McpWait) -> BoxFuture<'_, Result<Vec<McpContent>, McpError>>;
 
     /// Tells the server that the workspace folders have changed.
     fn notify_roots_changed(&self) -> BoxFuture<'_, ()>;
@@ -158,6 +158,13 @@ pub struct McpResource {
     pub name: String,
     pub description: Option<String>,
     pub media_type: Option<String>,
+}
+
+/// How long a request may take, and what ends it earlier.
+#[derive(Clone, Debug)]
+pub struct McpWait {
+    pub limit: Duration,
+    pub cancel: CancellationToken,
 }
 
 /// A call of a tool.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use super::connection::{
-    McpCall, McpCallResult, McpError, McpPrompt, McpPromptMessage, McpResource, McpTool,
+    McpCall, McpCallResult, McpError, McpPrompt, McpPromptMessage, McpResource, McpTool, McpWait,
 };
 use super::content::McpContent;
 use super::http::hide_secrets;
@@ -20,6 +20,7 @@ use super::names::{name_for_models, name_for_rules};
 use super::registration::UnusableServer;
 use super::server::McpServer;
 use super::server_state::{Phase, ReadyServer};
+use crate::base::CancellationToken;
 use crate::config::McpServerSettings;
 use crate::domain::{McpLoginStatus, McpServerState, McpServerStatus};
 
@@ -288,22 +289,30 @@ impl ServerLink {
     /// Returns the messages of a prompt, within the time limit of the server's settings.
     ///
     /// # Errors
-    /// The request failed; see [`McpError`].
+    /// The request failed or was canceled; see [`McpError`].
     pub async fn get_prompt(
         &self,
         prompt: &McpPrompt,
         arguments: Map<String, Value>,
+        cancel: &CancellationToken,
     ) -> Result<Vec<McpPromptMessage>, McpError> {
-        let reply = self.ready.connection.get_prompt(&prompt.name, arguments);
-        self.within_limit(reply).await
+        let connection = &self.ready.connection;
+        connection
+            .get_prompt(&prompt.name, arguments, self.limit_wait(cancel))
+            .await
     }
 
     /// Reads a resource, within the time limit of the server's settings.
     ///
     /// # Errors
-    /// The request failed; see [`McpError`].
-    pub async fn read_resource(&self, uri: &str) -> Result<Vec<McpContent>, McpError> {
-        self.within_limit(self.ready.connection.read_resource(uri)).await
+    /// The request failed or was canceled; see [`McpError`].
+    pub async fn read_resource(
+        &self,
+        uri: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<McpContent>, McpError> {
+        let connection = &self.ready.connection;
+        connection.read_resource(uri, self.limit_wait(cancel)).await
     }
 
     /// Lists the resources that the server names, within the time limit of the server's settings.
@@ -314,17 +323,20 @@ impl ServerLink {
         if !self.ready.peer().has_resources {
             return Ok(Vec::new());
         }
-        self.within_limit(self.ready.connection.list_resources()).await
+        let limit = self.limit();
+        let listed = timeout(limit, self.ready.connection.list_resources()).await;
+        listed.unwrap_or(Err(McpError::TimedOut(limit)))
     }
 
-    async fn within_limit<T>(
-        &self,
-        request: impl Future<Output = Result<T, McpError>>,
-    ) -> Result<T, McpError> {
-        let limit = self.settings.timeout_s.0.min(MAX_WAIT);
-        timeout(limit, request)
-            .await
-            .unwrap_or(Err(McpError::TimedOut(limit)))
+    fn limit(&self) -> Duration {
+        self.settings.timeout_s.0.min(MAX_WAIT)
+    }
+
+    fn limit_wait(&self, cancel: &CancellationToken) -> McpWait {
+        McpWait {
+            limit: self.limit(),
+            cancel: cancel.clone(),
+        }
     }
 }
 

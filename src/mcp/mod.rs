@@ -39,7 +39,7 @@ mod transport_guard;
 
 pub use connection::{
     McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt,
-    McpPromptArgument, McpPromptMessage, McpResource, McpRoot, McpTool, PromptReply,
+    McpPromptArgument, McpPromptMessage, McpResource, McpRoot, McpTool, McpWait, PromptReply,
 };
 pub use content::McpContent;
 pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};

@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use super::client_side::ClientSide;
 use super::connection::{
     McpCall, McpCallResult, McpClient, McpConnection, McpError, McpPeer, McpPrompt, McpResource, McpTool,
-    PromptReply,
+    McpWait, PromptReply,
 };
 use super::content::McpContent;
 use super::convert::{
@@ -134,9 +134,51 @@ impl RmcpConnection {
         Ok(listed)
     }
 
-    async fn fetch_prompt(&self, params: GetPromptRequestParams) -> PromptResult {
-        let request = GetPromptRequest::new(params);
-        match self.request(ClientRequest::GetPromptRequest(request)).await? {
+    /// Sends a request. If `cancel` or `expired` ends the wait for the answer, the server learns that.
+    async fn request_until(
+        &self,
+        request: ClientRequest,
+        cancel: &CancellationToken,
+        expired: impl Future<Output = McpError>,
+    ) -> Result<ServerResult, McpError> {
+        let options = PeerRequestOptions::no_options();
+        let send = self.peer.send_cancellable_request(request, options);
+        let mut expired = std::pin::pin!(expired);
+        let mut handle = tokio::select! { biased;
+            () = cancel.cancelled() => return Err(McpError::Cancelled),
+            handle = send => handle.map_err(|error| self.explain(to_error(&error)))?,
+            error = &mut expired => return Err(error),
+        };
+        let token = handle.progress_token.clone();
+        let ended = tokio::select! { biased;
+            () = cancel.cancelled() => Err(McpError::Cancelled),
+            answer = &mut handle.rx => Ok(answer),
+            () = self.closed.cancelled() => Err(McpError::Closed),
+            error = &mut expired => Err(error),
+        };
+        self.progress.remove(&token);
+        match ended {
+            Ok(Ok(answer)) => answer.map_err(|error| self.explain(to_error(&error))),
+            Ok(Err(_)) | Err(McpError::Closed) => Err(self.explain(McpError::Closed)),
+            Err(error) => {
+                abandon(handle, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn request_within(
+        &self,
+        request: ClientRequest,
+        McpWait { limit, cancel }: McpWait,
+    ) -> Result<ServerResult, McpError> {
+        let expired = tokio::time::sleep(limit).map(|()| McpError::TimedOut(limit));
+        self.request_until(request, &cancel, expired).await
+    }
+
+    async fn fetch_prompt(&self, params: GetPromptRequestParams, wait: McpWait) -> PromptResult {
+        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
+        match self.request_within(request, wait).await? {
             ServerResult::GetPromptResult(prompt) => {
                 Ok(prompt.messages.into_iter().map(to_prompt_message).collect())
             }
@@ -144,9 +186,13 @@ impl RmcpConnection {
         }
     }
 
-    async fn fetch_resource(&self, params: ReadResourceRequestParams) -> Result<Vec<McpContent>, McpError> {
-        let request = ReadResourceRequest::new(params);
-        match self.request(ClientRequest::ReadResourceRequest(request)).await? {
+    async fn fetch_resource(
+        &self,
+        params: ReadResourceRequestParams,
+        wait: McpWait,
+    ) -> Result<Vec<McpContent>, McpError> {
+        let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
+        match self.request_within(request, wait).await? {
             ServerResult::ReadResourceResult(read) => {
                 Ok(read.contents.into_iter().map(to_document).collect())
             }
@@ -161,33 +207,14 @@ impl RmcpConnection {
         request
             .extensions
             .insert(ProgressReceiver(call.progress.downgrade()));
-        let send = self.peer.send_cancellable_request(
-            ClientRequest::CallToolRequest(request),
-            PeerRequestOptions::no_options(),
-        );
-        let mut handle = tokio::select! { biased;
-            () = call.cancel.cancelled() => return Err(McpError::Cancelled),
-            handle = send => handle.map_err(|error| to_error(&error))?,
-        };
-        let token = handle.progress_token.clone();
-        let ended = tokio::select! { biased;
-            () = call.cancel.cancelled() => Err(McpError::Cancelled),
-            answer = &mut handle.rx => Ok(answer),
-            () = self.closed.cancelled() => Err(McpError::Closed),
-            () = running.wait_for_limit(call.limit) => Err(McpError::TimedOut(call.limit)),
-        };
-        self.progress.remove(&token);
-        match ended {
-            Ok(Ok(Ok(ServerResult::CallToolResult(result)))) => Ok(to_call_result(result)),
-            Ok(Ok(Ok(ServerResult::EmptyResult(_)))) => Ok(McpCallResult::default()),
-            Ok(Ok(Ok(_))) => Err(McpError::Malformed("not a result of a call".to_owned())),
-            Ok(Ok(Err(error))) => Err(to_error(&error)),
-            Ok(Err(_)) => Err(McpError::Closed),
-            Err(McpError::Closed) => Err(McpError::Closed),
-            Err(error) => {
-                abandon(handle, &error).await;
-                Err(error)
-            }
+        let expired = running
+            .wait_for_limit(call.limit)
+            .map(|()| McpError::TimedOut(call.limit));
+        let request = ClientRequest::CallToolRequest(request);
+        match self.request_until(request, &call.cancel, expired).await? {
+            ServerResult::CallToolResult(result) => Ok(to_call_result(result)),
+            ServerResult::EmptyResult(_) => Ok(McpCallResult::default()),
+            _ => Err(McpError::Malformed("not a result of a call".to_owned())),
         }
     }
 }
@@ -213,7 +240,7 @@ impl McpConnection for RmcpConnection {
     }
 
     fn call_tool(&self, call: McpCall) -> BoxFuture<'_, Result<McpCallResult, McpError>> {
-        async { self.run_call(call).await.map_err(|error| self.explain(error)) }.boxed()
+        self.run_call(call).boxed()
     }
 
     fn list_prompts(&self) -> BoxFuture<'_, Result<Vec<McpPrompt>, McpError>> {
@@ -221,9 +248,9 @@ impl McpConnection for RmcpConnection {
         self.list_all("prompts", request, read_prompt).boxed()
     }
 
-    fn get_prompt(&self, name: &str, arguments: Map<String, Value>) -> PromptReply<'_> {
+    fn get_prompt(&self, name: &str, arguments: Map<String, Value>, wait: McpWait) -> PromptReply<'_> {
         let params = GetPromptRequestParams::new(name).with_arguments(arguments);
-        self.fetch_prompt(params).boxed()
+        self.fetch_prompt(params, wait).boxed()
     }
 
     fn list_resources(&self) -> BoxFuture<'_, Result<Vec<McpResource>, McpError>> {
@@ -231,8 +258,9 @@ impl McpConnection for RmcpConnection {
         self.list_all("resources", request, read_resource).boxed()
     }
 
-    fn read_resource(&self, uri: &str) -> BoxFuture<'_, Result<Vec<McpContent>, McpError>> {
-        self.fetch_resource(ReadResourceRequestParams::new(uri)).boxed()
+    fn read_resource(&self, uri: &str, wait: McpWait) -> BoxFuture<'_, Result<Vec<McpContent>, McpError>> {
+        self.fetch_resource(ReadResourceRequestParams::new(uri), wait)
+            .boxed()
     }
 
     fn notify_roots_changed(&self) -> BoxFuture<'_, ()> {

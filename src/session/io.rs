@@ -14,9 +14,10 @@ use super::command::{CommandError, RevertReply, SessionInfo};
 use super::counts::EventCounts;
 use super::models::ModelVerdict;
 use super::pictures::fit_pictures;
-use super::server_content;
+use super::server_content::{self, ServerReader};
 use super::services::{Services, SessionSettings};
 use super::state::SessionState;
+use crate::base::CancellationToken;
 use crate::base::spawn::{TaskError, run_blocking};
 use crate::domain::{Block, Grant, SessionId};
 use crate::mcp::McpFolder;
@@ -29,6 +30,8 @@ use crate::workspace::prompts::parse_command_call;
 
 /// How long reading the slash-command files may take.
 const READING: Duration = Duration::from_secs(2);
+/// How long a cancel of a request may take to reach an MCP server.
+const CANCELING: Duration = Duration::from_millis(500);
 
 /// The result of a step.
 pub(super) enum IoOutcome {
@@ -222,12 +225,20 @@ pub(super) async fn expand_message(
     let content = prepare_blocks(info.clone(), workspace, content).await?;
     // For the turn that is canceled at once.
     let without_servers = cancel.starts_turn.then(|| content.clone());
+    let stop = CancellationToken::new();
+    let mut adding = std::pin::pin!(add_server_content(services, info, content, &typed, call, &stop));
     tokio::select! { biased;
-        () = cancel.canceled => match without_servers {
-            Some(content) => Ok(ExpandedMessage { content, mcp: None }),
-            None => Err(CommandError::BadCommand("canceled before the MCP server answered".to_owned())),
-        },
-        expanded = add_server_content(services, info, content, &typed, call) => expanded,
+        () = cancel.canceled => {}
+        expanded = &mut adding => return expanded,
+    }
+    stop.cancel();
+    // Only so that the server learns it.
+    let _ = tokio::time::timeout(CANCELING, adding).await;
+    match without_servers {
+        Some(content) => Ok(ExpandedMessage { content, mcp: None }),
+        None => Err(CommandError::BadCommand(
+            "canceled before the MCP server answered".to_owned(),
+        )),
     }
 }
 
@@ -259,6 +270,7 @@ async fn add_server_content(
     mut content: Vec<Block>,
     typed: &[Block],
     call: Option<(String, String)>,
+    cancel: &CancellationToken,
 ) -> Result<ExpandedMessage, CommandError> {
     let texts: Vec<&str> = typed
         .iter()
@@ -274,13 +286,17 @@ async fn add_server_content(
         mcp = opened.await.map_err(to_refusal)?;
     }
     if let Some(folder) = &mcp {
-        let redactor = &services.redactor;
+        let reader = ServerReader {
+            folder,
+            redactor: &services.redactor,
+            cancel,
+        };
         if let Some((name, words)) = call {
-            let added = server_content::expand_prompt(folder, redactor, &name, &words).await;
+            let added = reader.expand_prompt(&name, &words).await;
             content.extend(added.map_err(CommandError::BadCommand)?.unwrap_or_default());
         }
         for text in texts {
-            let added = server_content::read_mentions(folder, redactor, text).await;
+            let added = reader.read_mentions(text).await;
             content.extend(added.map_err(CommandError::BadCommand)?);
         }
     }

@@ -43,132 +43,138 @@ pub(super) fn may_mention(text: &str) -> bool {
     find_mentions(text).next().is_some()
 }
 
-/// Returns the messages of a server's prompt; `None` if no server has this name.
-///
-/// # Errors
-/// The reason why the prompt cannot be used, for the user.
-pub(super) async fn expand_prompt(
-    folder: &McpFolder,
-    redactor: &Redactor,
-    name: &str,
-    words: &str,
-) -> Result<Option<Vec<Block>>, String> {
-    let has_prefix = |server: &&str| {
-        let rest = name
-            .strip_prefix(PROMPT_PREFIX)
-            .and_then(|rest| rest.strip_prefix(*server));
-        rest.is_some_and(|rest| rest.starts_with("__"))
-    };
-    // The name of a server may begin with that of another one.
-    let mut servers: Vec<&str> = folder.server_names().filter(has_prefix).collect();
-    servers.sort_by_key(|server| std::cmp::Reverse(server.len()));
-    let mut problem = None;
-    for server in servers {
-        match find_prompt(folder, server, name).await {
-            Ok((link, served)) => return fetch_prompt(&link, redactor, &served, words).await.map(Some),
-            Err(reason) => problem = problem.or(Some(reason)),
-        }
-    }
-    problem.map_or(Ok(None), |reason| {
-        Err(format!("the command /{name} cannot be used: {reason}"))
-    })
+/// What content of servers is read with.
+pub(super) struct ServerReader<'a> {
+    pub(super) folder: &'a McpFolder,
+    pub(super) redactor: &'a Redactor,
+    /// Ends the wait for a server. The server learns that.
+    pub(super) cancel: &'a CancellationToken,
 }
 
-async fn find_prompt(
-    folder: &McpFolder,
-    server: &str,
-    name: &str,
-) -> Result<(ServerLink, ServedPrompt), String> {
-    let link = folder.connect_server(server, STARTING).await?;
-    let found = link.list_prompts().find(|served| served.name == name);
-    match found {
-        Some(served) => Ok((link, served)),
-        None => {
-            let names: Vec<String> = link
-                .list_prompts()
-                .map(|served| served.name)
-                .take(MAX_NAMES)
-                .collect();
-            let known = if names.is_empty() {
-                "none".to_owned()
-            } else {
-                names.join(", ")
-            };
-            Err(format!(
-                "the MCP server {server} has no such prompt; it has {known}"
-            ))
+impl ServerReader<'_> {
+    /// Returns the messages of a server's prompt; `None` if no server has this name.
+    ///
+    /// # Errors
+    /// The reason why the prompt cannot be used, for the user.
+    pub(super) async fn expand_prompt(&self, name: &str, words: &str) -> Result<Option<Vec<Block>>, String> {
+        let has_prefix = |server: &&str| {
+            let rest = name
+                .strip_prefix(PROMPT_PREFIX)
+                .and_then(|rest| rest.strip_prefix(*server));
+            rest.is_some_and(|rest| rest.starts_with("__"))
+        };
+        // The name of a server may begin with that of another one.
+        let mut servers: Vec<&str> = self.folder.server_names().filter(has_prefix).collect();
+        servers.sort_by_key(|server| std::cmp::Reverse(server.len()));
+        let mut problem = None;
+        for server in servers {
+            match self.find_prompt(server, name).await {
+                Ok((link, served)) => return self.fetch_prompt(&link, &served, words).await.map(Some),
+                Err(reason) => problem = problem.or(Some(reason)),
+            }
+        }
+        problem.map_or(Ok(None), |reason| {
+            Err(format!("the command /{name} cannot be used: {reason}"))
+        })
+    }
+
+    /// Starts a server if it does not run, and waits until it is ready.
+    async fn connect_server(&self, server: &str) -> Result<ServerLink, String> {
+        tokio::select! { biased;
+            () = self.cancel.cancelled() => Err("canceled".to_owned()),
+            connected = self.folder.connect_server(server, STARTING) => connected,
         }
     }
-}
 
-async fn fetch_prompt(
-    link: &ServerLink,
-    redactor: &Redactor,
-    served: &ServedPrompt,
-    words: &str,
-) -> Result<Vec<Block>, String> {
-    let refuse = |reason: String| format!("the command /{} cannot be used: {reason}", served.name);
-    let arguments = match_arguments(&served.prompt, split_quoted_words(words)).map_err(refuse)?;
-    let messages = link.get_prompt(&served.prompt, arguments).await;
-    let messages = messages.map_err(|error| refuse(format!("MCP server {}: {error}", served.server)))?;
-    // Most prompts have no answers of the model; then the roles say nothing.
-    let has_answers = messages.iter().any(|message| message.is_from_assistant);
-    let mut contents = Vec::new();
-    for message in messages {
-        if has_answers {
-            let role = if message.is_from_assistant {
-                "[assistant]"
-            } else {
-                "[user]"
-            };
-            contents.push(McpContent::Text(role.to_owned()));
+    async fn find_prompt(&self, server: &str, name: &str) -> Result<(ServerLink, ServedPrompt), String> {
+        let link = self.connect_server(server).await?;
+        let found = link.list_prompts().find(|served| served.name == name);
+        match found {
+            Some(served) => Ok((link, served)),
+            None => {
+                let names: Vec<String> = link
+                    .list_prompts()
+                    .map(|served| served.name)
+                    .take(MAX_NAMES)
+                    .collect();
+                let known = if names.is_empty() {
+                    "none".to_owned()
+                } else {
+                    names.join(", ")
+                };
+                Err(format!(
+                    "the MCP server {server} has no such prompt; it has {known}"
+                ))
+            }
         }
-        contents.push(message.content);
     }
-    let path = format!("{}/{}", served.server, served.prompt.name);
-    let content = render_off_thread(contents).await?;
-    Ok(to_blocks(ReferenceKind::Prompt, path, content, redactor))
-}
 
-/// Reads the resources that a text mentions. Mentions of other names than those of servers are plain text.
-///
-/// # Errors
-/// The reason why a resource cannot be read, for the user.
-pub(super) async fn read_mentions(
-    folder: &McpFolder,
-    redactor: &Redactor,
-    text: &str,
-) -> Result<Vec<Block>, String> {
-    let is_known = |mention: &Mention<'_>| folder.server_names().any(|name| name == mention.server);
-    let mentions: Vec<Mention<'_>> = find_mentions(text).filter(is_known).collect();
-    if mentions.len() > MAX_MENTIONS {
-        return Err(format!("a prompt can mention at most {MAX_MENTIONS} resources"));
+    async fn fetch_prompt(
+        &self,
+        link: &ServerLink,
+        served: &ServedPrompt,
+        words: &str,
+    ) -> Result<Vec<Block>, String> {
+        let refuse = |reason: String| format!("the command /{} cannot be used: {reason}", served.name);
+        let arguments = match_arguments(&served.prompt, split_quoted_words(words)).map_err(refuse)?;
+        let messages = link.get_prompt(&served.prompt, arguments, self.cancel).await;
+        let messages = messages.map_err(|error| refuse(format!("MCP server {}: {error}", served.server)))?;
+        // Most prompts have no answers of the model; then the roles say nothing.
+        let has_answers = messages.iter().any(|message| message.is_from_assistant);
+        let mut contents = Vec::new();
+        for message in messages {
+            if has_answers {
+                let role = if message.is_from_assistant {
+                    "[assistant]"
+                } else {
+                    "[user]"
+                };
+                contents.push(McpContent::Text(role.to_owned()));
+            }
+            contents.push(message.content);
+        }
+        let path = format!("{}/{}", served.server, served.prompt.name);
+        let content = self.render_off_thread(contents).await?;
+        Ok(to_blocks(ReferenceKind::Prompt, path, content, self.redactor))
     }
-    let mut blocks = Vec::new();
-    for Mention { server, uri } in mentions {
-        let refuse = |reason: String| format!("@{server}:{uri} cannot be read: {reason}");
-        let link = folder.connect_server(server, STARTING).await.map_err(refuse)?;
-        let contents = link
-            .read_resource(uri)
+
+    /// Reads the resources that a text mentions. Mentions of other names than those of servers are plain text.
+    ///
+    /// # Errors
+    /// The reason why a resource cannot be read, for the user.
+    pub(super) async fn read_mentions(&self, text: &str) -> Result<Vec<Block>, String> {
+        let is_known = |mention: &Mention<'_>| self.folder.server_names().any(|name| name == mention.server);
+        let mentions: Vec<Mention<'_>> = find_mentions(text).filter(is_known).collect();
+        if mentions.len() > MAX_MENTIONS {
+            return Err(format!("a prompt can mention at most {MAX_MENTIONS} resources"));
+        }
+        let mut blocks = Vec::new();
+        for Mention { server, uri } in mentions {
+            let refuse = |reason: String| format!("@{server}:{uri} cannot be read: {reason}");
+            let link = self.connect_server(server).await.map_err(refuse)?;
+            let contents = link
+                .read_resource(uri, self.cancel)
+                .await
+                .map_err(|error| refuse(error.to_string()))?;
+            // The reference names its resource already.
+            let contents = contents.into_iter().map(|content| match content {
+                McpContent::Document { text, .. } => McpContent::Text(text),
+                other => other,
+            });
+            let path = format!("{server}:{uri}");
+            let content = self.render_off_thread(contents.collect()).await?;
+            blocks.extend(to_blocks(ReferenceKind::Resource, path, content, self.redactor));
+        }
+        Ok(blocks)
+    }
+
+    /// Renders contents on a thread that may take its time, because large pictures are scaled down.
+    async fn render_off_thread(&self, contents: Vec<McpContent>) -> Result<RenderedContent, String> {
+        let cancel = self.cancel.clone();
+        run_blocking(move || render_contents(contents, &cancel))
             .await
-            .map_err(|error| refuse(error.to_string()))?;
-        // The reference names its resource already.
-        let contents = contents.into_iter().map(|content| match content {
-            McpContent::Document { text, .. } => McpContent::Text(text),
-            other => other,
-        });
-        let path = format!("{server}:{uri}");
-        let content = render_off_thread(contents.collect()).await?;
-        blocks.extend(to_blocks(ReferenceKind::Resource, path, content, redactor));
+            .map_err(|error| error.to_string())
     }
-    Ok(blocks)
-}
-
-/// Renders contents on a thread that may take its time, because large pictures are scaled down.
-async fn render_off_thread(contents: Vec<McpContent>) -> Result<RenderedContent, String> {
-    run_blocking(move || render_contents(contents, &CancellationToken::new()))
-        .await
-        .map_err(|error| error.to_string())
 }
 
 fn to_blocks(kind: ReferenceKind, path: String, content: RenderedContent, redactor: &Redactor) -> Vec<Block> {

@@ -20,7 +20,7 @@ use agentls::config::McpServerSettings;
 use agentls::domain::{Effect, EffectKind, ForeignTool, ToolCallId};
 use agentls::mcp::{
     McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpContent, McpError, McpPeer, McpPrompt,
-    McpRegistration, McpResource, McpTool, PromptReply, Sampling, SamplingMessage, SamplingRequest,
+    McpRegistration, McpResource, McpTool, McpWait, PromptReply, Sampling, SamplingMessage, SamplingRequest,
     ServerRequest,
 };
 
@@ -271,7 +271,7 @@ impl McpConnection for SimConnection {
         futures::future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn get_prompt(&self, _name: &str, _arguments: Map<String, Value>) -> PromptReply<'_> {
+    fn get_prompt(&self, _name: &str, _arguments: Map<String, Value>, _wait: McpWait) -> PromptReply<'_> {
         futures::future::ready(Err(McpError::Refused("simulated".to_owned()))).boxed()
     }
 
@@ -279,7 +279,7 @@ impl McpConnection for SimConnection {
         futures::future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn read_resource(&self, _uri: &str) -> BoxFuture<'_, Result<Vec<McpContent>, McpError>> {
+    fn read_resource(&self, _uri: &str, _wait: McpWait) -> BoxFuture<'_, Result<Vec<McpContent>, McpError>> {
         futures::future::ready(Err(McpError::Refused("simulated".to_owned()))).boxed()
     }
 
