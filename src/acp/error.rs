@@ -42,7 +42,8 @@ pub(super) fn command_refusal(refused: CommandError) -> Error {
         CommandError::Locked { .. } | CommandError::Ending | CommandError::Busy => {
             refusal(ErrorCode::InvalidRequest, refused.to_string())
         }
-        CommandError::NoTurn
+        CommandError::Canceled
+        | CommandError::NoTurn
         | CommandError::OtherTurn { .. }
         | CommandError::NothingToResume
         | CommandError::UnknownTurn(_)

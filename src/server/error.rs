@@ -1,7 +1,7 @@
 //! The one table from refusals to JSON-RPC codes and `data` (R-WIRE-6).
 //!
 //! A JSON-RPC error means that a request was not accepted. Later failures are reported by `agent/turnEnded`. The one
-//! exception is -32800, whose `data` is the result of the canceled turn.
+//! exception is -32800 of a request that started a turn: its `data` is the result of the canceled turn.
 
 use tower_lsp::jsonrpc;
 
@@ -83,9 +83,9 @@ pub enum RequestError {
     /// The queue holds this many prompts, its maximum.
     #[error("the queue is full with {0} prompts; remove one, or wait until one was sent")]
     QueueFull(usize),
-    /// The client canceled the request. Contains the turn's result.
+    /// The client canceled the request. Contains the result of the turn, if one was started.
     #[error("the request was canceled")]
-    Cancelled(Box<PromptResult>),
+    Cancelled(Option<Box<PromptResult>>),
     /// An error of the store or the configuration, with its own message.
     #[error(transparent)]
     Agent(Box<AgentError>),
@@ -229,7 +229,7 @@ impl From<RequestError> for jsonrpc::Error {
         let (rpc, code, refusal) = error.to_refusal();
         let message = error.to_string();
         let data = match &error {
-            RequestError::Cancelled(result) => serde_json::to_value(result),
+            RequestError::Cancelled(Some(result)) => serde_json::to_value(result),
             _ => serde_json::to_value(error.to_data(code, refusal)),
         };
         Self {
@@ -331,7 +331,7 @@ mod tests {
             tokens_before: None,
             tokens_after: None,
         };
-        let error = jsonrpc::Error::from(RequestError::Cancelled(Box::new(result)));
+        let error = jsonrpc::Error::from(RequestError::Cancelled(Some(Box::new(result))));
         assert_eq!(error.code.code(), -32800);
         assert_eq!(error.data.unwrap()["state"], "cancelled");
     }

@@ -44,12 +44,16 @@ pub enum SessionCommand {
         content: Vec<Block>,
         /// The turn to steer; the command is refused if another one runs.
         expected: Option<TurnId>,
+        /// Canceled when the client gives up on the request.
+        canceled: CancellationToken,
         /// Answered when the steer is accepted and stored.
         reply: Reply<TurnId>,
     },
     /// Read or change the queue of prompts.
     Queue {
         action: QueueAction,
+        /// As for a steer.
+        canceled: CancellationToken,
         /// The queue afterwards.
         reply: Reply<QueueReply>,
     },
@@ -417,6 +421,8 @@ pub enum CommandError {
     BadRule(String),
     #[error("{0}")]
     BadCommand(String),
+    #[error("canceled before the MCP server answered")]
+    Canceled,
     #[error("{0}")]
     UnknownModel(String),
     /// Only the provider's own list shows whether the model exists, and that list was not loaded.

@@ -78,7 +78,7 @@ impl Actor {
                 let reverted = gathered.reverted.unwrap_or_default();
                 self.finish_revert(&turn, reverted, (dry_run, redo), reply);
             }
-            SessionCommand::Queue { action, reply } => self.handle_queue_action(action, gathered, reply),
+            SessionCommand::Queue { action, reply, .. } => self.handle_queue_action(action, gathered, reply),
             SessionCommand::Decide {
                 approval,
                 decision,

@@ -236,9 +236,7 @@ pub(super) async fn expand_message(
     let _ = tokio::time::timeout(CANCELING, adding).await;
     match without_servers {
         Some(content) => Ok(ExpandedMessage { content, mcp: None }),
-        None => Err(CommandError::BadCommand(
-            "canceled before the MCP server answered".to_owned(),
-        )),
+        None => Err(CommandError::Canceled),
     }
 }
 

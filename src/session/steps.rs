@@ -15,6 +15,7 @@ use super::io::{self, ExpansionCancel, GrantsRead, IoOutcome};
 use super::models::ModelVerdict;
 use super::residency::LoadState;
 use super::revert::{RevertRequest, revert_context, revert_files};
+use crate::base::CancellationToken;
 use crate::domain::{Block, TurnId};
 use crate::store::{LockError, SessionLock, StoreError};
 
@@ -302,20 +303,21 @@ impl Actor {
                 let content = message_of(&pending.operation).unwrap_or_default();
                 let number = pending.number.unwrap_or(u64::MAX);
                 let canceled = self.mailbox.cancels.wait_for_cancel_of(number);
-                let cancel = match &pending.operation {
-                    Operation::Command(SessionCommand::Prompt {
-                        canceled: of_request, ..
-                    }) => {
-                        let of_request = of_request.clone().cancelled_owned();
-                        ExpansionCancel {
-                            starts_turn: true,
-                            canceled: future::select(canceled, Box::pin(of_request)).map(drop).boxed(),
-                        }
-                    }
-                    _ => ExpansionCancel {
-                        starts_turn: false,
-                        canceled,
-                    },
+                let of_request = match &pending.operation {
+                    Operation::Command(
+                        SessionCommand::Prompt { canceled, .. }
+                        | SessionCommand::Steer { canceled, .. }
+                        | SessionCommand::Queue { canceled, .. },
+                    ) => canceled.clone(),
+                    _ => CancellationToken::new(),
+                };
+                let of_request = Box::pin(of_request.cancelled_owned());
+                let cancel = ExpansionCancel {
+                    starts_turn: matches!(
+                        pending.operation,
+                        Operation::Command(SessionCommand::Prompt { .. })
+                    ),
+                    canceled: future::select(canceled, of_request).map(drop).boxed(),
                 };
                 let expanded = io::expand_message(
                     services,

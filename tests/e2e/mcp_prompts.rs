@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, World, now};
-use crate::mcp::{call_tool, servers, world_with};
+use crate::harness::{Client, Config, World, now};
+use crate::mcp::{call_tool, peer_table, servers, world_with};
 use crate::mock_llm::Reply;
 
 const ALLOW: &str = "[approvals]\nallow = [\"mcp:*\"]";
@@ -131,6 +131,110 @@ fn a_server_that_fails_is_an_error_of_the_prompt() {
     let session = client.session();
     let reason = refusal(&client, &session, "/mcp__peer__plain");
     assert!(reason.contains("it did not start within 0.5 s"), "{reason}");
+}
+
+#[test]
+fn content_of_a_server_that_never_starts_is_refused_with_the_reason() {
+    let world = World::with(Config {
+        tables: "[mcp.broken]\nurl = \"http://127.0.0.1:9/\"\nbearer_token_env = \"NOT_SET\"\n\
+                 [mcp.off]\ncommand = \"off\"\nenabled = false\n"
+            .to_owned(),
+        ..Config::default()
+    });
+    let foreign = json!({"mcpServers": {"theirs": {"command": "theirs"}}});
+    world.write(".mcp.json", foreign.to_string());
+    let client = world.start();
+    let session = client.session();
+    for (server, expected) in [
+        (
+            "broken",
+            "its settings cannot be used: bearer_token_env: the environment variable NOT_SET is not set",
+        ),
+        ("off", "`enabled = false` disables it"),
+        ("theirs", "the folder is not trusted"),
+    ] {
+        for prompt in [
+            format!("/mcp__{server}__plain"),
+            format!("read @{server}:note://one"),
+        ] {
+            let reason = refusal(&client, &session, &prompt);
+            assert!(reason.contains(expected), "{prompt}: {reason}");
+        }
+    }
+    assert_eq!(world.requests(), 0);
+    assert_eq!(send(&world, &client, &session, "read @none:note://one").len(), 1);
+    // It counts as soon as it can be used.
+    world.write(".mcp.json", "{}");
+    client.call::<Value>("agent/reloadConfig", json!({}));
+    assert_eq!(
+        send(&world, &client, &session, "read @theirs:note://one").len(),
+        1
+    );
+}
+
+#[test]
+fn the_server_learns_that_nobody_waits_for_a_resource() {
+    let world = World::new();
+    let log = world.path("peer.log");
+    world.configure(Config {
+        tables: peer_table(&["--log", log.to_str().unwrap()], ""),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    let count = |text: &str| {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        log.matches(text).count()
+    };
+    for number in 1..=2 {
+        let asked = client.prompt(&session, "look at @peer:note://hang");
+        world.wait_until(|| count("resources/read") == number);
+        client.cancel(&session);
+        client.prompt_result(&asked);
+        world.wait_until(|| count("notifications/cancelled") == number);
+    }
+}
+
+#[test]
+fn a_canceled_request_ends_the_wait_of_a_steer_or_a_queued_prompt() {
+    let world = World::new();
+    let log = world.path("peer.log");
+    world.configure(Config {
+        tables: peer_table(&["--log", log.to_str().unwrap()], ALLOW),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(Reply::tool("mcp__peer__hang", json!({})));
+    let turn = client.prompt(&session, "go");
+    client.tool_call(&session, "running");
+    let content = "look at @peer:note://hang";
+    for (number, (method, params)) in [
+        ("agent/steer", json!({"sessionId": session, "prompt": content})),
+        (
+            "agent/queue",
+            json!({"sessionId": session, "action": "add", "prompt": content}),
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let asked = client.send(method, params);
+        world.wait_until(|| {
+            let log = std::fs::read_to_string(&log).unwrap_or_default();
+            log.matches("resources/read").count() == number + 1
+        });
+        let started = now();
+        client.cancel_request(&asked);
+        assert_eq!(client.refusal(&asked).code, -32800);
+        assert!(
+            started.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            started.elapsed()
+        );
+    }
+    client.cancel(&session);
+    client.prompt_result(&turn);
 }
 
 #[test]

@@ -276,6 +276,7 @@ async fn send_steer(server: &ServerRun, session: &SessionId) {
     let command = SessionCommand::Steer {
         content,
         expected,
+        canceled: CancellationToken::new(),
         reply,
     };
     if let Err(refused) = server.sessions.post_command(session, command) {
@@ -413,10 +414,12 @@ async fn send_queue_action(
     action: QueueAction,
 ) -> Result<Result<QueueReply, CommandError>, oneshot::error::RecvError> {
     let (reply, answer) = oneshot::channel();
-    match server
-        .sessions
-        .post_command(session, SessionCommand::Queue { action, reply })
-    {
+    let command = SessionCommand::Queue {
+        action,
+        canceled: CancellationToken::new(),
+        reply,
+    };
+    match server.sessions.post_command(session, command) {
         Ok(()) => answer.await,
         Err(refused) => Ok(Err(refused)),
     }

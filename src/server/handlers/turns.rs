@@ -1,6 +1,7 @@
 //! Methods that start, steer, queue, resume, compact or cancel turns.
 
 use serde_json::Value;
+use tokio::sync::oneshot;
 use tower_lsp::jsonrpc::Result;
 
 use super::super::documents;
@@ -14,7 +15,7 @@ use crate::protocol::{
     CancelNotification, CompactParams, PromptParams, PromptResult, QueueParams, QueueResult,
     ResumeTurnParams, SteerParams, SteerResult,
 };
-use crate::session::{QueueAction, SessionCommand, TurnHandle, TurnOutcome};
+use crate::session::{CommandError, QueueAction, SessionCommand, TurnHandle, TurnOutcome};
 use crate::transport::cancel_token;
 
 impl Service {
@@ -23,19 +24,13 @@ impl Service {
         let session = session_param(&params.session_id);
         // Before the first await, so that prompts keep their order.
         let content = documents::load_prompt_content(&self.state, params.prompt)?;
-        let canceled = CancellationToken::new();
-        let mut started = std::pin::pin!(self.ask_session(&session, |reply| SessionCommand::Prompt {
-            content,
-            canceled: canceled.clone(),
-            reply,
-        }));
-        let handle = tokio::select! { biased;
-            handle = &mut started => handle?,
-            () = self.wait_for_cancel() => {
-                canceled.cancel();
-                started.await?
-            }
-        };
+        let handle = self
+            .ask_until_canceled(&session, |canceled, reply| SessionCommand::Prompt {
+                content,
+                canceled,
+                reply,
+            })
+            .await?;
         self.follow_turn(&session, handle).await
     }
 
@@ -66,9 +61,10 @@ impl Service {
         let content = documents::load_prompt_content(&self.state, params.prompt)?;
         let expected = params.expected_turn_id.map(TurnId::from);
         let turn = self
-            .ask_session(&session, |reply| SessionCommand::Steer {
+            .ask_until_canceled(&session, |canceled, reply| SessionCommand::Steer {
                 content,
                 expected,
+                canceled,
                 reply,
             })
             .await?;
@@ -93,7 +89,11 @@ impl Service {
             from_wire::QueueRequest::SendNow(id) => QueueAction::SendNow(id),
         };
         let queue = self
-            .ask_session(&session, |reply| SessionCommand::Queue { action, reply })
+            .ask_until_canceled(&session, |canceled, reply| SessionCommand::Queue {
+                action,
+                canceled,
+                reply,
+            })
             .await?;
         Ok(to_wire::queue_result(
             queue.paused,
@@ -127,7 +127,26 @@ impl Service {
             }
         }
         self.state.sessions.cancel_turn(session, Some(&turn));
-        Err(RequestError::Cancelled(Box::new(to_prompt_result(outcome.await)?)).into())
+        let result = to_prompt_result(outcome.await)?;
+        Err(RequestError::Cancelled(Some(Box::new(result))).into())
+    }
+
+    /// Asks a session. `$/cancelRequest` ends the wait for what the command needs from elsewhere.
+    async fn ask_until_canceled<T>(
+        &self,
+        session: &SessionId,
+        command: impl FnOnce(
+            CancellationToken,
+            oneshot::Sender<std::result::Result<T, CommandError>>,
+        ) -> SessionCommand,
+    ) -> Result<T> {
+        let canceled = CancellationToken::new();
+        let mut answer = std::pin::pin!(self.ask_session(session, |reply| command(canceled.clone(), reply)));
+        tokio::select! { biased;
+            answer = &mut answer => return answer,
+            () = self.wait_for_cancel() => canceled.cancel(),
+        }
+        answer.await
     }
 
     /// Waits for `$/cancelRequest` of the current request.

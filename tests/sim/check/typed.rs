@@ -145,6 +145,7 @@ impl Checker {
             | CommandError::NoRule
             | CommandError::BadRule(_)
             | CommandError::BadCommand(_)
+            | CommandError::Canceled
             | CommandError::UnknownModel(_)
             | CommandError::NeedsModelList(_) => false,
         };
