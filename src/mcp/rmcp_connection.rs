@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest, GetPromptRequestParams,
-    ListPromptsRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ReadResourceRequest,
-    ReadResourceRequestParams, ServerResult,
+    ListPromptsRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceExt};
 use rmcp::transport::Transport;
@@ -30,6 +30,7 @@ use super::convert::{
 use super::request_router::RequestRouter;
 use super::transport_guard::{GuardedTransport, ProgressReceiver, ProgressReceivers};
 use crate::base::CancellationToken;
+use crate::base::text::{one_line, reveal_hidden_characters};
 
 /// How long a cancel of a call may take to reach the server (R-MCP).
 const CANCEL: Duration = Duration::from_millis(500);
@@ -70,6 +71,7 @@ impl RmcpConnection {
             .await
             .map_err(|error| to_start_error(&error))?;
         let peer = service.peer().clone();
+        check_version(&peer)?;
         Ok(Self {
             info: to_peer(&peer),
             peer,
@@ -220,6 +222,19 @@ impl RmcpConnection {
 }
 
 type PromptResult = Result<Vec<super::connection::McpPromptMessage>, McpError>;
+
+/// Checks that we speak the version of the protocol that the server chose.
+fn check_version(peer: &Peer<RoleClient>) -> Result<(), McpError> {
+    let spoken = ProtocolVersion::known_up_to(&ProtocolVersion::LATEST_WITH_INITIALIZE);
+    match peer.peer_info() {
+        Some(info) if !spoken.contains(&info.protocol_version) => {
+            let version = one_line(&reveal_hidden_characters(&info.protocol_version.to_string()), 100);
+            let reason = format!("it chose the protocol version {version}, which agentls does not support");
+            Err(McpError::Malformed(reason))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Tells the server that nobody waits for the answer any more.
 async fn abandon(handle: RequestHandle<RoleClient>, reason: &McpError) {
