@@ -1,6 +1,7 @@
 //! The transport to a server that is a program: one JSON message per line on its standard input and output.
 //!
-//! A line that is not a message is skipped, as is one that is too long. Standard error goes to a [`StderrTail`].
+//! A line that is not a message is skipped. One that is too long is dropped; if it answers a request, the request fails
+//! with that reason. Standard error goes to a [`StderrTail`].
 //! Starting and stopping the program is `server`'s job.
 
 use std::io;
@@ -8,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
+use rmcp::model::ErrorCode;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
@@ -19,6 +22,8 @@ use crate::workspace::process::{Output, Stream};
 
 /// The longest message, in bytes. It limits what a server can make us keep.
 const MAX_LINE: usize = 16 << 20;
+/// How many bytes of the start and the end of a line that is too long are kept.
+const EDGE: usize = 256;
 /// Size in bytes from which a chunk counts as full: more is waiting behind it.
 const FULL_CHUNK: usize = 64 << 10;
 /// Pause after each full chunk, so that a flood does not take a whole core.
@@ -76,7 +81,18 @@ impl Transport<RoleClient> for StdioTransport {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             while let Some(line) = self.lines.next_line() {
-                match serde_json::from_slice(&line) {
+                let message = match line {
+                    Line::Complete(line) => serde_json::from_slice(&line),
+                    Line::TooLong { start, end } => {
+                        let id = find_answered_id(&start, &end);
+                        tracing::debug!(?id, "a line of an MCP server is too long");
+                        let message = format!("its answer has more than {} MiB", MAX_LINE >> 20);
+                        let error = json!({"code": ErrorCode::INTERNAL_ERROR, "message": message});
+                        let Some(id) = id else { continue };
+                        serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "error": error}))
+                    }
+                };
+                match message {
                     Ok(message) => return Some(message),
                     // Some programs print a greeting.
                     Err(error) => tracing::debug!(%error, "a line of an MCP server is not a message"),
@@ -103,7 +119,18 @@ impl Transport<RoleClient> for StdioTransport {
     }
 }
 
-/// Splits bytes into lines, and drops those that are too long.
+/// A line of the output.
+#[derive(Debug, PartialEq)]
+enum Line {
+    Complete(Vec<u8>),
+    /// Most of it was dropped.
+    TooLong {
+        start: Vec<u8>,
+        end: Vec<u8>,
+    },
+}
+
+/// Splits bytes into lines, and drops most of those that are too long.
 #[derive(Default)]
 struct LineBuffer {
     bytes: Vec<u8>,
@@ -111,8 +138,8 @@ struct LineBuffer {
     start: usize,
     /// There is no line end between `start` and this offset.
     searched: usize,
-    /// The current line is too long.
-    is_discarding: bool,
+    /// How the current line starts, if it is too long. Of its rest, the end is kept.
+    long_start: Option<Vec<u8>>,
 }
 
 impl LineBuffer {
@@ -123,27 +150,52 @@ impl LineBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next complete line.
-    fn next_line(&mut self) -> Option<Vec<u8>> {
+    /// Returns the next line that has ended.
+    fn next_line(&mut self) -> Option<Line> {
         loop {
             let Some(end) = memchr::memchr(b'\n', &self.bytes[self.searched..]) else {
-                self.searched = self.bytes.len();
-                if self.searched - self.start > MAX_LINE || self.is_discarding {
-                    self.is_discarding = true;
-                    self.bytes = Vec::new();
-                    (self.start, self.searched) = (0, 0);
+                let line = &self.bytes[self.start..];
+                if line.len() > MAX_LINE || self.long_start.is_some() {
+                    self.long_start
+                        .get_or_insert_with(|| line[..line.len().min(EDGE)].to_vec());
+                    self.bytes = line[line.len().saturating_sub(EDGE)..].to_vec();
+                    self.start = 0;
                 }
+                self.searched = self.bytes.len();
                 return None;
             };
             let end = self.searched + end;
             let line = self.bytes[self.start..end].to_vec();
             (self.start, self.searched) = (end + 1, end + 1);
-            let was_too_long = std::mem::take(&mut self.is_discarding);
-            if !was_too_long && !line.iter().all(u8::is_ascii_whitespace) {
-                return Some(line);
+            if let Some(start) = self.long_start.take() {
+                return Some(Line::TooLong { start, end: line });
+            }
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                return Some(Line::Complete(line));
             }
         }
     }
+}
+
+/// Returns the id of the request that a line answers of which only the edges are known. Servers write it right before
+/// the result, or last.
+fn find_answered_id(start: &[u8], end: &[u8]) -> Option<u64> {
+    let squeeze = |bytes: &[u8]| -> String {
+        let text = String::from_utf8_lossy(bytes);
+        text.chars().filter(|c| !c.is_whitespace()).collect()
+    };
+    let is_answer = |rest: &str| rest.starts_with("\"result\":") || rest.starts_with("\"error\":");
+    let (start, end) = (squeeze(start), squeeze(end));
+    let members = start.strip_prefix('{')?;
+    let members = members.strip_prefix("\"jsonrpc\":\"2.0\",").unwrap_or(members);
+    if is_answer(members) {
+        let members = end.strip_suffix('}')?;
+        let members = members.strip_suffix(",\"jsonrpc\":\"2.0\"").unwrap_or(members);
+        return members.rsplit_once(",\"id\":")?.1.parse().ok();
+    }
+    let (id, rest) = members.strip_prefix("\"id\":")?.split_once(',')?;
+    // Otherwise it is a request of the server, with an id of its own.
+    is_answer(rest).then(|| id.parse().ok())?
 }
 
 #[cfg(test)]
@@ -155,7 +207,10 @@ mod tests {
         let mut lines = Vec::new();
         for chunk in chunks {
             buffer.push(chunk);
-            lines.extend(std::iter::from_fn(|| buffer.next_line()));
+            lines.extend(std::iter::from_fn(|| match buffer.next_line()? {
+                Line::Complete(line) => Some(line),
+                Line::TooLong { .. } => panic!("too long"),
+            }));
         }
         lines
     }
@@ -180,7 +235,41 @@ mod tests {
             assert_eq!(buffer.next_line(), None);
             assert!(buffer.bytes.len() <= MAX_LINE + (2 << 20));
         }
-        buffer.push(b"x\n{}\n");
-        assert_eq!(buffer.next_line().as_deref(), Some(&b"{}"[..]));
+        buffer.push(b"y\n{}\n");
+        let Some(Line::TooLong { start, end }) = buffer.next_line() else {
+            panic!("not too long");
+        };
+        assert!(start.len() == EDGE && end.ends_with(b"xxy"));
+        assert_eq!(buffer.next_line(), Some(Line::Complete(b"{}".to_vec())));
+    }
+
+    #[test]
+    fn the_request_of_an_answer_that_is_too_long_is_found() {
+        for (start, end, expected) in [
+            (r#"{"jsonrpc": "2.0", "id": 7, "result": {"a"#, "b\"}}\r", Some(7)),
+            (r#"{"id":7,"error":{"a"#, "}}", Some(7)),
+            (
+                r#"{"result":{"id":3,"a"#,
+                r#""}],"id":4},"jsonrpc":"2.0","id":7}"#,
+                Some(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","result":{"a"#,
+                r#""}, "id": 7, "jsonrpc": "2.0"}"#,
+                Some(7),
+            ),
+            (r#"{"result":{"a"#, r#",\"id\":7}"}}"#, None),
+            // Requests of the server, and what is no message.
+            (r#"{"jsonrpc":"2.0","id":7,"method":"a"#, r#""}}"#, None),
+            (
+                r#"{"method":"a","params":{"a"#,
+                r#"},"jsonrpc":"2.0","id":7}"#,
+                None,
+            ),
+            ("xxxx", "xxxx", None),
+        ] {
+            let found = find_answered_id(start.as_bytes(), end.as_bytes());
+            assert_eq!(found, expected, "{start} … {end}");
+        }
     }
 }

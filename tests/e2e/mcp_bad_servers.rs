@@ -109,6 +109,50 @@ fn a_required_server_that_fails_ends_the_turn_with_the_reason() {
 }
 
 #[test]
+fn a_required_server_whose_settings_cannot_be_used_ends_the_turn_with_the_reason() {
+    let world = World::with(Config {
+        tables: "[mcp.peer]\ncommand = \"python3\"\nargs = [\"${NOT_SET}\"]\nrequired = true\n\
+                 [mcp.adjusted]\nrequired = true\n"
+            .to_owned(),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(json!(client.ask(&session, "go").state), "failed");
+    let ended = client.all(&session, "agent/turnEnded")[0].params.to_string();
+    assert!(
+        ended.contains("peer is required") && ended.contains("the environment variable NOT_SET is not set"),
+        "{ended}"
+    );
+    assert_eq!(world.requests(), 0);
+}
+
+#[test]
+fn a_server_that_chooses_an_unknown_version_of_the_protocol_is_refused() {
+    let world = world_with(&["--start", "version"], "");
+    let client = world.start();
+    let session = client.session();
+    plain_turn(&world, &client, &session);
+    let said = warnings(&client, &session);
+    assert!(
+        said.contains("it chose the protocol version 1999-01-01, which agentls does not support"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_answer_that_is_too_long_fails_its_call_with_the_reason() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    let failed = call_tool(&world, &client, &session, "flood", json!({"count": 20}));
+    assert!(failed.contains("its answer has more than 16 MiB"), "{failed}");
+    assert_eq!(servers(&client)[0]["state"], "ready");
+    let next = call_tool(&world, &client, &session, "echo", json!({"text": "still here"}));
+    assert!(next.contains("still here"), "{next}");
+}
+
+#[test]
 fn a_program_that_does_not_exist_is_reported() {
     let world = World::with(crate::harness::Config {
         tables: "[mcp.peer]\ncommand = \"no-such-program-anywhere\"\n".to_owned(),
