@@ -136,6 +136,9 @@ pub struct LogoutMcpServerParams {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogoutMcpServerResult {
+    /// There were tokens of a login, which are removed now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_logged_in: bool,
     /// Why the authorization server did not revoke the tokens, for the user. They are removed from this machine all the
     /// same.
     #[serde(default, skip_serializing_if = "Option::is_none")]

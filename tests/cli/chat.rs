@@ -669,6 +669,9 @@ fn a_login_at_an_mcp_server_is_shown_waited_for_and_canceled() {
     chat.send_keys("/mcp logout wiki\r");
     chat.wait_for_text("✓ logged out of wiki");
     chat.wait_for_text("› ");
+    chat.send_keys("/mcp logout wiki\r");
+    chat.wait_for_text("there was no login at wiki");
+    chat.wait_for_text("› ");
     chat.send_keys("/mcp login pear\r");
     chat.wait_for_text("pear");
     chat.quit();

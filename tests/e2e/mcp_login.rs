@@ -88,7 +88,9 @@ fn a_server_is_ready_after_a_login() {
         assert!(request["authorization"].is_null(), "{request}");
     }
     let ended: Value = client.call("agent/logoutMcpServer", json!({"name": "peer"}));
-    assert_eq!(ended, json!({}));
+    assert_eq!(ended, json!({"wasLoggedIn": true}));
+    let again: Value = client.call("agent/logoutMcpServer", json!({"name": "peer"}));
+    assert_eq!(again, json!({}));
     wait_for_update(&world, &client, "needsLogin");
     assert!(servers(&client)[0]["loggedIn"].is_null());
     let revoked = peer.oauth_steps("revocation");

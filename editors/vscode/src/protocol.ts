@@ -1929,6 +1929,8 @@ export interface LogoutMcpServerResult {
    * this machine all the same.
    */
   revocationProblem?: string;
+  /** There were tokens of a login, which are removed now. */
+  wasLoggedIn?: boolean;
 }
 
 /** Params of `agent/readContent`. */

@@ -146,7 +146,11 @@ impl Chat {
             session_id: Some(self.session.clone()),
         };
         let ended: LogoutMcpServerResult = self.request(method::LOGOUT_MCP_SERVER, &params).await?;
-        self.show_success(&format!("logged out of {name}"));
+        if ended.was_logged_in {
+            self.show_success(&format!("logged out of {name}"));
+        } else {
+            self.show_hint(&format!("there was no login at {name}"));
+        }
         if let Some(problem) = ended.revocation_problem {
             let text = format!("! the authorization server did not revoke the tokens: {problem}");
             self.view.show_warning(text);

@@ -78,6 +78,7 @@ impl Service {
         let logout = ended.map_err(|error| self.refuse_login(&error))?;
         let problem = logout.revocation_problem;
         Ok(LogoutMcpServerResult {
+            was_logged_in: logout.had_tokens,
             revocation_problem: problem.map(|problem| self.clean_text(&problem)),
         })
     }

@@ -1093,6 +1093,7 @@ M.server_notifications = {
 ---Result of `agent/logoutMcpServer`.
 ---@class (exact) agentls.LogoutMcpServerResult
 ---@field revocationProblem? string Why the authorization server did not revoke the tokens, for the user. They are removed from this machine all the same.
+---@field wasLoggedIn? boolean There were tokens of a login, which are removed now.
 
 ---Params of `agent/readContent`.
 ---@class (exact) agentls.ReadContentParams
