@@ -2,7 +2,7 @@
 //!
 //! It builds what the turn's task gets from the session. What the task reports is in `turn_events`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -98,6 +98,7 @@ impl Actor {
                         .open(spend, profile.turn.limits.max_tool_calls),
                 ),
                 statistics: self.resources.statistics.clone(),
+                unheard_servers: Mutex::default(),
             }),
             settings: TurnSettings {
                 choice: ModelChoice {

@@ -34,18 +34,13 @@ pub(super) async fn answer_elicitation(cx: &ToolContext, call: &str, request: El
         () = reply.closed() => return,
         answer = ask(cx.asker.as_ref(), call, &elicitation) => answer,
     };
-    // Without a reply the turn was canceled, or the client takes no questions.
     let answer = match answer {
-        Some(answer) => answer,
-        None if cx.cancel.is_cancelled() => ElicitationAnswer::Cancel,
-        None => {
-            let message = one_line(&reveal_hidden_characters(&elicitation.message), MAX_MESSAGE);
-            let server = server_of(call);
-            let declined = format!(
-                "MCP server {server} asked a question that was declined, because nobody can answer it here: {message}"
-            );
+        Ok(answer) => answer,
+        Err(_) if cx.cancel.is_cancelled() => ElicitationAnswer::Cancel,
+        Err(unanswered) => {
+            let warning = unanswered.into_warning(server_of(call), &elicitation.message);
             // Without a receiver the turn has ended.
-            let _ = cx.send_progress(ToolProgress::QuestionDeclined(declined)).await;
+            let _ = cx.send_progress(warning).await;
             ElicitationAnswer::Decline
         }
     };
@@ -53,14 +48,52 @@ pub(super) async fn answer_elicitation(cx: &ToolContext, call: &str, request: El
     let _ = reply.send(answer);
 }
 
-async fn ask(asker: &dyn UserPrompt, call: &str, elicitation: &Elicitation) -> Option<ElicitationAnswer> {
+/// Why a question has no answer.
+#[derive(Debug, PartialEq)]
+enum Unanswered {
+    /// The turn was canceled, or the client takes no questions.
+    Nobody,
+    /// The answers did not fit, for these reasons.
+    Unfit(String),
+}
+
+impl Unanswered {
+    fn into_warning(self, server: &str, message: &str) -> ToolProgress {
+        match self {
+            Self::Nobody => {
+                let message = one_line(&reveal_hidden_characters(message), MAX_MESSAGE);
+                ToolProgress::QuestionUnheard {
+                    server: server.to_owned(),
+                    message: format!(
+                        "MCP server {server} asked a question that was declined, because nobody can answer it here: \
+                         {message}"
+                    ),
+                }
+            }
+            Self::Unfit(problems) => ToolProgress::QuestionDeclined(format!(
+                "the question of MCP server {server} was declined, because the answers did not fit {} times: {problems}",
+                MAX_REPEATS + 1
+            )),
+        }
+    }
+}
+
+async fn ask(
+    asker: &dyn UserPrompt,
+    call: &str,
+    elicitation: &Elicitation,
+) -> Result<ElicitationAnswer, Unanswered> {
     match &elicitation.requested {
         Requested::Visit(url) => {
             let question = build_visit(call, &elicitation.message, url.as_str());
-            Some(match ask_withdrawing(asker, question).await? {
-                InquiryReply::Answers(answers) if is_accepted(&answers) => ElicitationAnswer::Accept(None),
-                _ => ElicitationAnswer::Decline,
-            })
+            Ok(
+                match ask_withdrawing(asker, question).await.ok_or(Unanswered::Nobody)? {
+                    InquiryReply::Answers(answers) if is_accepted(&answers) => {
+                        ElicitationAnswer::Accept(None)
+                    }
+                    _ => ElicitationAnswer::Decline,
+                },
+            )
         }
         Requested::Form(form) => ask_form(asker, call, &elicitation.message, form).await,
     }
@@ -71,25 +104,33 @@ async fn ask_form(
     call: &str,
     message: &str,
     form: &Form,
-) -> Option<ElicitationAnswer> {
+) -> Result<ElicitationAnswer, Unanswered> {
     let (mut answers, mut problems) = (BTreeMap::new(), BTreeMap::new());
     for _ in 0..=MAX_REPEATS {
         let question = build_form(call, message, form, &problems);
-        let InquiryReply::Answers(given) = ask_withdrawing(asker, question).await? else {
-            return Some(ElicitationAnswer::Decline);
+        let reply = ask_withdrawing(asker, question).await;
+        let InquiryReply::Answers(given) = reply.ok_or(Unanswered::Nobody)? else {
+            return Ok(ElicitationAnswer::Decline);
         };
         // A form without fields only asks for consent.
         if form.fields.is_empty() && !is_accepted(&given) {
-            return Some(ElicitationAnswer::Decline);
+            return Ok(ElicitationAnswer::Decline);
         }
         answers.retain(|name, _| !problems.contains_key(name));
         answers.extend(given);
         match form.to_values(&answers) {
-            Ok(values) => return Some(ElicitationAnswer::Accept(Some(values))),
+            Ok(values) => return Ok(ElicitationAnswer::Accept(Some(values))),
             Err(wrong) => problems = wrong,
         }
     }
-    Some(ElicitationAnswer::Decline)
+    Err(Unanswered::Unfit(describe_problems(&problems).join("; ")))
+}
+
+fn describe_problems(problems: &BTreeMap<String, String>) -> Vec<String> {
+    let problems = problems.iter();
+    problems
+        .map(|(name, problem)| format!("{name}: {problem}"))
+        .collect()
 }
 
 fn is_accepted(answers: &BTreeMap<String, Vec<String>>) -> bool {
@@ -120,12 +161,9 @@ fn build_visit(call: &str, message: &str, url: &str) -> AgentQuestion {
 fn build_form(call: &str, message: &str, form: &Form, problems: &BTreeMap<String, String>) -> AgentQuestion {
     let text = format!("The MCP server {} asks: {message}", server_of(call));
     let sent = format!("It asks during a call of {call}. Your answers go to the server.");
-    let detail = problems
-        .iter()
-        .map(|(name, problem)| format!("{name}: {problem}"))
-        .chain([sent])
-        .collect::<Vec<_>>()
-        .join("\n");
+    let mut detail = describe_problems(problems);
+    detail.push(sent);
+    let detail = detail.join("\n");
     if form.fields.is_empty() {
         return AgentQuestion::with_choices(text, Some(detail), &[(ACCEPT, "Accept"), (DECLINE, "Decline")]);
     }
@@ -227,7 +265,10 @@ mod tests {
         }
     }
 
-    async fn ask_person(params: Value, replies: &[Value]) -> (Option<ElicitationAnswer>, Vec<AgentQuestion>) {
+    async fn ask_person(
+        params: Value,
+        replies: &[Value],
+    ) -> (Result<ElicitationAnswer, Unanswered>, Vec<AgentQuestion>) {
         let person = Person {
             replies: Mutex::new(replies.iter().rev().cloned().collect()),
             questions: Mutex::default(),
@@ -253,7 +294,7 @@ mod tests {
     #[tokio::test]
     async fn a_form_names_the_server_and_its_fields() {
         let (answer, questions) = ask_person(form(), &[json!({"name": ["Ada"], "tags": ["a", "b"]})]).await;
-        let Some(ElicitationAnswer::Accept(Some(values))) = answer else {
+        let Ok(ElicitationAnswer::Accept(Some(values))) = answer else {
             panic!("{answer:?}");
         };
         assert_eq!(
@@ -285,7 +326,7 @@ mod tests {
         let mixed = json!({"name": ["A"], "tags": ["a"]});
         let good = json!({"name": ["Ada"]});
         let (answer, questions) = ask_person(form(), &[mixed, good]).await;
-        let Some(ElicitationAnswer::Accept(Some(values))) = answer else {
+        let Ok(ElicitationAnswer::Accept(Some(values))) = answer else {
             panic!("{answer:?}");
         };
         assert_eq!(
@@ -304,22 +345,23 @@ mod tests {
             "{detail}"
         );
         let (answer, questions) = ask_person(form(), &vec![bad; 5]).await;
-        assert_eq!((answer, questions.len()), (Some(ElicitationAnswer::Decline), 3));
+        let unfit = Unanswered::Unfit("name: must be 2 to 20 characters".to_owned());
+        assert_eq!((answer, questions.len()), (Err(unfit), 3));
     }
 
     #[tokio::test]
     async fn only_the_user_accepts() {
         let (dismissed, _) = ask_person(form(), &[json!("dismissed")]).await;
-        assert_eq!(dismissed, Some(ElicitationAnswer::Decline));
+        assert_eq!(dismissed, Ok(ElicitationAnswer::Decline));
         let (nobody, _) = ask_person(form(), &[]).await;
-        assert_eq!(nobody, None);
+        assert_eq!(nobody, Err(Unanswered::Nobody));
         let empty = json!({"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}});
         for (choice, expected) in [
             ("accept", ElicitationAnswer::Accept(Some(serde_json::Map::new()))),
             ("decline", ElicitationAnswer::Decline),
         ] {
             let (answer, _) = ask_person(empty.clone(), &[json!({"choice": [choice]})]).await;
-            assert_eq!(answer, Some(expected));
+            assert_eq!(answer, Ok(expected));
         }
     }
 
@@ -327,7 +369,7 @@ mod tests {
     async fn an_address_is_shown_and_not_opened() {
         let params = json!({"mode": "url", "message": "Sign in.", "url": "https://peer.example/x?y=1"});
         let (answer, questions) = ask_person(params.clone(), &[json!({"choice": ["accept"]})]).await;
-        assert_eq!(answer, Some(ElicitationAnswer::Accept(None)));
+        assert_eq!(answer, Ok(ElicitationAnswer::Accept(None)));
         assert!(
             questions[0]
                 .detail
@@ -341,6 +383,6 @@ mod tests {
                 .contains("peer asks you to open an address: Sign in.")
         );
         let (answer, _) = ask_person(params, &[json!({"choice": ["decline"]})]).await;
-        assert_eq!(answer, Some(ElicitationAnswer::Decline));
+        assert_eq!(answer, Ok(ElicitationAnswer::Decline));
     }
 }

@@ -9,8 +9,10 @@ pub enum ToolProgress {
     Output(String),
     /// The complete plan.
     Plan(Vec<PlanItem>),
-    /// An MCP server asked something that nobody can answer. The text is for the user.
+    /// A question of an MCP server was declined. The text is for the user.
     QuestionDeclined(String),
+    /// The same, because nobody can answer it here. Once for each server and turn is enough.
+    QuestionUnheard { server: String, message: String },
 }
 
 /// The turn has ended, so progress has no receiver any more.

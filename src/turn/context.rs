@@ -3,8 +3,9 @@
 //!
 //! The session builds it at the turn's start. It holds no state of the loop; that is `loop_state`'s.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::calibration::TokenCalibration;
 use super::circuit::ToolCircuits;
@@ -62,6 +63,19 @@ pub struct TurnServices {
     /// What the turn may spend, its sub-agents included (I10).
     pub budget: Arc<TurnBudget>,
     pub statistics: Arc<SessionStatistics>,
+    /// The MCP servers whose questions nobody can answer, as far as the user knows.
+    pub unheard_servers: Mutex<BTreeSet<String>>,
+}
+
+impl TurnServices {
+    /// Notes that nobody can answer the questions of a server. Returns whether that is new.
+    pub fn note_unheard_server(&self, server: String) -> bool {
+        let mut known = self
+            .unheard_servers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        known.insert(server)
+    }
 }
 
 /// What the turns of a session measure and pass on to later ones.

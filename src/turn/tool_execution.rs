@@ -25,6 +25,8 @@ use crate::workspace::OnCancel;
 
 /// Bytes beyond which the result of a tool that does not limit its results is cut in the middle for the model (R-TOOL-1).
 const MODEL_BYTES: usize = 30_000;
+/// The code of the warning that a question of an MCP server was declined.
+const MCP_QUESTION_DECLINED: &str = "mcp_question_declined";
 /// Pieces of live output that may wait for a slow client; beyond it the tool waits.
 const NEWS_QUEUE: usize = 16;
 /// How much longer than the configured wait a tool may take to finish after a cancel. The tool's own bounds are tighter
@@ -189,8 +191,12 @@ async fn forward_progress(
                 emit_output(cx, call, pieces.push(&text::strip_control_characters(&raw))).await
             }
             ToolProgress::Plan(items) => cx.link.emit_event(Event::Plan { items }).await,
-            ToolProgress::QuestionDeclined(message) => {
-                emit_warning(cx, "mcp_question_declined", message).await
+            ToolProgress::QuestionDeclined(message) => emit_warning(cx, MCP_QUESTION_DECLINED, message).await,
+            ToolProgress::QuestionUnheard { server, message } => {
+                if !cx.services.note_unheard_server(server) {
+                    continue;
+                }
+                emit_warning(cx, MCP_QUESTION_DECLINED, message).await
             }
         };
         if sent.is_err() {

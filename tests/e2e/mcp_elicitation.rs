@@ -139,6 +139,31 @@ fn answers_that_do_not_fit_are_asked_again() {
 }
 
 #[test]
+fn answers_that_never_fit_decline_with_a_warning() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start_asking();
+    let turn = AskingTurn::start(&world, &client, "elicit_form", json!({}));
+    let mut last = turn.question();
+    for repeat in 0..3 {
+        turn.answer(&last, json!({"name": ["A"]}));
+        if repeat < 2 {
+            let before = last.text("questionId").to_owned();
+            last = client.next_matching(&turn.session, "agent/questionRequested", |question| {
+                question.text("questionId") != before
+            });
+        }
+    }
+    let session = turn.session.clone();
+    assert_eq!(turn.result()["result"], json!({"action": "decline"}));
+    let warnings = client.all(&session, "agent/warning");
+    let message = warnings[0].text("message");
+    assert!(
+        message.contains("did not fit 3 times: name: must be 2 to 20 characters"),
+        "{message}"
+    );
+}
+
+#[test]
 fn nobody_to_ask_declines_and_a_bad_form_is_refused() {
     let world = world_with(&[], ALLOW);
     let client = world.start();
@@ -154,6 +179,10 @@ fn nobody_to_ask_declines_and_a_bad_form_is_refused() {
         let start = "MCP server peer asked a question that was declined, because nobody can answer it here: ";
         assert!(warning.text("message").starts_with(start), "{warning:?}");
     }
+    // Once in a turn is enough.
+    let declined = call_tool(&world, &client, &session, "elicit", json!({"times": 3}));
+    assert_eq!(declined.matches("decline").count(), 3, "{declined}");
+    assert_eq!(client.all(&session, "agent/warning").len(), 3);
     let nested = call_tool(&world, &client, &session, "elicit_bad_form", json!({}));
     assert!(
         nested.contains("-32602") && nested.contains("only string, number"),
