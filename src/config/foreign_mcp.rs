@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::diagnostics::Diagnostic;
@@ -13,7 +14,7 @@ use super::expand::parse_variable;
 use super::foreign_inputs::ForeignInputs;
 use super::inputs::FileText;
 use super::location::ConfigLocation;
-use super::tree::SpannedValue;
+use super::tree::{Node, SpannedValue};
 
 /// The files, relative to the workspace folder, from lowest to highest.
 pub(super) const FILES: [&str; 2] = [".mcp.json", ".vscode/mcp.json"];
@@ -52,18 +53,20 @@ pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> ForeignServe
         Ok(bytes) => reader.read_servers(bytes),
         Err(reason) => {
             reader.report_error("", format!("cannot be read: {reason}"));
-            Map::new()
+            BTreeMap::new()
         }
     };
-    let tree = SpannedValue::from_json(&json!({"mcp": servers}), &at);
+    let mut tree = SpannedValue::new_table(at.clone());
+    tree.insert_at(&["mcp"], SpannedValue::new(at, Node::Table(servers)));
     ForeignServers {
-        tree: tree.unwrap_or_else(|| SpannedValue::new_table(at)),
+        tree,
         problems: reader.problems,
         hints: reader.hints,
     }
 }
 
 struct ForeignReader {
+    /// The line of the current server, or of a problem of the whole file.
     at: ConfigLocation,
     root: String,
     inputs: ForeignInputs,
@@ -81,27 +84,35 @@ impl ForeignReader {
             .push(Diagnostic::new_warning(&self.at, format!("mcp.{name}"), message));
     }
 
-    fn read_servers(&mut self, bytes: &[u8]) -> Map<String, Value> {
+    fn read_servers(&mut self, bytes: &[u8]) -> BTreeMap<String, SpannedValue> {
         let mut text = String::from_utf8_lossy(bytes).into_owned();
         // VS Code allows comments and trailing commas. The parser reports what is wrong with them.
         let _ = json_strip_comments::strip(&mut text);
         let parsed: Value = match serde_json::from_str(&text) {
             Ok(parsed) => parsed,
             Err(error) => {
+                self.at = self.at.with_line(error.line());
                 self.report_error("", format!("is not valid JSON: {error}"));
-                return Map::new();
+                return BTreeMap::new();
             }
         };
         self.inputs = ForeignInputs::read(parsed.get("inputs"));
         // `.mcp.json` has the first name, VS Code's file the second.
-        let servers = parsed.get("mcpServers").or_else(|| parsed.get("servers"));
-        let Some(Value::Object(servers)) = servers else {
-            return Map::new();
+        let key = ["mcpServers", "servers"]
+            .into_iter()
+            .find(|key| parsed.get(key).is_some());
+        let Some(Value::Object(servers)) = key.map(|key| &parsed[key]) else {
+            return BTreeMap::new();
         };
-        servers
-            .iter()
-            .filter_map(|(name, server)| Some((usable_name(name), self.convert_server(name, server)?)))
-            .collect()
+        let lines = find_lines(&text, key.unwrap_or_default());
+        let mut converted = BTreeMap::new();
+        for (name, server) in servers {
+            self.at = self.at.with_line(lines.get(name).copied().unwrap_or(1));
+            let server = self.convert_server(name, server);
+            let server = server.and_then(|server| SpannedValue::from_json(&server, &self.at));
+            converted.extend(server.map(|server| (usable_name(name), server)));
+        }
+        converted
     }
 
     fn convert_server(&mut self, name: &str, server: &Value) -> Option<Value> {
@@ -244,6 +255,23 @@ impl ForeignReader {
     }
 }
 
+/// Returns the line of each entry of a table of a JSON text, from 1.
+fn find_lines(text: &str, table: &str) -> BTreeMap<String, usize> {
+    type Entries<'a> = BTreeMap<String, &'a RawValue>;
+    let tables: Entries<'_> = serde_json::from_str(text).unwrap_or_default();
+    let entries = tables
+        .get(table)
+        .map(|table| serde_json::from_str::<Entries<'_>>(table.get()));
+    let entries = entries.and_then(Result::ok).unwrap_or_default();
+    let line_of = |entry: &RawValue| {
+        // Both are parts of the same text.
+        let before = entry.get().as_ptr() as usize - text.as_ptr() as usize;
+        text[..before].matches('\n').count() + 1
+    };
+    let entries = entries.into_iter();
+    entries.map(|(name, entry)| (name, line_of(entry))).collect()
+}
+
 /// Returns a server's name without the characters that names of tools must not have.
 fn usable_name(name: &str) -> String {
     let is_usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -362,5 +390,23 @@ mod tests {
             assert_eq!(tree["mcp"].get("x").is_some(), server, "{text}");
             assert!(problems.concat().contains(expected), "{text}: {problems:?}");
         }
+    }
+
+    #[test]
+    fn problems_name_the_line_of_their_server() {
+        let text = "// Servers.\n{\"servers\": {\n  \"a\": {\"command\": \"a\"},\n  \"b\": 3}}";
+        let file = FileText {
+            path: "/w/.mcp.json".into(),
+            bytes: Ok(text.as_bytes().to_vec()),
+        };
+        let servers = read_foreign_servers(&file, Path::new("/w"));
+        let command = servers.tree.find(&["mcp", "a", "command"]);
+        assert_eq!(command.unwrap().at.line, 3);
+        assert_eq!(servers.problems[0].line, 4);
+        let (_, problems) = read("{\n{");
+        assert!(
+            problems[0].starts_with("/w/.mcp.json:2:1: error: is not valid JSON"),
+            "{problems:?}"
+        );
     }
 }

@@ -58,4 +58,12 @@ impl ConfigLocation {
             column: 1,
         }
     }
+
+    /// Returns the location of a line of the same source.
+    pub(super) fn with_line(&self, line: usize) -> Self {
+        Self {
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            ..self.clone()
+        }
+    }
 }
