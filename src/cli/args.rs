@@ -28,13 +28,25 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the command. Exits the program if `--continue` is given to another command.
+    /// Returns the command. Exits the program if options do not fit together.
     pub fn into_command(self) -> Option<CliCommand> {
         match self.command {
             None if self.r#continue => Some(CliCommand::Resume { id: None }),
             Some(_) if self.r#continue => {
                 let message = "--continue must follow the command: `agentls chat --continue`";
                 Self::command().error(ErrorKind::ArgumentConflict, message).exit()
+            }
+            Some(CliCommand::Mcp {
+                command: Some(McpCommand::Add(add)),
+            }) if add.command.is_empty() && add.url.is_none() => {
+                let name = add.name;
+                let message = format!(
+                    "say what {name} is: a program (`agentls mcp add {name} -- COMMAND`) or an address (`agentls mcp add \
+                     {name} --url URL`)"
+                );
+                Self::command()
+                    .error(ErrorKind::MissingRequiredArgument, message)
+                    .exit()
             }
             command => command,
         }
@@ -290,12 +302,7 @@ pub struct McpAddArguments {
     /// The name: letters, digits, `-` and single `_`.
     pub name: String,
     /// The address of a server over HTTP.
-    #[arg(
-        long,
-        value_name = "URL",
-        conflicts_with = "command",
-        required_unless_present = "command"
-    )]
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
     pub url: Option<String>,
     /// A variable for the program; repeat it for more.
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url")]

@@ -116,7 +116,10 @@ fn servers_are_added_shown_and_removed() {
     world
         .run(&["mcp", "add", "x", "--url", "ftp://x"])
         .assert_exit_code(1);
-    world.run(&["mcp", "add", "x"]).assert_exit_code(2);
+    world
+        .run(&["mcp", "add", "x"])
+        .assert_exit_code(2)
+        .assert_stderr("`agentls mcp add x -- COMMAND`");
 }
 
 #[test]
@@ -144,8 +147,8 @@ fn test_starts_a_server_and_reports_why_one_does_not() {
         .run(&["mcp", "test", "good"])
         .assert_exit_code(0)
         .assert_stdout("Scripted peer 1.0.0")
-        .assert_stdout("echo, write_note")
-        .assert_stdout("extra_059")
+        .assert_stdout("mcp__good__echo, ")
+        .assert_stdout("mcp__good__extra_059")
         .assert_stdout("3 prompts, ");
     world
         .run(&["mcp", "test", "bad"])

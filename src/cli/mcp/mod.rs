@@ -363,7 +363,10 @@ impl<'a> McpCommands<'a> {
         };
         screen.write_entry(&format!("{mark} {name:<14} "), 17, &text);
         if code == 0 {
-            let names: Vec<String> = server.tools.iter().map(|tool| self.clean(tool)).collect();
+            let folder = self.manager.find_folder(&self.folder);
+            let tools = folder.iter().flat_map(|folder| folder.list_tools());
+            let tools = tools.filter(|tool| tool.settings.name == name);
+            let names: Vec<String> = tools.map(|tool| self.clean(&tool.name)).collect();
             let separator = if names.is_empty() { "" } else { ": " };
             let tools = format!("{} tools{separator}{}", names.len(), names.join(", "));
             screen.write_entry("  offers         ", 17, &tools);
