@@ -101,8 +101,8 @@ pub(super) const COMMANDS: [CommandHelp; 24] = [
     ),
     define_command("/revoke NUMBER|ID", "the same as /grants revoke"),
     define_command(
-        "/trust [yes|no]",
-        "show what this folder's settings would activate, and decide",
+        "/trust [no]",
+        "show what this folder's settings would activate, and ask; `no` ends the trust",
     ),
     define_command("/reload", "reload the configuration"),
     define_command("/quit", "leave (also Ctrl-D)"),
@@ -195,7 +195,7 @@ pub(super) fn parse(line: &str) -> Option<Result<Slash, String>> {
         "revoke" => needed().map(Slash::Revoke),
         "title" => needed().map(Slash::Title),
         "trust" => match rest {
-            "" | "yes" => Ok(Slash::Trust(true)),
+            "" => Ok(Slash::Trust(true)),
             "no" => Ok(Slash::Trust(false)),
             _ => Err(format_usage(name)),
         },
@@ -357,7 +357,7 @@ mod tests {
             ("/load", Some(Err("usage: /load NUMBER|ID".into()))),
             ("/load 3", Some(Ok(Slash::Load("3".into())))),
             ("/title a b", Some(Ok(Slash::Title("a b".into())))),
-            ("/trust maybe", Some(Err("usage: /trust [yes|no]".into()))),
+            ("/trust yes", Some(Err("usage: /trust [no]".into()))),
             ("/trust", Some(Ok(Slash::Trust(true)))),
             ("/grants revoke 2", Some(Ok(Slash::Revoke("2".into())))),
             ("/grants 2", Some(Err("usage: /grants [revoke NUMBER|ID]".into()))),
