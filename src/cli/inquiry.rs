@@ -162,6 +162,18 @@ impl Inquiries {
             }
     }
 
+    /// Begins to type the answer if the first inquiry is a question for a text. Returns whether it is one.
+    pub(super) fn begin_text(&mut self) -> bool {
+        let Some(InquiryForm::Question(form)) = self.open.front_mut() else {
+            return false;
+        };
+        let takes_text = form.field().is_some_and(|field| field.choices.is_empty());
+        if takes_text {
+            form.words = Some(Draft::default());
+        }
+        takes_text
+    }
+
     /// Applies a key to the first inquiry.
     pub(super) fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
         match self.open.front_mut() {
@@ -454,8 +466,11 @@ pub(super) fn question_settled(resolved: &QuestionResolvedNotification) -> (Colo
     let by = describe_settled_by(resolved.by);
     match &resolved.answers {
         Some(answers) => {
-            let values: Vec<_> = answers.values().flatten().map(String::as_str).collect();
-            let summary = clean_line(&values.join(", "), 200);
+            let fields = answers.iter().map(|(name, values)| match answers.len() {
+                1 => values.join(", "),
+                _ => format!("{name}: {}", values.join(", ")),
+            });
+            let summary = clean_line(&fields.collect::<Vec<_>>().join("; "), 200);
             // Whoever asked may still refuse it, and ask again.
             (Color::Green, format!("→ sent: {summary}"))
         }

@@ -405,6 +405,19 @@ impl TurnRunner<'_> {
             KeyRole::Answer(letter) => self.answer_by_letter(letter).await?,
             KeyRole::Dropped => self.view.set_draft(""),
             KeyRole::Text(first) => {
+                let begins_text = match key {
+                    // A command.
+                    Key::Char('/') if first.is_none() => false,
+                    Key::Char(_) | Key::Paste(_) => true,
+                    _ => false,
+                };
+                // What is typed at a question for a text is its answer, visibly; the model must not get it.
+                if begins_text && input.questions.is_empty() && input.inquiries.begin_text() {
+                    for key in first.map(Key::Char).iter().chain([key]) {
+                        self.inquiry_key(key, now).await?;
+                    }
+                    return Ok(true);
+                }
                 if let Some(first) = first {
                     self.draft.take(&Key::Char(first), now);
                 }
