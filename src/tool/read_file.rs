@@ -15,9 +15,9 @@ use super::files::{self, NumberedLines, build_location, count_lines};
 use super::output::fail_with_message;
 use super::{Tool, ToolContext, ToolError, ToolOutput, notebook, outline, stored_output};
 use crate::base::CancellationToken;
-use crate::base::nofollow::RegularFile;
 use crate::base::picture::{self, PictureError};
 use crate::domain::{Effect, EffectKind, MediaData, PDF};
+use crate::workspace::media_file::{MediaFile, read_media};
 use crate::workspace::notebook::is_notebook;
 use crate::workspace::text_file::{NotText, is_binary};
 use crate::workspace::{Buffer, LoadError, load};
@@ -26,8 +26,6 @@ use crate::workspace::{Buffer, LoadError, load};
 const MAX_LINES: usize = 2_000;
 /// Most bytes per call (R-TOOL).
 const MAX_BYTES: usize = 64 << 10;
-/// Largest PDF, in bytes. Every request of the session carries it until a compaction, and APIs take 20 MB in all.
-const MAX_DOCUMENT: u64 = 6 << 20;
 /// Most pictures of a notebook that one call shows.
 const MAX_PICTURES: usize = 5;
 /// Bytes at the start of a file that show what it is.
@@ -156,20 +154,14 @@ fn read_disk(
     };
     let length = file.metadata().len();
     let failed = |error: io::Error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path));
-    let head = file.read_start(HEAD).map_err(failed)?;
-    if head.starts_with(b"%PDF-") {
-        return Ok(ReadResult {
-            output: read_document(input, file, length)?,
-            cut_path: None,
-        });
-    }
     // Before the check for text: an image is binary too.
-    if let Some(media_type) = picture::detect_media_type(&head) {
+    if let Some(media) = read_media(&input.path, &mut file).map_err(ToolError::Reported)? {
         return Ok(ReadResult {
-            output: read_image(input, file, length, media_type, stop)?,
+            output: show_media(input, media, stop)?,
             cut_path: None,
         });
     }
+    let head = file.read_start(HEAD).map_err(failed)?;
     let note = match load::from_file(path, &mut file) {
         Ok(text) => return read_text(cx, input, path, &text.text, buffer),
         // UTF-16 contains NULs too, so its marks exclude a file from being binary.
@@ -387,23 +379,17 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, stop: &CancellationT
     }
 }
 
-fn read_image(
+/// Shows a PDF as a whole, or a picture in the size that models see. The turn replaces what the model cannot see.
+fn show_media(
     input: &ReadFileInput,
-    mut file: RegularFile,
-    length: u64,
-    media_type: &str,
+    media: MediaFile,
     stop: &CancellationToken,
 ) -> Result<ToolOutput, ToolError> {
-    if length > picture::MAX_SOURCE_BYTES {
-        return fail_with_message(format!(
-            "`{}` is a picture of {length} bytes; at most {} can be shown",
-            input.path,
-            picture::MAX_SOURCE_BYTES
-        ));
+    let MediaFile { media_type, bytes } = media;
+    if media_type == PDF {
+        let text = format!("[a PDF of {} bytes, with all its pages]", bytes.len());
+        return Ok(build_media_output(text, media_type, &bytes));
     }
-    let bytes = file
-        .read(picture::MAX_SOURCE_BYTES)
-        .map_err(|error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path)))?;
     let (media_type, bytes, note) = match picture::scale_down(&bytes, stop) {
         Ok(Some(scaled)) => {
             let note = format!(", {}", scaled.describe());
@@ -417,41 +403,25 @@ fn read_image(
         Ok(None) | Err(_) if bytes.len() as u64 <= picture::MAX_BYTES => (media_type, bytes, String::new()),
         Ok(None) | Err(_) => {
             return fail_with_message(format!(
-                "`{}` is a damaged picture of {length} bytes; it cannot be shown",
-                input.path
+                "`{}` is a damaged picture of {} bytes; it cannot be shown",
+                input.path,
+                bytes.len()
             ));
         }
     };
-    Ok(ToolOutput {
-        text: format!("[a picture, {media_type}, {} bytes{note}]", bytes.len()),
-        media: vec![MediaData {
-            media_type: media_type.to_owned(),
-            data: STANDARD.encode(&bytes).into(),
-        }],
-        ..ToolOutput::default()
-    })
+    let text = format!("[a picture, {media_type}, {} bytes{note}]", bytes.len());
+    Ok(build_media_output(text, media_type, &bytes))
 }
 
-/// Reads a PDF as a whole. The turn replaces it for a model that cannot read it.
-fn read_document(input: &ReadFileInput, mut file: RegularFile, length: u64) -> Result<ToolOutput, ToolError> {
-    if length > MAX_DOCUMENT {
-        return fail_with_message(format!(
-            "`{}` is a PDF of {length} bytes; at most {MAX_DOCUMENT} can be shown. Extract the text of the pages that \
-             you need, for example with the command `pdftotext -f FIRST -l LAST FILE -`",
-            input.path
-        ));
-    }
-    let bytes = file
-        .read(MAX_DOCUMENT)
-        .map_err(|error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path)))?;
-    Ok(ToolOutput {
-        text: format!("[a PDF of {} bytes, with all its pages]", bytes.len()),
+fn build_media_output(text: String, media_type: &str, bytes: &[u8]) -> ToolOutput {
+    ToolOutput {
+        text,
         media: vec![MediaData {
-            media_type: PDF.to_owned(),
-            data: STANDARD.encode(&bytes).into(),
+            media_type: media_type.to_owned(),
+            data: STANDARD.encode(bytes).into(),
         }],
         ..ToolOutput::default()
-    })
+    }
 }
 
 #[cfg(test)]
@@ -460,6 +430,7 @@ mod tests {
 
     use super::super::testing::ToolHarness;
     use super::*;
+    use crate::workspace::media_file::MAX_DOCUMENT;
 
     #[tokio::test]
     async fn lines_are_numbered_and_the_next_offset_is_stated() {

@@ -26,6 +26,7 @@ mod git_reader;
 pub mod git_summary;
 pub mod ignore_rules;
 pub mod load;
+pub mod media_file;
 pub mod notebook;
 pub mod overlay;
 pub mod process;
