@@ -61,9 +61,11 @@ pub(super) fn lookup_model_at(section: Option<&str>, model: &str) -> ModelInfo {
                 ..info
             }
         }
-        // A sibling's abilities are a good guess; its price is not.
+        // A sibling's abilities are a good guess; its price is not. That a model accepts no images must be known, because
+        // they are left out then.
         (None, Some(sibling)) => ModelInfo {
             price: None,
+            images: true,
             ..sibling.to_model_info()
         },
         (None, None) => ModelInfo {
@@ -222,6 +224,8 @@ mod tests {
     fn an_unlisted_model_gets_no_price_from_its_family() {
         let info = lookup_model("gpt-5-ultra");
         assert_eq!((info.price, info.window), (None, 400_000));
+        // Nor the lack of images, without which they would be left out.
+        assert!(!lookup_model("o3-mini").images && lookup_model("o3-mini-next").images);
         let unknown = lookup_model("made-up");
         assert_eq!((unknown.price, unknown.window), (None, DEFAULT_WINDOW));
         assert_eq!(lookup_model("llama3.1x").window, DEFAULT_WINDOW);

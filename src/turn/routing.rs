@@ -16,13 +16,13 @@ use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
 use super::transition::Outcome;
 use crate::context::compact::{self, MediaStubs};
-use crate::domain::{AgentError, CircuitState, Event};
+use crate::domain::{AgentError, CircuitState, Event, Role};
 use crate::provider::{AccountHealth, HistoryItem};
 
 /// The code of the warning that a provider of the route is skipped.
 const ROUTE_SKIPPED: &str = "route_skipped";
 
-/// The code of the warning that a fallback model does not support images or PDFs.
+/// The code of the warning that a model does not support images or PDFs.
 const PICTURES_LEFT_OUT: &str = "pictures_left_out";
 
 /// Returns the provider's model, if it can be called now.
@@ -183,16 +183,26 @@ pub(super) async fn strip_unsupported_media(
     items: Vec<Arc<HistoryItem>>,
 ) -> Result<Vec<Arc<HistoryItem>>, TurnStopped> {
     let info = &state.model.info;
-    let took_over = state.model.label() != state.route.first.label();
-    // Images for the selected model are kept: if its API refuses them, `image_retry` applies.
-    let stubs = MediaStubs::for_model(info.images || !took_over, info.documents);
+    // An unknown model counts as accepting images: if its API refuses them, `image_retry` applies.
+    let stubs = MediaStubs::for_model(info.images, info.documents);
     let Some(stripped) = compact::replace_media(&items, stubs) else {
         return Ok(items);
     };
-    // The model itself learns why it does not see a document. People learn it if another model would have seen it.
+    // The model itself learns why it does not see a picture. People learn it if another model would have seen it, or if
+    // they attached it to their last prompt.
     let label = state.model.label();
-    if took_over && state.route.media_stripped_for.replace(label.clone()).as_ref() != Some(&label) {
-        let kind = if info.images { "PDFs" } else { "images" };
+    let took_over = label != state.route.first.label();
+    let is_prompt = |item: &&Arc<HistoryItem>| item.message.role == Role::User && !item.message.hidden;
+    let prompt = items.iter().rev().find(is_prompt).map(std::slice::from_ref);
+    let is_attached = prompt.is_some_and(|prompt| compact::replace_media(prompt, stubs).is_some());
+    if (took_over || is_attached)
+        && state.route.media_stripped_for.replace(label.clone()).as_ref() != Some(&label)
+    {
+        let kind = match (info.images, info.documents) {
+            (true, _) => "PDFs",
+            (false, true) => "images",
+            (false, false) => "images or PDFs",
+        };
         let message = format!("{label} does not support {kind}; leaving them out");
         emit_warning(cx, PICTURES_LEFT_OUT, message).await?;
     }

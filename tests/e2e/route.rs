@@ -707,6 +707,39 @@ fn fallback_without_image_support_gets_a_placeholder() {
 }
 
 #[test]
+fn a_model_that_is_known_not_to_see_gets_a_placeholder_at_once() {
+    let world = chain(["\n[model.\"model-one\"]\nimages = false", "", ""]);
+    let client = world.start();
+    let session = client.session();
+    let picture = json!([
+        {"type": "text", "text": "look"},
+        {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
+    ]);
+    assert_eq!(client.ask(&session, picture).text, "ok");
+    let raw = |at: usize| String::from_utf8_lossy(&world.wait_for_request(at).raw).into_owned();
+    assert!(
+        !raw(0).contains("iVBORw0KGgo=") && raw(0).contains("a picture is here"),
+        "{}",
+        raw(0)
+    );
+    let warning = client.next(&session, "agent/warning");
+    assert_eq!(warning.text("code"), "pictures_left_out");
+    // Whoever does not attach another picture is not warned again.
+    client.ask(&session, "and now?");
+    assert!(!raw(1).contains("iVBORw0KGgo="));
+    let warnings = client.all(&session, "agent/warning");
+    let codes = warnings.iter().map(|warning| warning.text("code"));
+    assert_eq!(codes.filter(|code| *code == "pictures_left_out").count(), 1);
+    // A model that the catalogue knows needs no setting; an unknown one is given the picture.
+    let known = client.session_with(json!({"model": "anthropic/o3-mini"}));
+    client.ask(
+        &known,
+        json!([{"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}]),
+    );
+    assert!(raw(2).contains("a picture is here"), "{}", raw(2));
+}
+
+#[test]
 fn turn_fails_if_no_fallback_fits() {
     let world = chain([
         "",
