@@ -11,7 +11,7 @@ use url::Url;
 
 use super::account_health::AccountHealth;
 use super::error::{Failure, ProviderError};
-use super::models::ModelNaming;
+use super::models::{ModelNaming, plain_name};
 use crate::base::text;
 use crate::config::ApiKind;
 use crate::config::Redactor;
@@ -126,6 +126,14 @@ impl ProviderAccount {
         // Cutting comes last: a secret that is cut in half no longer matches.
         text::one_line(&redact_key_shapes(&clean), MAX_MESSAGE_CHARS)
     }
+}
+
+/// Reports whether the name is one of OpenAI's models behind its own API.
+pub(super) fn is_openai_model(model: &str) -> bool {
+    let [_, (_, families), _] = VENDORS;
+    let name = plain_name(model);
+    // OpenAI's open models run on other software.
+    !name.starts_with("gpt-oss") && families.iter().any(|family| name.starts_with(family))
 }
 
 /// Returns who names the models at an address.

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::flavour::Flavour;
+use super::flavour::{Flavour, takes_cache_key};
 use super::opaque;
 use crate::domain::{Block, MediaData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::body::BodyPieces;
@@ -26,7 +26,10 @@ pub(super) fn build_body(
     body.push_json(&request.model);
     body.push_raw(",\"stream\":true");
     let verbosity = verbosity.map(|verbosity| ("verbosity", json!(verbosity)));
-    for (key, value) in build_options(request, flavour).into_iter().chain(verbosity) {
+    for (key, value) in build_options(request, flavour, origin)
+        .into_iter()
+        .chain(verbosity)
+    {
         body.push_raw(&format!(",\"{key}\":{value}"));
     }
     if !request.tools.is_empty() {
@@ -45,7 +48,7 @@ pub(super) fn build_body(
     body
 }
 
-fn build_options(request: &ModelRequest, flavour: Flavour) -> Vec<(&'static str, Value)> {
+fn build_options(request: &ModelRequest, flavour: Flavour, origin: &str) -> Vec<(&'static str, Value)> {
     let limit = match flavour {
         // OpenAI's current models refuse `max_tokens`.
         Flavour::OpenAi => "max_completion_tokens",
@@ -63,7 +66,9 @@ fn build_options(request: &ModelRequest, flavour: Flavour) -> Vec<(&'static str,
         // Requests the cost, which overrides our price table (R-PROV-7).
         options.push(("usage", json!({"include": true})));
     }
-    if let (Flavour::OpenAi, Some(key)) = (flavour, &request.cache_key) {
+    if let Some(key) = request.cache_key.as_ref()
+        && takes_cache_key(origin, &request.model)
+    {
         options.push(("prompt_cache_key", json!(key)));
     }
     if let Some(effort) = request.effort {

@@ -3,7 +3,7 @@
 use url::Url;
 
 use crate::config::Verbosity;
-use crate::provider::account::ProviderAccount;
+use crate::provider::account::{ProviderAccount, is_openai_model};
 use crate::provider::azure::is_azure_host;
 use crate::provider::models::plain_name;
 
@@ -47,6 +47,13 @@ pub(crate) fn is_openai_host(host: &str) -> bool {
     host == "openai.com" || host.ends_with(".openai.com") || is_azure_host(host)
 }
 
+/// Reports whether `prompt_cache_key` goes with a request for `model` at `origin`; see `Provider::model_origin`. On Azure,
+/// models of other vendors refuse it, and a deployment may have any name.
+pub(crate) fn takes_cache_key(origin: &str, model: &str) -> bool {
+    let host = origin.split(['/', ':']).next().unwrap_or_default();
+    is_openai_host(host) && (!is_azure_host(host) || is_openai_model(model))
+}
+
 /// Returns the verbosity to request from `model` at `base`: the configured one, or `low` where OpenAI's models are known
 /// to accept it. Its Codex and chat models accept only their own.
 pub(crate) fn choose_verbosity(
@@ -68,6 +75,22 @@ pub(crate) fn choose_verbosity(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cache_key_goes_to_models_of_openai_only() {
+        for (origin, model, sent) in [
+            ("api.openai.com/chat/any", "any", true),
+            ("me.openai.azure.com:443/chat/gpt-5", "gpt-5", true),
+            ("me.services.ai.azure.com/responses/o3-mini", "o3-mini", true),
+            ("me.services.ai.azure.com/chat/kimi-k3", "kimi-k3", false),
+            ("me.openai.azure.com/chat/DeepSeek-V4", "DeepSeek-V4", false),
+            ("me.openai.azure.com/chat/gpt-oss-120b", "gpt-oss-120b", false),
+            ("me.openai.azure.com/chat/my-deployment", "my-deployment", false),
+            ("llm.example.com/chat/gpt-5", "gpt-5", false),
+        ] {
+            assert_eq!(takes_cache_key(origin, model), sent, "{origin} {model}");
+        }
+    }
 
     #[test]
     fn verbosity_is_low_for_current_models_of_openai() {

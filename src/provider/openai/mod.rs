@@ -10,7 +10,7 @@ mod opaque;
 
 pub(crate) use decode::ChatDecoder;
 pub(super) use encode::{own_reasoning, result_text};
-pub(crate) use flavour::{Flavour, choose_verbosity, is_openai_host};
+pub(crate) use flavour::{Flavour, choose_verbosity, is_openai_host, takes_cache_key};
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use super::freeform::FreeformFields;
 use crate::domain::{Block, FreeformInput, MediaData, Message, Role, ToolCallId, ToolSpec};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::is_thinking_enabled;
-use crate::provider::openai::{is_openai_host, result_text};
+use crate::provider::openai::{is_openai_host, result_text, takes_cache_key};
 use crate::provider::request::{CallIds, Effort, ModelRequest, RequestShape, object_input, safe_name};
 
 /// The longest call id that OpenAI accepts.
@@ -122,10 +122,12 @@ fn build_options(request: &ModelRequest, origin: &str) -> Vec<(&'static str, Val
     if !request.is_limit_assumed {
         options.push(("max_output_tokens", json!(request.max_output_tokens)));
     }
-    if let Some(key) = request.cache_key.as_ref().filter(|_| is_openai(origin)) {
+    if let Some(key) = &request.cache_key
+        && takes_cache_key(origin, &request.model)
+    {
         options.push(("prompt_cache_key", json!(key)));
     }
-    // Models that do not reason refuse this option.
+    // Models that do not reason refuse this option ("Encrypted content is not supported with this model").
     if is_thinking_enabled(&request.model, request.effort) {
         options.push(("include", json!(["reasoning.encrypted_content"])));
     }
@@ -470,6 +472,10 @@ mod tests {
         assert_eq!(own["text"], json!({"verbosity": "low"}));
         let other = body(ORIGIN, None);
         assert!(other["prompt_cache_key"].is_null() && other["text"].is_null());
+        assert_eq!(
+            body("me.openai.azure.com/responses/gpt-5", None)["prompt_cache_key"],
+            "ses_1"
+        );
     }
 
     #[test]
