@@ -173,13 +173,11 @@ fn read_prompt(
                 let resolve = |pending| {
                     resolve_reference(&state.workspace, &roots, state.sessions.redactor(), pending).ok()
                 };
-                blocks.push(match pending.and_then(resolve) {
-                    Some(reference) => Block::Reference(reference),
-                    // The model may still reach it with a tool.
-                    None => Block::Text(format!("[{name}]({uri})")),
-                });
+                // The model may still reach it with a tool.
+                let link = || vec![Block::Text(format!("[{name}]({uri})"))];
+                blocks.extend(pending.and_then(resolve).unwrap_or_else(link));
             }
-            ContentBlock::Resource { resource } => blocks.push(read_resource(state, &roots, resource)?),
+            ContentBlock::Resource { resource } => blocks.extend(read_resource(state, &roots, resource)?),
             ContentBlock::Other => {
                 return Err(invalid_param(
                     "prompt: only text, images, resources and links to them are supported",
@@ -213,7 +211,7 @@ fn read_image(data: String, media_type: String) -> Result<Block, Error> {
     }
 }
 
-fn read_resource(state: &AcpContext, roots: &Roots, resource: EmbeddedResource) -> Result<Block, Error> {
+fn read_resource(state: &AcpContext, roots: &Roots, resource: EmbeddedResource) -> Result<Vec<Block>, Error> {
     let EmbeddedResource {
         uri,
         text,
@@ -223,24 +221,24 @@ fn read_resource(state: &AcpContext, roots: &Roots, resource: EmbeddedResource) 
     let Some(text) = text else {
         return match (blob, mime_type) {
             (Some(blob), Some(media_type)) if media_type.starts_with("image/") => {
-                read_image(blob, media_type)
+                Ok(vec![read_image(blob, media_type)?])
             }
-            _ => Ok(Block::Text(format!(
+            _ => Ok(vec![Block::Text(format!(
                 "[a binary resource that cannot be shown: {uri}]"
-            ))),
+            ))]),
         };
     };
     let pending = to_reference(&uri, Some(text.clone()));
     let resolved = pending.and_then(|pending| {
         resolve_reference(&state.workspace, roots, state.sessions.redactor(), pending).ok()
     });
-    Ok(match resolved {
-        Some(reference) => Block::Reference(reference),
-        None => Block::Text(format!(
-            "<resource uri=\"{uri}\">\n{}\n</resource>",
-            escape_hidden_characters(&text)
-        )),
-    })
+    let as_text = || {
+        let text = escape_hidden_characters(&text);
+        vec![Block::Text(format!(
+            "<resource uri=\"{uri}\">\n{text}\n</resource>"
+        ))]
+    };
+    Ok(resolved.unwrap_or_else(as_text))
 }
 
 #[cfg(test)]

@@ -55,6 +55,8 @@ pub(super) fn text_block(text: &str) -> Value {
 pub(super) fn user_block(block: &Block, cwd: &Path) -> Option<Value> {
     match block {
         Block::Text(text) => Some(text_block(text)),
+        // The protocol has pictures only; the reference before a document names it.
+        Block::Image(image) if image.is_document() => None,
         Block::Image(image) => {
             Some(json!({"type": "image", "mimeType": image.media_type, "data": &*image.data}))
         }

@@ -34,7 +34,7 @@ fn estimate_block_tokens(block: &Block) -> u64 {
                 + extra.map_or(0, |extra| extra.to_string().len() as u64 / 4)
         }
         Block::ToolResult { result, .. } => estimate_result_tokens(result),
-        Block::Image(_) => IMAGE_TOKENS,
+        Block::Image(media) => estimate_media_tokens(media),
         Block::Reference(reference) => estimate_text_tokens(&reference.text) + 20,
     }
 }

@@ -69,20 +69,20 @@ pub(super) async fn compare_with_file(state: &ServerContext, uri: String) {
     }
 }
 
-/// Converts a prompt's content and adds the text of its references.
+/// Converts a prompt's content and adds what its references lead to.
 ///
 /// Reads files without an await, briefly, so that prompts keep their order.
 pub(super) fn load_prompt_content(state: &ServerContext, prompt: PromptContent) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     for piece in from_wire::parse_prompt(prompt)? {
-        blocks.push(match piece {
-            PromptPart::Block(block) => block,
+        match piece {
+            PromptPart::Block(block) => blocks.push(block),
             PromptPart::Reference(pending) => {
                 let redactor = state.sessions.redactor();
                 let resolved = resolve_reference(&state.workspace, &state.build_roots(), redactor, pending);
-                Block::Reference(resolved.map_err(|problem| invalid_param("prompt", problem))?)
+                blocks.extend(resolved.map_err(|problem| invalid_param("prompt", problem))?);
             }
-        });
+        }
     }
     Ok(blocks)
 }

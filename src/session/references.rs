@@ -2,15 +2,25 @@
 //!
 //! Both edges use it, so that a reference means the same in each. Knows no wire shapes.
 
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::base::{text, uri};
 use crate::config::Redactor;
-use crate::domain::{Reference, ReferenceKind};
-use crate::workspace::load::load_file;
+use crate::domain::{Block, MediaData, PDF, Reference, ReferenceKind};
+use crate::tool::notebook;
+use crate::workspace::load::{self, LoadError};
+use crate::workspace::media_file::{MediaFile, read_media};
+use crate::workspace::notebook::is_notebook;
 use crate::workspace::reference::follow_reference;
-use crate::workspace::{Roots, WorkspaceShared};
+use crate::workspace::{Buffer, Roots, WorkspaceShared};
 
 /// Bytes of a file that a reference includes at most. The model can read the rest by itself.
 const MAX_REFERENCE: usize = 64 << 10;
+/// Most pictures of a notebook that a reference includes.
+const MAX_PICTURES: usize = 5;
 
 /// A place in a file that the user points at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +40,8 @@ pub struct TextSpan {
     pub last: u32,
 }
 
-/// Adds the text of a reference. Reads files without an await, briefly, so that prompts keep their order.
+/// Returns a reference with its text, and the pictures and documents that it leads to. Reads files without an await,
+/// briefly, so that prompts keep their order.
 ///
 /// # Errors
 /// What is wrong with the reference, for its author.
@@ -39,11 +50,14 @@ pub fn resolve_reference(
     roots: &Roots,
     redactor: &Redactor,
     pending: PendingReference,
-) -> Result<Reference, String> {
-    let mut reference = read_reference(workspace, roots, redactor, pending)?;
+) -> Result<Vec<Block>, String> {
+    let (mut reference, media) = read_reference(workspace, roots, redactor, pending)?;
     // Characters that only a model would read become visible escapes.
     reference.text = text::escape_hidden_characters(&reference.text).into_owned();
-    Ok(reference)
+    let media = media.into_iter().map(Block::Image);
+    Ok(std::iter::once(Block::Reference(reference))
+        .chain(media)
+        .collect())
 }
 
 fn read_reference(
@@ -51,7 +65,7 @@ fn read_reference(
     roots: &Roots,
     redactor: &Redactor,
     pending: PendingReference,
-) -> Result<Reference, String> {
+) -> Result<(Reference, Vec<MediaData>), String> {
     let PendingReference {
         kind,
         uri,
@@ -64,39 +78,93 @@ fn read_reference(
     let real = follow_reference(roots, &path);
     // Absolute here: the session knows its folder and makes the path relative.
     let display_path = real.as_deref().unwrap_or(&path).display().to_string();
-    // With its text at hand, a reference need not lead to a readable file.
-    if let Some(text) = text {
-        return Ok(Reference {
+    let build = |text, media| {
+        let path = display_path;
+        let reference = Reference {
             kind,
-            path: display_path,
+            path,
             lines,
             text,
-        });
+        };
+        Ok((reference, media))
+    };
+    // With its text at hand, a reference need not lead to a readable file.
+    if let Some(text) = text {
+        return build(text, Vec::new());
     }
     let real = real.map_err(|error| error.to_string())?;
-    let loaded =
-        load_file(workspace.overlay(), &real).map_err(|error| format!("{}: {error}", path.display()))?;
+    let FileContent { note, text, media } =
+        read_content(workspace, &real).map_err(|error| format!("{}: {error}", path.display()))?;
     let wanted = match lines {
-        Some((from, to)) => loaded
-            .file
-            .text
+        Some((from, to)) => text
             .lines()
             .skip(from.saturating_sub(1) as usize)
             .take((to + 1).saturating_sub(from) as usize)
             .collect::<Vec<_>>()
             .join("\n"),
-        None => loaded.file.text,
+        None => text,
     };
     // A known key in the file must reach no model and no store (I15).
     let wanted = redactor.redact_content(&wanted).unwrap_or(wanted);
-    let mut excerpt = text::prefix_within(&wanted, MAX_REFERENCE).to_owned();
-    if excerpt.len() < wanted.len() {
+    let mut excerpt = note + text::prefix_within(&wanted, MAX_REFERENCE);
+    if wanted.len() > MAX_REFERENCE {
         excerpt.push_str("\n[… truncated; read the file for the rest …]");
     }
-    Ok(Reference {
-        kind,
-        path: display_path,
-        lines,
-        text: excerpt,
+    build(excerpt, media)
+}
+
+/// What a model gets of a file, as `read_file` shows it.
+struct FileContent {
+    /// Says what `text` is, if it is not the file's own.
+    note: String,
+    text: String,
+    media: Vec<MediaData>,
+}
+
+fn read_content(workspace: &WorkspaceShared, real: &Path) -> Result<FileContent, String> {
+    let to_message = |error: LoadError| error.to_string();
+    let is_unsaved = matches!(workspace.overlay().lookup_buffer(real), Buffer::Unsaved(_));
+    if !is_unsaved {
+        let mut file = load::open(real).map_err(to_message)?;
+        if let Some(media) = read_media(&real.display().to_string(), &mut file)? {
+            return Ok(describe_media(&media));
+        }
+    }
+    let text = load::load_file(workspace.overlay(), real)
+        .map_err(to_message)?
+        .file
+        .text;
+    if is_notebook(real)
+        && let Ok(rendered) = notebook::render(&text)
+    {
+        let pictures = rendered.pictures.into_iter().map(|(_, picture)| picture);
+        return Ok(FileContent {
+            note: format!("[{}]\n", rendered.note),
+            text: rendered.text,
+            media: pictures.take(MAX_PICTURES).collect(),
+        });
+    }
+    Ok(FileContent {
+        note: String::new(),
+        text,
+        media: Vec::new(),
     })
+}
+
+/// Describes a picture or a PDF, which follows the reference. Pictures are scaled later, in the session.
+fn describe_media(file: &MediaFile) -> FileContent {
+    let MediaFile { media_type, bytes } = file;
+    let length = bytes.len();
+    FileContent {
+        note: if *media_type == PDF {
+            format!("[a PDF of {length} bytes, with all its pages: it follows]")
+        } else {
+            format!("[a picture, {media_type}, {length} bytes: it follows]")
+        },
+        text: String::new(),
+        media: vec![MediaData {
+            media_type: (*media_type).to_owned(),
+            data: STANDARD.encode(bytes).into(),
+        }],
+    }
 }

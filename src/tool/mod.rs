@@ -41,7 +41,7 @@ mod mcp_requests;
 mod mcp_sampling;
 pub mod mcp_tool;
 mod new_errors;
-mod notebook;
+pub mod notebook;
 mod outline;
 mod output;
 mod outside;

@@ -22,19 +22,19 @@ const MAX_PICTURE: usize = 1 << 20;
 
 /// A notebook as a text, with the pictures of its outputs.
 #[derive(Debug)]
-pub(super) struct RenderedNotebook {
+pub struct RenderedNotebook {
     /// What kind of file it is, and how it is edited.
-    pub(super) note: String,
-    pub(super) text: String,
+    pub note: String,
+    pub text: String,
     /// Each with the line of `text` that mentions it, from 1.
-    pub(super) pictures: Vec<(usize, MediaData)>,
+    pub pictures: Vec<(usize, MediaData)>,
 }
 
 /// Renders the text of a notebook's file.
 ///
 /// # Errors
 /// The reason as text if it is not a notebook of format 4.
-pub(super) fn render(text: &str) -> Result<RenderedNotebook, String> {
+pub fn render(text: &str) -> Result<RenderedNotebook, String> {
     let notebook = Notebook::parse(text)?;
     let language = notebook
         .language

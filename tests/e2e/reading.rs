@@ -1,5 +1,7 @@
 //! What `read_file` shows of files that are not plain text: notebooks, pictures, and PDFs.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use crate::harness::World;
@@ -36,6 +38,59 @@ fn a_notebook_is_read_and_edited_by_cell() {
         "    \"import y\\n\",\n    \"\\n\",\n    \"y.plot(\\\"a\\\")\"\n",
     );
     assert_eq!(world.read("plot.ipynb"), Some(edited));
+}
+
+#[test]
+fn a_reference_attaches_what_a_model_can_see() {
+    let world = World::new();
+    world.write("dot.png", STANDARD.decode(DOT).unwrap());
+    world.write("paper.pdf", "%PDF-1.7\n...");
+    let output = json!({"output_type": "display_data", "data": {"image/png": DOT}});
+    let cell = json!({"cell_type": "code", "source": "x.plot()", "outputs": [output]});
+    let notebook = json!({"cells": [cell], "metadata": {}, "nbformat": 4});
+    world.write("plot.ipynb", notebook.to_string());
+    world.write("tool.bin", b"\x7fELF\0\0");
+    let client = world.start();
+    let session = client.session_with(json!({"model": "mock/claude-sonnet-5-5"}));
+    let refer = |name: &str| json!([{"type": "reference", "uri": world.uri(name)}]);
+    let ask = |at: usize, name: &str| {
+        assert_eq!(client.ask(&session, refer(name)).text, "ok");
+        world.wait_for_request(at).messages().last().unwrap().to_string()
+    };
+    let sent = ask(0, "dot.png");
+    assert!(
+        sent.contains("<file path=\\\"dot.png\\\">\\n[a picture, image/png, 70 bytes: it follows]"),
+        "{sent}"
+    );
+    assert!(sent.contains(DOT), "{sent}");
+    let sent = ask(1, "paper.pdf");
+    assert!(
+        sent.contains("\"document\"") && sent.contains("JVBERi0xLjcKLi4u") && !sent.contains("%PDF"),
+        "{sent}"
+    );
+    let sent = ask(2, "plot.ipynb");
+    assert!(
+        sent.contains("=== cell 1, code ===\\nx.plot()") && sent.contains(DOT) && !sent.contains("nbformat"),
+        "{sent}"
+    );
+    let error = client.refused(
+        "agent/prompt",
+        json!({"sessionId": session, "prompt": refer("tool.bin")}),
+    );
+    assert!(
+        error.message.contains("tool.bin") && error.message.contains("binary file"),
+        "{error:?}"
+    );
+    // Clients get the reference and the pictures; they cannot show the PDF.
+    let messages = client.all(&session, "agent/message");
+    let media: Vec<&str> = messages
+        .iter()
+        .filter(|message| message.params["role"] == "user" && message.params["hidden"] != true)
+        .flat_map(|message| message.params["content"].as_array().unwrap())
+        .filter_map(|block| block["mediaType"].as_str())
+        .collect();
+    assert_eq!(media, ["image/png", "image/png"]);
+    assert!(messages.iter().all(|message| message.params["more"].is_null()));
 }
 
 #[test]

@@ -99,8 +99,8 @@ fn write_message(out: &mut String, message: &Message) {
                     strip_control_characters(&reference.path)
                 );
             }
-            Block::Image(_) => body.push_str("\n(a picture)\n"),
-            Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => {}
+            Block::Image(image) if !image.is_document() => body.push_str("\n(a picture)\n"),
+            Block::Image(_) | Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => {}
         }
     }
     if body.is_empty() {

@@ -13,10 +13,17 @@ use crate::protocol::{
 /// Converts blocks uncut.
 pub fn to_message_blocks(blocks: &[Block]) -> Vec<MessageBlock> {
     let mut cutter = FieldBudget::new_unlimited();
-    blocks
-        .iter()
-        .map(|block| self::to_message_block(block, "", &mut cutter))
+    list_shown_blocks(blocks)
+        .into_iter()
+        .map(|(_, block)| self::to_message_block(block, "", &mut cutter))
         .collect()
+}
+
+/// Returns the blocks that clients get, with their indices: all but documents, which the references before them name.
+pub(super) fn list_shown_blocks(blocks: &[Block]) -> Vec<(usize, &Block)> {
+    let is_shown = |block: &Block| !matches!(block, Block::Image(media) if media.is_document());
+    let blocks = blocks.iter().enumerate();
+    blocks.filter(|(_, block)| is_shown(block)).collect()
 }
 
 /// Converts an open approval for `agent/listApprovals` and `agent/loadSession`, exactly as it was requested.
@@ -90,7 +97,7 @@ pub(super) fn to_message_notification(
 ) -> MessageNotification {
     let content = cut_blocks(&message.content, "content", cutter);
     let mut more = TruncatedFields::new();
-    if content.len() < message.content.len() {
+    if content.len() < list_shown_blocks(&message.content).len() {
         let full_length = sanitize::to_json(&to_message_blocks(&message.content)).len();
         cutter.add_full_reference("content", full_length, &mut more);
     }
@@ -107,7 +114,7 @@ pub(super) fn to_message_notification(
 
 /// Converts as many blocks as fit, each cut. `path` is the path of the list.
 pub(super) fn cut_blocks(blocks: &[Block], path: &str, cutter: &mut FieldBudget) -> Vec<MessageBlock> {
-    cutter.fit_list(blocks, |cutter, index, block| {
+    cutter.fit_list(&list_shown_blocks(blocks), |cutter, _, (index, block)| {
         self::to_message_block(block, &format!("{path}/{index}"), cutter)
     })
 }

@@ -34,7 +34,9 @@ use serde::Serialize;
 
 use self::sanitize::to_value;
 use self::truncate::FieldBudget;
-use crate::domain::{Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd};
+use crate::domain::{
+    Block, Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd,
+};
 use crate::protocol::{self as wire, EventHeader, ServerNotification, TruncatedFields};
 
 /// Converts an event to its notification.
@@ -373,7 +375,8 @@ fn turn_ended(header: EventHeader, end: &TurnEnd, cutter: &mut FieldBudget) -> w
     });
     let mut more = TruncatedFields::new();
     let kept_count: usize = unused_steers.iter().map(Vec::len).sum();
-    if kept_count < end.unused_steers.iter().map(Vec::len).sum() {
+    let count_shown = |steer: &Vec<Block>| message::list_shown_blocks(steer).len();
+    if kept_count < end.unused_steers.iter().map(count_shown).sum() {
         let full_length = content::to_steers_json(&end.unused_steers).len();
         cutter.add_full_reference("unusedSteers", full_length, &mut more);
     }
