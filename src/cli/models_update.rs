@@ -62,7 +62,11 @@ pub(super) async fn update_models(
     for (what, names) in [
         ("new", &difference.added),
         ("changed", &difference.changed),
-        ("no longer listed", &difference.removed),
+        ("no longer listed; the built-in data stays", &difference.removed),
+        (
+            "no longer known, because only the data in use until now lists them",
+            &difference.lost,
+        ),
     ] {
         if names.is_empty() {
             continue;

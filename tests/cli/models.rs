@@ -48,7 +48,7 @@ fn downloaded_models_are_used_and_their_source_is_shown() {
         .assert_exit_code(0)
         .assert_stdout("1 new:\n  anthropic/claude-sonnet-9\n")
         .assert_stdout("1 changed:\n  anthropic/claude-sonnet-5-5\n")
-        .assert_stdout("no longer listed:")
+        .assert_stdout("no longer listed; the built-in data stays:")
         .assert_stdout("2 models as of 2026-11-20 are in ");
     let shown = world.run(&["models", "--offline"]);
     shown
@@ -64,6 +64,16 @@ fn downloaded_models_are_used_and_their_source_is_shown() {
         .run(&["models", "update", "--from", copy.to_str().unwrap()])
         .assert_exit_code(0)
         .assert_stdout("2 models as of 2026-11-20");
+    // What only the replaced data lists is named; what is built in stays.
+    let partial = world.list_file(&list("2026-11-20").replace("claude-sonnet-9", "claude-sonnet-10"));
+    let result = world.run(&["models", "update", "--from", &partial]);
+    result
+        .assert_exit_code(0)
+        .assert_stdout("1 no longer known, because only the data in use until now lists them:\n  anthropic/claude-sonnet-9\n");
+    let shown = world.run(&["models", "--offline"]);
+    shown
+        .assert_stdout("claude-haiku-5-5")
+        .assert_stdout("claude-sonnet-10");
     let stored = fs::read(world.models_file()).unwrap();
     let old = world.list_file(&list("2026-10-05"));
     let refused = world.run(&["models", "update", "--from", &old]);

@@ -92,7 +92,8 @@ fn read_overlay() -> Overlay {
 
 /// Compares downloaded data with the catalogue in use.
 pub fn compare_download(download: &CatalogDownload) -> CatalogDifference {
-    download.compare(&CATALOG)
+    let built_in = CatalogIndex::new(read_built_in(), read_overlay(), None, DownloadState::Absent);
+    download.compare(&CATALOG, &built_in)
 }
 
 /// Returns when its vendor retires `model`; `None` if no date is known.

@@ -38,8 +38,10 @@ pub struct CatalogDifference {
     pub added: Vec<String>,
     /// Models whose facts differ.
     pub changed: Vec<String>,
-    /// Models that are no longer listed. They stay known as long as they are built in.
+    /// Models that it no longer lists, but that stay known because they are built in.
     pub removed: Vec<String>,
+    /// Models that only the data in use lists, so that nothing will be known about them.
+    pub lost: Vec<String>,
 }
 
 /// Reads the downloaded catalogue, and merges it with the built-in one if it is not older.
@@ -113,8 +115,12 @@ impl CatalogDownload {
         self.catalog.providers.values().map(|section| section.len()).sum()
     }
 
-    /// Compares it with the catalogue in use.
-    pub(in crate::provider::models) fn compare(&self, in_use: &CatalogIndex) -> CatalogDifference {
+    /// Compares it with the catalogue in use. `built_in` is that without a download.
+    pub(in crate::provider::models) fn compare(
+        &self,
+        in_use: &CatalogIndex,
+        built_in: &CatalogIndex,
+    ) -> CatalogDifference {
         let mut difference = CatalogDifference::default();
         for (provider, section) in &self.catalog.providers {
             let known = in_use.providers.get(provider);
@@ -126,13 +132,20 @@ impl CatalogDownload {
                     Some(_) => {}
                 }
             }
-            let gone = known
-                .into_iter()
-                .flatten()
-                .filter(|(id, _)| !section.contains_key(*id));
-            difference
-                .removed
-                .extend(gone.map(|(id, _)| format!("{provider}/{id}")));
+        }
+        for (provider, section) in &in_use.providers {
+            let new = self.catalog.providers.get(provider);
+            let kept = built_in.providers.get(provider);
+            for id in section.keys() {
+                let name = || format!("{provider}/{id}");
+                match (new, kept.is_some_and(|kept| kept.contains_key(id))) {
+                    (Some(new), _) if new.contains_key(id) => {}
+                    (_, false) => difference.lost.push(name()),
+                    (Some(_), true) => difference.removed.push(name()),
+                    // The data says nothing about this provider.
+                    (None, true) => {}
+                }
+            }
         }
         difference
     }
