@@ -37,8 +37,9 @@ pub struct Delegate;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DelegateInput {
-    /// What the sub-agent shall do, with all that it has to know. With `tasks`: what all of them have to know.
-    prompt: String,
+    /// What the sub-agent shall do, with all that it has to know. Needed without `tasks`. With `tasks`, it may be left
+    /// out: it is what all of them have to know.
+    prompt: Option<String>,
     /// The named agent that does it. Default: one like you.
     #[serde(default)]
     agent: Option<String>,
@@ -131,9 +132,12 @@ impl Plan {
             join,
         } = input;
         let tasks = match tasks {
-            None => vec![(agent, prompt)],
+            None => match prompt {
+                Some(prompt) => vec![(agent, prompt)],
+                None => return Err("give `prompt`, or `tasks` with a prompt each".to_owned()),
+            },
             Some(tasks) => {
-                let about = prompt.trim();
+                let about = prompt.as_deref().unwrap_or_default().trim();
                 let task = |task: Task| {
                     let full_prompt = match about {
                         "" => task.prompt.clone(),
@@ -268,7 +272,7 @@ impl Tool for Delegate {
                 let first = tasks.first().map_or("", |task| task.prompt.as_str());
                 format_title(&format!("Delegate {} tasks:", tasks.len()), first)
             }
-            None => format_title("Delegate:", &input.prompt),
+            None => format_title("Delegate:", input.prompt.as_deref().unwrap_or_default()),
         }
     }
 
@@ -609,7 +613,7 @@ mod tests {
     #[tokio::test]
     async fn eight_run_at_the_same_time_and_a_decided_outcome_stops_the_rest() {
         let many = vec![json!({"prompt": "a"}); 20];
-        let (output, fake) = delegate(json!({"prompt": "", "tasks": many})).await;
+        let (output, fake) = delegate(json!({"tasks": many})).await;
         assert!(output.text.starts_with("[20 of 20"), "{}", output.text);
         assert_eq!(fake.most.load(Ordering::Relaxed), AT_ONCE);
 
@@ -654,6 +658,7 @@ mod tests {
         let tasks = |count: usize| vec![json!({"prompt": "a"}); count];
         for (input, expected) in [
             (json!({"prompt": " "}), "a prompt is empty"),
+            (json!({}), "give `prompt`, or `tasks` with a prompt each"),
             (
                 json!({"prompt": "x", "agent": "nobody"}),
                 "there is no agent named \"nobody\"; the agents are: default, reader",
