@@ -15,6 +15,10 @@ use crate::workspace::{Buffer, LoadError, ResolvedPath, checkpoint, write};
 /// Most of a changed file's text that a refusal shows, in bytes.
 const MAX_SHOWN: usize = 16 << 10;
 
+/// Tells of a hard link.
+const OTHER_NAMES: &str = "[the file had another name (a hard link): that one keeps the old content, and is a file of its \
+     own from now on]";
+
 /// A change of one file: its old and its new content.
 pub(super) struct ContentChange {
     /// `None` if the file does not exist yet.
@@ -87,7 +91,10 @@ impl ContentChange {
         })
     }
 
-    pub(super) fn write(self, cx: &ToolContext, target: &ResolvedPath) -> Result<ToolOutput, ToolError> {
+    pub(super) fn write(mut self, cx: &ToolContext, target: &ResolvedPath) -> Result<ToolOutput, ToolError> {
+        if write::has_other_names(&target.absolute) {
+            self.notes.push(OTHER_NAMES.to_owned());
+        }
         let output = self.build_output(target);
         write::write_with_mode(&target.absolute, &self.after.to_bytes(), self.new_mode)?;
         // Only a successful write counts as text that the model knows.

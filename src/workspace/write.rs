@@ -3,7 +3,8 @@
 //!
 //! The temporary file is flushed (`fdatasync`) before the rename. That takes a few milliseconds, but a power cut cannot
 //! leave a user's file empty. Mode and, where permitted, owner and group are kept. Access control lists and extended
-//! attributes are not kept, and other names of a hard link keep the old content.
+//! attributes are not kept. Other names of a hard link keep the old content: they may be outside of the workspace, or in a
+//! package manager's store, where nobody has approved a change.
 //!
 //! Everything goes through a descriptor of the file's folder, so a link swapped in meanwhile leads nowhere. Must not
 //! resolve or judge paths; callers do.
@@ -19,7 +20,7 @@ use rustix::fs::{Gid, Mode, Stat, Uid, fchmod, fchown, fstat};
 use tokio::sync::OwnedMutexGuard;
 
 use super::resolve::{PathError, real_path};
-use crate::base::nofollow::{FileKind, OpenFolder, is_link_error, kind_of};
+use crate::base::nofollow::{FileKind, OpenFolder, is_link_error, kind_of, status_of};
 use crate::base::random;
 
 /// The reason why a file was not written. The file is unchanged.
@@ -62,6 +63,11 @@ pub fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Write
         }
         Ok(())
     })
+}
+
+/// Returns whether the file at the resolved `path` has other names (hard links), which a write leaves as they are.
+pub fn has_other_names(path: &Path) -> bool {
+    status_of(path).is_ok_and(|status| kind_of(&status) == FileKind::Regular && status.st_nlink > 1)
 }
 
 fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), WriteError> {
@@ -261,6 +267,19 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
             assert_eq!(fs::read(&path).unwrap(), b"new");
         }
+    }
+
+    #[test]
+    fn other_names_keep_the_old_content() {
+        let (_dir, dir) = create_temp_dir();
+        let [path, other] = ["a", "b"].map(|name| dir.join(name));
+        fs::write(&path, "old").unwrap();
+        assert!(!has_other_names(&path) && !has_other_names(&dir) && !has_other_names(&other));
+        fs::hard_link(&path, &other).unwrap();
+        assert!(has_other_names(&path));
+        write(&path, b"new").unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"old");
+        assert!(!has_other_names(&path));
     }
 
     #[test]
