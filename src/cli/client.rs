@@ -100,7 +100,7 @@ fn format_complaint(complaint: &str) -> String {
 /// Protocol names in server messages, and what a user at a terminal types instead.
 const TERMINAL_NAMES: [(&str, &str); 10] = [
     ("agent/listSessions", "`agentls sessions`"),
-    ("agent/listModels", "/model"),
+    ("agent/listModels", "`agentls models`, or /model in a chat"),
     ("agent/setModel", "--model, or /model in a chat"),
     ("agent/listGrants", "/grants"),
     ("agent/listMcpServers", "/mcp"),

@@ -31,6 +31,8 @@ use crate::provider::{self, ModelList, ProbeResult, ProviderSpec};
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for a local Ollama, the same as at a first prompt.
 const PROBE: Duration = Duration::from_millis(300);
+/// How many models are named of a list.
+const NAMED: usize = 5;
 /// The width of the left column, which shows the checks' names.
 const NAMES: usize = 14;
 
@@ -213,16 +215,26 @@ impl Doctor<'_> {
         let label = match (reason, &model) {
             (Some(reason), _) => reason,
             (None, Some(model)) => format!("{name}, model {model}"),
-            (None, None) => format!("{name}, any model"),
+            (None, None) => name.clone(),
         };
         if chosen.needs_key() && chosen.api_key.is_none() {
             let todo = missing_key_hint(&name);
             return self.report_problem("provider", format!("{label}: missing key"), &todo);
         }
-        if chosen.kind == ApiKind::Script {
-            return self.report_ok("provider", format!("{label}, replayed from a cassette"));
+        let is_script = chosen.kind == ApiKind::Script;
+        let source = if is_script {
+            ", replayed from a cassette"
+        } else {
+            ""
+        };
+        self.report_ok("provider", format!("{label}{source}"));
+        if model.is_none() {
+            let todo = format!("set [provider.{name}] model, or name one with --model");
+            self.report_problem("model", format!("no model is set for {name}"), &todo);
         }
-        self.report_ok("provider", label);
+        if is_script {
+            return;
+        }
         self.report(doctor_models::check_catalog(current_day()));
         let spec = provider::build_spec(settings, chosen, Redactor::from_settings(settings));
         if let Some(model) = &model {
@@ -282,22 +294,24 @@ impl Doctor<'_> {
     }
 
     fn report_model_list(&mut self, chosen: &ProviderSpec, model: Option<&str>, list: Option<&ModelList>) {
-        if let (Some(model), Some(list)) = (model, list) {
-            self.report(doctor_models::check_model_list(
-                chosen,
-                model,
-                list,
-                current_day(),
-            ));
-            let announced = list.retirements.get(model).map(String::as_str);
-            if announced.is_some() && announced != chosen.retirement(model).map(|end| end.date) {
-                let listed = ProviderSpec {
-                    list: Some(Arc::new(list.clone())),
-                    ..chosen.clone()
-                };
-                let check = doctor_models::check_retirement(&listed, model, current_day());
-                check.into_iter().for_each(|check| self.report(check));
+        let Some(list) = list else { return };
+        let Some(model) = model else {
+            let names: Vec<&str> = list.chat.iter().take(NAMED).map(String::as_str).collect();
+            if !names.is_empty() {
+                self.report_info("models", format!("it lists {}", names.join(", ")));
             }
+            return;
+        };
+        let check = doctor_models::check_model_list(chosen, model, list, current_day());
+        self.report(check);
+        let announced = list.retirements.get(model).map(String::as_str);
+        if announced.is_some() && announced != chosen.retirement(model).map(|end| end.date) {
+            let listed = ProviderSpec {
+                list: Some(Arc::new(list.clone())),
+                ..chosen.clone()
+            };
+            let check = doctor_models::check_retirement(&listed, model, current_day());
+            check.into_iter().for_each(|check| self.report(check));
         }
     }
 

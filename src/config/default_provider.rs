@@ -7,6 +7,7 @@ use super::Env;
 use super::api_kind::ApiKind;
 use super::names::{BY_KEY, PROVIDER_PRESETS};
 use super::settings::{AgentSettings, ProviderSettings, Settings};
+use crate::base::nearest::nearest_name;
 
 /// The selected provider and model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +125,12 @@ fn build_configured_choice(
 fn explain_unusable_provider(settings: &Settings, name: &str) -> String {
     match settings.broken_providers.get(name) {
         Some(reason) => format!("the provider `{name}` cannot be used: {reason}"),
-        None => format!("the provider `{name}` is not configured"),
+        None => {
+            let names = settings.providers.keys().map(String::as_str);
+            let perhaps = nearest_name(name, names);
+            let perhaps = perhaps.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            format!("the provider `{name}` is not configured{perhaps}")
+        }
     }
 }
 

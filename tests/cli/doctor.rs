@@ -103,6 +103,24 @@ fn doctor_reports_which_provider_uses_each_key() {
 }
 
 #[test]
+fn doctor_says_what_is_missing_for_a_first_prompt() {
+    let world = World::new();
+    world.configure(
+        "[provider.work]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\n[agent.default]\nprovider = \"work\"\n",
+    );
+    world
+        .doctor(&[], &[])
+        .assert_exit_code(1)
+        .assert_stdout("✗ model          no model is set for work")
+        .assert_stdout("set [provider.work] model, or name one with --model");
+    world.doctor(&["--model", "m"], &[]).assert_exit_code(0);
+    world
+        .doctor(&["--provider", "wrok"], &[])
+        .assert_exit_code(1)
+        .assert_stdout("the provider `wrok` is not configured; did you mean `work`?");
+}
+
+#[test]
 fn doctor_prints_a_json_report() {
     let world = World::with(hello());
     let report = |done: &CommandResult| serde_json::from_str::<Value>(&done.out).unwrap();

@@ -110,7 +110,12 @@ pub fn suggest_model_names(
     }
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
-    let nearest = nearest_few(model, names.iter().map(String::as_str), NAMED);
+    let find_near = |given: &str| nearest_few(given, names.iter().map(String::as_str), NAMED);
+    let mut nearest = find_near(model);
+    // What is before the slash may have been meant as a provider.
+    if let (true, Some((_, rest))) = (nearest.is_empty(), model.split_once('/')) {
+        nearest = find_near(rest);
+    }
     if nearest.is_empty() {
         offered.truncate(NAMED);
         return offered;
@@ -208,6 +213,7 @@ mod tests {
             ("gpt-5.2", CLAUDE, list, "claude-sonnet-7 claude-opus-7"),
             ("gpt-5.2", GPT, not_asked, "yes"),
             ("gpt-5.22", GPT, missing, "gpt-5.2 gpt-5.6 gpt-5.1"),
+            ("openai/gpt-5.22", GPT, missing, "gpt-5.2 gpt-5.6 gpt-5.1"),
             // The vendor has retired it; a gateway may still have it.
             ("claude-sonnet-4-20250514", CLAUDE, not_asked, "ask"),
             ("claude-sonnet-4-20250514", ModelNaming::Gateway, not_asked, "yes"),
