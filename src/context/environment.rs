@@ -104,13 +104,14 @@ pub fn build_environment_note(facts: &[Fact], items: &[Arc<HistoryItem>]) -> Opt
 }
 
 /// Describes a mode for the model: what is free, what asks, and what is denied. An agent that cannot present a plan
-/// (`presents_plan`), such as a sub-agent, only reads in plan mode; its task need not be a plan.
-pub fn describe_mode(mode: Mode, presents_plan: bool) -> &'static str {
-    match mode {
+/// (`presents_plan`), such as a sub-agent, only reads in plan mode; its task need not be a plan. Without `has_user`,
+/// approvals may be refused unseen, as in `agentls run`.
+pub fn describe_mode(mode: Mode, presents_plan: bool, has_user: bool) -> String {
+    let text = match mode {
         Mode::Plan if !presents_plan => {
             "plan. You change nothing. Free: reading in the workspace, and commands that only read, such as ls, cat, rg, \
              git log, git diff. Denied: edits, all other commands, the network. Asks the user: files outside the \
-             workspace, and files that look like secrets. If the task needs changes, end with a plan for them."
+             workspace, and files that look like secrets. If the task needs changes, say which."
         }
         Mode::Plan => {
             "plan. You read and prepare a plan; you change nothing. Free: reading in the workspace, and commands that \
@@ -129,6 +130,14 @@ pub fn describe_mode(mode: Mode, presents_plan: bool) -> &'static str {
              that look like secrets, and files that control programs, such as .git, .vscode, AGENTS.md."
         }
         Mode::Full => "full. Everything is free, except what a rule of the user denies or asks about.",
+    };
+    if has_user {
+        text.to_owned()
+    } else {
+        text.replace(
+            "Asks the user:",
+            "Needs the user's approval, and is refused if nobody is there to give it:",
+        )
     }
 }
 

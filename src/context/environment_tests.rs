@@ -14,7 +14,7 @@ fn note(text: &str) -> Arc<HistoryItem> {
 fn a_note_tells_only_what_changed_since_the_last_one() {
     let facts = |mode, branch: &str| {
         vec![
-            Fact::new("mode", describe_mode(mode, true)),
+            Fact::new("mode", &describe_mode(mode, true, true)),
             Fact::new("git branch", branch),
             Fact::snapshot("git status", &["M a.rs".to_owned(), "?? b".to_owned()]),
         ]
@@ -53,12 +53,25 @@ fn a_note_tells_only_what_changed_since_the_last_one() {
 
 #[test]
 fn only_an_agent_that_can_present_a_plan_hears_of_it() {
-    assert!(describe_mode(Mode::Plan, true).contains("present_plan"));
-    let alone = describe_mode(Mode::Plan, false);
+    assert!(describe_mode(Mode::Plan, true, true).contains("present_plan"));
+    let alone = describe_mode(Mode::Plan, false, true);
     assert!(
         alone.starts_with("plan. You change nothing.") && !alone.contains("present_plan"),
         "{alone}"
     );
+}
+
+#[test]
+fn without_a_user_nothing_is_said_to_ask() {
+    for mode in [Mode::Plan, Mode::Ask, Mode::AutoEdit, Mode::Full] {
+        let text = describe_mode(mode, false, false);
+        assert!(!text.contains("Asks the user"), "{text}");
+        assert_eq!(
+            text.contains("is refused if nobody"),
+            mode != Mode::Full,
+            "{text}"
+        );
+    }
 }
 
 #[test]
