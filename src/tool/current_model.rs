@@ -5,11 +5,15 @@
 use futures::future::BoxFuture;
 
 use crate::base::CancellationToken;
+use crate::config::EditTool;
 use crate::domain::{Message, WebSource};
 pub use crate::mcp::{SamplingAnswer, SamplingStop};
 
 /// The model of the current step.
 pub trait CurrentModel: Send + Sync {
+    /// Returns the tool with which it changes parts of files.
+    fn edit_tool(&self) -> EditTool;
+
     /// Returns whether it can search the web.
     fn can_search(&self) -> bool;
 

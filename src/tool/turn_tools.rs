@@ -151,10 +151,11 @@ impl TurnTools {
         Some(tool)
     }
 
-    /// Returns the names of all tools that the model sees, in order.
+    /// Returns the names of all tools that the model of the step sees, in order.
     pub fn tool_names(&self) -> Vec<String> {
-        let visible = self.lock().visible.clone();
-        visible.tool_names().into_iter().map(str::to_owned).collect()
+        let edit_tool = self.current_model().map(|model| model.edit_tool());
+        let specs = self.specs_for(edit_tool.unwrap_or_default());
+        specs.iter().map(|spec| spec.name.clone()).collect()
     }
 
     /// Returns the definitions that a model with this edit tool sees, in order. It has the other one only if an agent or

@@ -166,12 +166,17 @@ mod tests {
     use super::super::SampleJob;
     use super::super::testing::ToolHarness;
     use super::*;
+    use crate::config::EditTool;
     use crate::mcp::SamplingAnswer;
 
     /// Answers with the query, except `slow`, which ends only with its cancel.
     struct Echo;
 
     impl CurrentModel for Echo {
+        fn edit_tool(&self) -> EditTool {
+            EditTool::default()
+        }
+
         fn can_search(&self) -> bool {
             true
         }

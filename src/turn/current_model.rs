@@ -16,6 +16,7 @@ use super::session_link::TurnStopped;
 use super::usage_meter::UsageMeter;
 use super::web_search::search_web;
 use crate::base::CancellationToken;
+use crate::config::EditTool;
 use crate::tool::{
     CurrentModel, ModelFailure, NoSpawner, Registry, SampleJob, SamplingAnswer, SearchAnswer, SearchJob,
     TurnTools,
@@ -65,6 +66,10 @@ fn to_result<T>(answer: Result<Result<T, String>, TurnStopped>) -> Result<T, Mod
 }
 
 impl CurrentModel for TurnModel {
+    fn edit_tool(&self) -> EditTool {
+        self.model.edit_tool
+    }
+
     fn can_search(&self) -> bool {
         self.model.info.search.is_some()
     }

@@ -22,6 +22,20 @@ const FILES: [(&str, &str); 4] = [
     ("old.sh", "run\n"),
 ];
 
+#[test]
+fn a_model_is_told_only_of_the_tools_that_it_has() {
+    let world = World::new();
+    world.mock().push(Reply::tool("frobnicate", json!({})));
+    let client = world.start();
+    client.ask(&client.session(), "edit it");
+    let result = world.wait_for_request(1).messages().last().unwrap().to_string();
+    assert!(result.contains("unknown tool"), "{result}");
+    assert!(
+        result.contains("edit_file") && !result.contains("apply_patch"),
+        "{result}"
+    );
+}
+
 fn world_with(config: Config) -> World {
     let world = World::with(config);
     for (path, text) in FILES {
