@@ -9,6 +9,16 @@ use crate::provider::models::{claude_version, major_version, plain_name};
 
 const CORE: &str = include_str!("prompts/core.md");
 
+/// The tools that the texts name.
+pub(super) const NAMED_TOOLS: [&str; 6] = [
+    "bash",
+    "edit_file",
+    "grep",
+    "read_file",
+    "update_plan",
+    "write_file",
+];
+
 /// Models that need the same addition to the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PromptFamily {
@@ -59,9 +69,36 @@ pub fn built_in_prompt(model: &str) -> Arc<str> {
     format!("{CORE}\n{addition}").into()
 }
 
+/// Returns the built-in instructions for a model, without the lines that name one of `denied`.
+pub(super) fn built_in_prompt_without(model: &str, denied: &[&str]) -> Arc<str> {
+    let prompt = built_in_prompt(model);
+    if denied.is_empty() {
+        return prompt;
+    }
+    let lines = prompt.split_inclusive('\n');
+    let kept = lines.filter(|line| !denied.iter().any(|tool| line.contains(tool)));
+    kept.collect::<String>().into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_hears_nothing_of_tools_that_it_is_denied() {
+        for model in ["claude-opus-5", "claude-opus-4", "gpt-6", "gemini-3", "glm-5"] {
+            let whole = built_in_prompt(model);
+            assert_eq!(built_in_prompt_without(model, &[]), whole);
+            let rest = built_in_prompt_without(model, &NAMED_TOOLS);
+            assert!(!NAMED_TOOLS.iter().any(|tool| rest.contains(tool)), "{rest}");
+            assert!(rest.starts_with(CORE) && rest.ends_with('\n'), "{rest}");
+        }
+        let open = built_in_prompt_without("glm-5", &["bash", "update_plan"]);
+        assert!(
+            open.contains("  - grep: ") && !open.contains("cargo test"),
+            "{open}"
+        );
+    }
 
     #[test]
     fn the_name_of_a_model_selects_its_family() {

@@ -7,7 +7,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::prompts::built_in_prompt;
+use super::prompts::{NAMED_TOOLS, built_in_prompt_without};
+use crate::config::ToolChoice;
 use crate::domain::InstructionKind;
 use crate::workspace::prompts::{Instruction, Skills};
 
@@ -18,6 +19,8 @@ pub struct SystemText {
     own: Option<Arc<str>>,
     /// What follows the instructions.
     rest: Arc<str>,
+    /// Tools that the agent does not have.
+    denied: Vec<&'static str>,
 }
 
 impl SystemText {
@@ -26,7 +29,7 @@ impl SystemText {
     pub fn for_model(&self, model: &str) -> Arc<str> {
         match &self.own {
             Some(own) => format!("{own}{}", self.rest).into(),
-            None => format!("{}{}", built_in_prompt(model), self.rest).into(),
+            None => format!("{}{}", built_in_prompt_without(model, &self.denied), self.rest).into(),
         }
     }
 }
@@ -35,7 +38,7 @@ impl From<&str> for SystemText {
     fn from(text: &str) -> Self {
         Self {
             own: Some(text.into()),
-            rest: Arc::default(),
+            ..Self::default()
         }
     }
 }
@@ -51,6 +54,8 @@ pub struct SystemInputs<'a> {
     pub skills: &'a Skills,
     /// The agents to list that may be delegated to: name and purpose.
     pub agents: &'a [(String, String)],
+    /// Which tools the agent may have. The built-in instructions name no others.
+    pub tools: &'a ToolChoice,
 }
 
 /// Applies to every agent, whatever its instructions (R-TOOL-7). The built-in ones contain it already.
@@ -111,15 +116,20 @@ pub fn system_prompt(inputs: &SystemInputs<'_>) -> SystemText {
             let _ = writeln!(prompt, "- {name}: {purpose}");
         }
     }
+    let denied = NAMED_TOOLS
+        .into_iter()
+        .filter(|tool| !inputs.tools.is_allowed(tool));
     SystemText {
         own,
         rest: prompt.into(),
+        denied: denied.collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::built_in_prompt;
 
     #[test]
     fn instruction_files_follow_the_base_in_order() {
@@ -134,11 +144,13 @@ mod tests {
             file(InstructionKind::Agents, "/w/AGENTS.md", false),
         ];
         let skills = Skills::default();
+        let tools = ToolChoice::default();
         let inputs = |agent_prompt: Option<&str>, instructions| SystemInputs {
             agent_prompt: agent_prompt.map(str::to_owned),
             instructions,
             skills: &skills,
             agents: &[],
+            tools: &tools,
         };
         let plain = system_prompt(&inputs(None, &[]));
         for model in ["claude-opus-5", "gpt-6", "glm-5"] {

@@ -40,6 +40,7 @@ impl ConfigStore {
         sources.prompt_file.clone_from(&agent.prompt_file);
         let agent_prompt = agent.system_prompt.clone();
         let agents = self.delegable_agents(session, agent);
+        let tools = agent.tool_choice();
         SystemPromptSource::Files(Arc::new(move || {
             let found = sources.load_instructions();
             let system = system_prompt(&SystemInputs {
@@ -47,6 +48,7 @@ impl ConfigStore {
                 instructions: &found.texts,
                 skills: &found.skills,
                 agents: &agents,
+                tools: &tools,
             });
             SystemPrompt {
                 text: system,
