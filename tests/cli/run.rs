@@ -10,6 +10,41 @@ use serde_json::{Value, json};
 use crate::interrupt::is_gone;
 use crate::{CommandResult, World, hello};
 
+#[test]
+fn a_picture_can_be_attached_and_another_binary_file_is_refused() {
+    let world = World::with(hello());
+    fs::write(world.path("work/dot.gif"), b"GIF89a\x01\0\x01\0").unwrap();
+    fs::write(world.path("work/tool"), b"\x7fELF\0").unwrap();
+    world.run(&["run", "hello, see @dot.gif"]).assert_exit_code(0);
+    world
+        .run(&["run", "hello, see @tool"])
+        .assert_exit_code(1)
+        .assert_stderr("it is a binary file");
+}
+
+/// The example of docs/providers.md.
+#[test]
+fn the_documented_cassette_plays() {
+    let docs = include_str!("../../docs/providers.md");
+    let example = docs
+        .split("```json\n")
+        .find(|block| block.starts_with("{\"cassette\""));
+    let example = example.unwrap().split("```").next().unwrap();
+    let cassette: Value = serde_json::from_str(example).unwrap();
+    let world = World::with(cassette["exchanges"].clone());
+    fs::write(world.path("work/notes.md"), "hello\n").unwrap();
+    let read = world.run(&["run", "What do my notes say?", "--json"]);
+    read.assert_exit_code(0)
+        .assert_stdout("\"name\":\"read_file\"")
+        .assert_stdout("The notes say hello.");
+    for _ in 0..2 {
+        world
+            .run(&["run", "anything else"])
+            .assert_exit_code(1)
+            .assert_stderr("I know only the notes");
+    }
+}
+
 impl World {
     /// Runs with `input` on stdin.
     fn run_piped(&self, args: &[&str], input: &[u8]) -> CommandResult {
