@@ -129,4 +129,7 @@ fn an_answer_after_a_crash_still_ends_plan_mode() {
     assert_eq!(json!(client.prompt_result(&id).state), "completed");
     assert_eq!(mode(&client, &session), "ask");
     assert!(result(&world, 1).contains("The mode is now ask"));
+    // The mode ends with the session: nobody has chosen it for others.
+    let next = client.session_with(json!({"remembered": true}));
+    assert_eq!(mode(&client, &next), "plan");
 }
