@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::base::clock::Instant;
+use crate::base::text::one_line;
 use crate::domain::CircuitState;
 use crate::domain::circuit::{Admission, Caller, Circuit, CircuitPolicy};
 use crate::provider::CircuitView;
@@ -29,6 +30,8 @@ pub struct ToolCircuits {
 struct ToolCircuit {
     /// The normalized message of the last failures.
     pattern: String,
+    /// The message of the last failure, for the model.
+    failure: String,
     circuit: Circuit,
 }
 
@@ -38,10 +41,10 @@ pub(super) enum ToolAdmission {
     Go,
     /// It may, as the trial with this number, which decides about the circuit.
     Trial(u64),
-    /// It may not for this long, because of failures with this pattern.
+    /// It may not for this long, because of failures like this one.
     Open {
         remaining: Duration,
-        pattern: String,
+        failure: String,
     },
 }
 
@@ -74,7 +77,7 @@ impl ToolCircuits {
             Admission::Refused { until } => ToolAdmission::Open {
                 // While another call is the trial, nobody knows how long it takes.
                 remaining: until.map_or(Duration::ZERO, |until| until - now),
-                pattern: known.pattern.clone(),
+                failure: known.failure.clone(),
             },
         }
     }
@@ -97,9 +100,10 @@ impl ToolCircuits {
             CallReport::Failed(message) => {
                 let known = self.tools.entry(tool.to_owned()).or_insert_with(|| ToolCircuit {
                     pattern: String::new(),
+                    failure: String::new(),
                     circuit: Circuit::new(CircuitPolicy::default()),
                 });
-                known.record_failure(normalize_failure_message(message), trial, now, cooldown)
+                known.record_failure(message, trial, now, cooldown)
             }
             CallReport::Nothing => {
                 if let (Some(trial), Some(known)) = (trial, self.tools.get_mut(tool)) {
@@ -147,7 +151,7 @@ impl ToolCircuit {
 
     fn record_failure(
         &mut self,
-        pattern: String,
+        message: &str,
         trial: Option<u64>,
         now: Instant,
         cooldown: Duration,
@@ -156,11 +160,13 @@ impl ToolCircuit {
         if trial.is_none() && self.is_open() {
             return None;
         }
+        let pattern = normalize_failure_message(message);
         if self.pattern != pattern && !self.is_open() {
             // Another failure begins a new row.
             self.circuit.reset();
         }
         self.pattern = pattern;
+        self.failure = one_line(message, PATTERN_CHARS);
         let policy = CircuitPolicy {
             failures: FAILURES,
             rest: cooldown,
@@ -232,12 +238,12 @@ mod tests {
         let now = clock::now();
         let mut circuits = opened(now);
         let refused = circuits.admit_call("t", now + COOLDOWN / 2);
-        let pattern = "no answer from #".to_owned();
+        let failure = "no answer from 7".to_owned();
         assert_eq!(
             refused,
             ToolAdmission::Open {
                 remaining: COOLDOWN / 2,
-                pattern
+                failure
             }
         );
         assert_eq!(circuits.admit_call("other", now), ToolAdmission::Go);
@@ -271,11 +277,11 @@ mod tests {
                 ToolAdmission::Go,
             ),
             (
-                CallReport::Failed("something else"),
+                CallReport::Failed("cannot read /Users/X"),
                 Some(CircuitChange::Opened),
                 ToolAdmission::Open {
                     remaining: COOLDOWN,
-                    pattern: "something else".to_owned(),
+                    failure: "cannot read /Users/X".to_owned(),
                 },
             ),
             (CallReport::Nothing, None, ToolAdmission::Trial(2)),

@@ -35,7 +35,7 @@ impl<'a> ToolCircuitGuard<'a> {
         let trial = match admitted {
             ToolAdmission::Go => None,
             ToolAdmission::Trial(number) => Some(number),
-            ToolAdmission::Open { remaining, pattern } => return Ok(Err(open(tool, remaining, &pattern))),
+            ToolAdmission::Open { remaining, failure } => return Ok(Err(open(tool, remaining, &failure))),
         };
         let gate = Self {
             cx,
@@ -100,13 +100,13 @@ fn lock(cx: &TurnContext) -> MutexGuard<'_, ToolCircuits> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-fn open(tool: &str, remaining: Duration, pattern: &str) -> String {
+fn open(tool: &str, remaining: Duration, failure: &str) -> String {
     let until = match remaining.as_secs_f64().ceil() {
         0.0 => "it is being retried now".to_owned(),
         seconds => format!("it will be retried in {seconds} s at the earliest"),
     };
     format!(
-        "the tool {tool} was not run: it failed again and again in the same way ({pattern}), so its circuit is open; \
+        "the tool {tool} was not run: it failed again and again in the same way ({failure}), so its circuit is open; \
          {until}. Do without it for now, or tell the user"
     )
 }
