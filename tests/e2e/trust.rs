@@ -112,6 +112,35 @@ fn write_redirect(world: &World, to: &str) {
 }
 
 #[test]
+fn the_settings_of_files_that_git_includes_are_listed() {
+    let world = World::new();
+    for (file, text) in [
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        (".git/objects/info/x", ""),
+        (".git/refs/x", ""),
+        (".git/config", "[include]\n\tpath = ../more\n"),
+        ("more", "[filter \"x\"]\n\tclean = evil --now\n"),
+    ] {
+        world.write(file, text);
+    }
+    let client = world.start();
+    let described = describe(&client, &world.workspace());
+    let items = described["activates"].as_array().unwrap();
+    let find = |name: &str| items.iter().find(|item| item["name"] == name).unwrap();
+    let include = find("include.path");
+    assert_eq!(include["command"], "../more");
+    assert!(
+        include["detail"].as_str().unwrap().contains("includes a file"),
+        "{include}"
+    );
+    let filter = find("filter.x.clean");
+    assert_eq!(
+        (&filter["command"], &filter["detail"]),
+        (&json!("evil --now"), &json!("from more"))
+    );
+}
+
+#[test]
 fn trust_by_list_or_editor_accepts_no_redirect() {
     let evil = World::new();
     let (world, to) = redirecting_world(&evil);

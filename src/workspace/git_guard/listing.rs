@@ -16,6 +16,8 @@ use crate::workspace::process::is_always_replaced;
 const MAX_FOLDERS: usize = 20_000;
 /// Most items listed.
 const MAX_ITEMS: usize = 200;
+/// Most files with settings that are read of one repository, included ones too.
+const MAX_SETTINGS_FILES: usize = 20;
 
 impl GitGuard {
     /// Lists what trust in `folder` lets git run, in the repository around it and in all repositories inside.
@@ -87,14 +89,17 @@ async fn list_repository(git: &GitReader<'_>, root: &Path, folder: &Path, items:
         return;
     };
     let mut names_work_tree = false;
-    for path in &repository.settings {
-        let settings = match settings_state(path) {
+    let mut files = repository.settings.clone();
+    let mut at = 0;
+    while let Some(path) = files.get(at).cloned() {
+        at += 1;
+        let settings = match settings_state(&path) {
             Some(None) => continue,
-            Some(Some(_)) => list_settings(git, path).await,
+            Some(Some(_)) => list_settings(git, &path).await,
             None => None,
         };
         let Some(settings) = settings else {
-            items.push(unknown(path));
+            items.push(unknown(&path));
             continue;
         };
         let of_gitmodules = path.ends_with(".gitmodules");
@@ -107,8 +112,15 @@ async fn list_repository(git: &GitReader<'_>, root: &Path, folder: &Path, items:
                 Some(Some(_)) | None => !is_always_replaced(&key),
             };
             if is_activated {
+                let mut detail = format!("from {}", shown(&path));
+                if let Some(included) = find_included(&key, &value, &path) {
+                    detail.insert_str(0, "includes a file whose settings count too, ");
+                    if files.len() < MAX_SETTINGS_FILES && !files.contains(&included) {
+                        files.push(included);
+                    }
+                }
                 let command = (!is_secret(&key, &value)).then_some(value);
-                items.push(build_item(&key, &format!("from {}", shown(path)), command));
+                items.push(build_item(&key, &detail, command));
             }
         }
     }
@@ -116,7 +128,15 @@ async fn list_repository(git: &GitReader<'_>, root: &Path, folder: &Path, items:
         items.push(unknown(&repository.dot_git));
     }
     let hooks = repository.common.join("hooks");
-    let mut names: Vec<String> = OpenFolder::open(&hooks)
+    for name in list_hooks(&hooks) {
+        let detail = format!("from {}", shown(&hooks));
+        items.push(build_item(&format!("hooks/{name}"), &detail, None));
+    }
+}
+
+/// Lists the names of the hooks in a folder.
+fn list_hooks(hooks: &Path) -> Vec<String> {
+    let mut names: Vec<String> = OpenFolder::open(hooks)
         .and_then(|hooks| hooks.read_entries())
         .into_iter()
         .flatten()
@@ -125,14 +145,20 @@ async fn list_repository(git: &GitReader<'_>, root: &Path, folder: &Path, items:
         .filter(|name| !name.ends_with(".sample"))
         .collect();
     // A link leads to hooks that cannot be listed here.
-    if nofollow::kind(&hooks) == Some(FileKind::Link) {
+    if nofollow::kind(hooks) == Some(FileKind::Link) {
         names.push(String::new());
     }
     names.sort();
-    for name in names {
-        let detail = format!("from {}", shown(&hooks));
-        items.push(build_item(&format!("hooks/{name}"), &detail, None));
-    }
+    names
+}
+
+/// Returns the file that a setting of the file at `path` includes, if it includes one.
+fn find_included(key: &str, value: &str, path: &Path) -> Option<PathBuf> {
+    let (section, _) = key.split_once('.')?;
+    let includes = matches!(section, "include" | "includeif") && key.ends_with(".path");
+    // Git follows the link of a settings file first.
+    let real = includes.then(|| real_path(path).ok())??;
+    real_path(&real.parent()?.join(value)).ok()
 }
 
 /// Returns whether the value of a setting is a secret, which is not shown.
