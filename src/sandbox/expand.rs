@@ -1,12 +1,29 @@
-//! Replaces the rules of a plan by rules for what exists. Runs in the helper.
+//! Replaces the rules of a plan by rules for what exists. Runs in the helper, and after a command that failed.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::plan::{PathRule, SandboxPlan};
+use super::plan::{PathRule, REPLACED, SandboxPlan, find_rule};
 use super::{SandboxError, steering_files};
+
+impl SandboxPlan {
+    /// Returns what a command may do with a path whose links are resolved. `None` if the command has something else
+    /// there, or the plan cannot be enforced. Blocks on the disk.
+    pub fn find_access(&self, path: &Path) -> Option<PathRule> {
+        let rules = expand_rules(self).ok()?;
+        let own = if self.method.has_namespaces() {
+            &REPLACED[..]
+        } else {
+            &["/proc", "/dev"]
+        };
+        match find_rule(&rules, path) {
+            None if path.starts_with(&self.temp) || own.iter().any(|folder| path.starts_with(folder)) => None,
+            rule => Some(rule.unwrap_or(PathRule::ReadOnly)),
+        }
+    }
+}
 
 /// Replaces rules that depend on what exists. Links are resolved: a rule for a link is one for its target.
 ///
@@ -86,7 +103,6 @@ fn pin_folders(rules: Vec<(PathRule, PathBuf)>) -> Vec<(PathRule, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::plan::find_rule;
 
     #[test]
     fn folders_between_are_pinned_and_no_rule_changes() {

@@ -6,7 +6,6 @@
 //!
 //! Read on in [`plan`] for the rules, [`scope`] for the default ones, and [`linux`] for how they are enforced.
 
-#[cfg(any(target_os = "linux", target_os = "macos"))]
 mod expand;
 #[cfg(target_os = "linux")]
 mod linux;

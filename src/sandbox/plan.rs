@@ -23,6 +23,9 @@ pub enum PathRule {
     Blank,
 }
 
+/// Folders that a command with namespaces has of its own. Mounts below them need no treatment.
+pub(super) const REPLACED: [&str; 5] = ["/proc", "/dev", "/run", "/tmp", "/var/tmp"];
+
 /// What one command may do. Everything that no rule names can be read but not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxPlan {

@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::created_files::settle_created_files;
-use super::run_command::{CommandOrigin, Refusals, end_notes, with_notes};
+use super::refusal::{CommandOrigin, Refusals};
+use super::run_command::{end_notes, with_notes};
 use super::terminal_output::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, strip_control_characters};
@@ -101,17 +102,14 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
     notes.extend(output.status.ending.into_iter().flat_map(end_notes));
     notes.extend(settle_created_files(cx).await);
     let mut body = gathered.text;
-    if output.is_confined {
+    if let Some(access) = output.access {
         let has_failed = output
             .status
             .ending
             .is_some_and(|ending| ending.status != ExitStatus::Code(0));
-        let refusals = Refusals {
-            origin: CommandOrigin::Bash,
-            policy: cx.sandbox.policy,
-            hosts: output.refused_hosts.as_deref(),
-        };
-        notes.extend(refusals.explain(&body, has_failed));
+        let refusals = Refusals::new(CommandOrigin::Bash, access, &cx.sandbox, has_failed);
+        let refused = output.refused_hosts.unwrap_or_default();
+        notes.extend(refusals.explain(&body, refused).await);
     }
     if output.dropped > 0 {
         let lost = output.dropped;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
-use super::run_command::{self, CommandOrigin, Overtime};
+use super::refusal::CommandOrigin;
+use super::run_command::{self, Overtime};
 use super::{
     CallPreview, DEFAULT_TIMEOUT, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, schema,
 };

@@ -49,6 +49,8 @@ pub mod present_plan;
 mod progress;
 pub mod read_file;
 pub mod read_skill;
+mod refusal;
+mod refusal_messages;
 mod registry;
 mod removal;
 pub mod rename_symbol;

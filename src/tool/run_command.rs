@@ -4,7 +4,6 @@
 //! Once there is a result, no process of the command is left (I8), unless the command went on in the background at its
 //! time limit. Must not judge commands; approval does that before.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -12,14 +11,14 @@ use futures::FutureExt;
 use super::command_network;
 use super::command_snapshot;
 use super::created_files;
+use super::refusal::{CommandOrigin, Refusals};
 use super::terminal_output::CommandText;
 use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
-use crate::domain::SandboxPolicy;
 use crate::proxy::ProxyReport;
 use crate::workspace::process::{Child, Command, CommandEnd, ExitStatus, Output, SpawnError, StopMode};
-use crate::workspace::{StartedCommand, StopOnCancel, WatchedCommand};
+use crate::workspace::{CommandConfinement, StartedCommand, StopOnCancel, WatchedCommand};
 
 /// How long the changes of a canceled command are looked for.
 const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
@@ -61,15 +60,6 @@ pub(super) enum Overtime {
     },
 }
 
-/// Whose command it is, which decides what the model can do about a refusal of the sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CommandOrigin {
-    /// `bash`, which can run a command outside of the sandbox.
-    Bash,
-    /// A tool of the user's or a project's settings, which state what its command may do.
-    Configured,
-}
-
 /// Runs a command from [`prepare_command`] to its end, for at most `limit`.
 pub(super) async fn run_to_end(
     command: Command,
@@ -88,24 +78,22 @@ pub(super) async fn run_to_end(
     let shared = cx.workspace.shared();
     let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
     let (command, watched) = confine_command(command, cx).await?;
-    let confined = watched.is_some();
+    let confinement = command.confinement();
     let network = command.proxy_report();
     // After a cancel here, nothing of the command is left (I8).
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let child = child.map_err(not_started)?;
     let time_limit = command_network::sleep_unless_asking(limit, network.as_deref());
-    let mut result = RunningCommand::new(child, watched, network.clone(), cx)
+    let mut result = RunningCommand::new(child, watched, confinement.clone(), cx)
         .wait_with_limit((limit, overtime), time_limit, cx)
         .await;
-    if let (true, Ok(done)) = (confined, &mut result) {
-        let refused = network.as_deref().map(ProxyReport::take_refusals);
+    if let (Some(confinement), Ok(done)) = (confinement, &mut result) {
+        let refused = confinement.network.as_deref().map(ProxyReport::take_refusals);
         let has_failed = done.status.is_some_and(|status| status != ExitStatus::Code(0));
-        let refusals = Refusals {
-            origin,
-            policy: cx.sandbox.policy,
-            hosts: refused.as_deref(),
-        };
-        let note = refusals.explain(&done.output.text, has_failed);
+        let refusals = Refusals::new(origin, confinement.access, &cx.sandbox, has_failed);
+        let note = refusals
+            .explain(&done.output.text, refused.unwrap_or_default())
+            .await;
         append_notes(&mut done.output, note.into_iter().collect());
     }
     let notes = created_files::settle_created_files(cx).await;
@@ -140,87 +128,6 @@ pub(super) async fn confine_command(
 fn append_notes(output: &mut ToolOutput, notes: Vec<String>) {
     if !notes.is_empty() {
         output.text = with_notes(&output.text, notes);
-    }
-}
-
-/// What decides how refusals of the sandbox are explained to the model.
-pub(super) struct Refusals<'a> {
-    pub(super) origin: CommandOrigin,
-    /// What the command may do.
-    pub(super) policy: SandboxPolicy,
-    /// What its proxy refused; `None` without a proxy.
-    pub(super) hosts: Option<&'a [String]>,
-}
-
-impl Refusals<'_> {
-    /// Returns a note about what the sandbox may have refused, if the output of a failed command looks like it.
-    ///
-    /// The hosts that its proxy refused are known, so they are always named.
-    pub(super) fn explain(&self, output: &str, has_failed: bool) -> Option<String> {
-        let refusals = command_network::format_refusals(self.hosts.unwrap_or_default());
-        if refusals.is_some() || !has_failed {
-            return refusals;
-        }
-        let refused = find_refusal(output, self.policy, self.hosts.is_some())?;
-        let remedy = match (self.origin, self.policy) {
-            // The mode plan, which denies commands outside of the sandbox.
-            (CommandOrigin::Bash, SandboxPolicy::ReadOnly) => "The mode plan allows no more",
-            (CommandOrigin::Bash, _) => {
-                "If the task needs it, call bash again with \"outside_sandbox\": true, and say why in its description: \
-                 the user is asked"
-            }
-            (CommandOrigin::Configured, _) => {
-                "This tool has no way out of it; if the task needs one, tell the user"
-            }
-        };
-        Some(format!("[the sandbox {refused}. {remedy}]"))
-    }
-}
-
-/// Returns what the sandbox has probably refused, by the messages of common programs.
-fn find_refusal(output: &str, policy: SandboxPolicy, has_proxy: bool) -> Option<&'static str> {
-    const NO_NETWORK: &str = "has no network";
-    const NO_ACCESS: &str = "lets commands write only in the workspace, and read no secrets";
-    const REFUSALS: [(&str, &[&str]); 2] = [
-        (
-            NO_NETWORK,
-            &[
-                "Could not resolve host",
-                "Temporary failure in name resolution",
-                "Name or service not known",
-                "Network is unreachable",
-                "getaddrinfo",
-                "EAI_AGAIN",
-                "dns error",
-            ],
-        ),
-        (
-            NO_ACCESS,
-            &[
-                "Read-only file system",
-                "EROFS",
-                "Permission denied",
-                "EACCES",
-                "Operation not permitted",
-                "EPERM",
-                "Device or resource busy",
-            ],
-        ),
-    ];
-    // Programs report what stopped them at the end, and a long output may quote anything.
-    let start = output.len().saturating_sub(4_000);
-    let end = &output[output.ceil_char_boundary(start)..];
-    let found = REFUSALS
-        .iter()
-        .find(|(_, texts)| texts.iter().any(|text| end.contains(text)));
-    match found {
-        Some((NO_NETWORK, _)) if has_proxy => {
-            Some("has no network but its HTTP proxy, which programs find in the variable HTTPS_PROXY")
-        }
-        Some((NO_ACCESS, _)) if policy == SandboxPolicy::ReadOnly => {
-            Some("lets commands write nothing but temporary files here, and read no secrets")
-        }
-        found => found.map(|(refused, _)| *refused),
     }
 }
 
@@ -262,7 +169,7 @@ impl RunningCommand {
     fn new(
         child: Child,
         watched: Option<WatchedCommand>,
-        network: Option<Arc<ProxyReport>>,
+        confinement: Option<CommandConfinement>,
         cx: &ToolContext,
     ) -> Self {
         Self {
@@ -271,7 +178,7 @@ impl RunningCommand {
                 output: child.output,
                 decoder: Decoder::default(),
                 watched,
-                network,
+                confinement,
             },
             text: CommandText::new(cx.content_sink.clone(), format!("{}-output.txt", cx.call)),
         }
@@ -520,43 +427,6 @@ pub(super) fn with_notes(output: &str, notes: impl IntoIterator<Item = String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_refusal_is_explained_by_what_is_true_for_the_command() {
-        use SandboxPolicy::{ReadOnly, Workspace};
-        let explain = |origin, policy, output| {
-            let refusals = Refusals {
-                origin,
-                policy,
-                hosts: None,
-            };
-            refusals.explain(output, true).unwrap()
-        };
-        let (read_only, offline) = ("touch: x: Read-only file system", "Could not resolve host: a");
-        let text = explain(CommandOrigin::Bash, Workspace, read_only);
-        assert!(
-            text.contains("write only in the workspace") && text.contains("outside_sandbox"),
-            "{text}"
-        );
-        for (origin, policy, output) in [
-            (CommandOrigin::Bash, ReadOnly, read_only),
-            (CommandOrigin::Bash, ReadOnly, offline),
-            (CommandOrigin::Configured, ReadOnly, read_only),
-            (CommandOrigin::Configured, Workspace, read_only),
-            (CommandOrigin::Configured, Workspace, offline),
-        ] {
-            let text = explain(origin, policy, output);
-            assert!(!text.contains("outside_sandbox"), "{text}");
-            let names_workspace = policy == Workspace && output == read_only;
-            assert_eq!(text.contains("only in the workspace"), names_workspace, "{text}");
-            assert_eq!(text.contains("no network"), output == offline, "{text}");
-            assert_eq!(
-                text.contains("tell the user"),
-                origin == CommandOrigin::Configured,
-                "{text}"
-            );
-        }
-    }
 
     #[test]
     fn abnormal_ends_are_reported() {

@@ -12,9 +12,8 @@ use tokio::sync::watch;
 use crate::base::CancellationToken;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::utf8::Decoder;
-use crate::proxy::ProxyReport;
-use crate::workspace::WatchedCommand;
 use crate::workspace::process::{Command, CommandEnd, Launcher, Output, Process, SpawnError, StopMode};
+use crate::workspace::{CommandConfinement, SandboxAccess, WatchedCommand};
 
 /// Most background processes of a session, including ended ones that are still listed.
 pub const MAX_BACKGROUND: usize = 16;
@@ -46,9 +45,8 @@ struct BackgroundJob {
     process: Arc<Process>,
     unread: Arc<Mutex<UnreadOutput>>,
     ending: watch::Receiver<Option<CommandEnd>>,
-    is_confined: bool,
-    /// What its proxy refused, if it has one.
-    network: Option<Arc<ProxyReport>>,
+    /// `None` if it is not confined.
+    confinement: Option<CommandConfinement>,
     _reader: AbortOnDrop<()>,
 }
 
@@ -61,8 +59,8 @@ pub struct StartedCommand {
     pub decoder: Decoder,
     /// Dropped once nothing of the command is left.
     pub watched: Option<WatchedCommand>,
-    /// What its proxy refused, if it has one.
-    pub network: Option<Arc<ProxyReport>>,
+    /// `None` if it is not confined.
+    pub confinement: Option<CommandConfinement>,
 }
 
 /// A snapshot of a background process.
@@ -84,8 +82,8 @@ pub struct BackgroundOutput {
     pub text: String,
     /// Bytes before `text` that were discarded because more than [`MAX_UNREAD`] bytes were unread.
     pub dropped: u64,
-    /// Whether it runs in the sandbox.
-    pub is_confined: bool,
+    /// What its sandbox allows; `None` if it is not confined.
+    pub access: Option<SandboxAccess>,
     /// A sentence for each host that the sandbox refused since then; `None` if it has no proxy.
     pub refused_hosts: Option<Vec<String>>,
 }
@@ -139,8 +137,7 @@ impl BackgroundJob {
     fn new(id: String, title: &str, command: StartedCommand, stop: Option<StopOnCancel>) -> Self {
         let process = Arc::new(command.process);
         let unread = Arc::new(Mutex::new(UnreadOutput::default()));
-        let (watched, network) = (command.watched, command.network);
-        let is_confined = watched.is_some();
+        let watched = command.watched;
         let (tell_end, ending) = watch::channel(None);
         let output = read_all(command.output, command.decoder, process.clone(), unread.clone());
         let stopping = stop_on_cancel(process.clone(), stop);
@@ -156,8 +153,7 @@ impl BackgroundJob {
             process,
             unread,
             ending,
-            is_confined,
-            network,
+            confinement: command.confinement,
             _reader: spawn(reader),
         }
     }
@@ -179,12 +175,14 @@ impl BackgroundJob {
         // Take the status before the text: no output follows the end, so a status with an ending comes with all output.
         let status = self.to_status();
         let (text, dropped) = lock(&self.unread).take();
+        let confinement = self.confinement.as_ref();
+        let network = confinement.and_then(|confinement| confinement.network.as_ref());
         BackgroundOutput {
             status,
             text,
             dropped,
-            is_confined: self.is_confined,
-            refused_hosts: self.network.as_ref().map(|network| network.take_refusals()),
+            access: confinement.map(|confinement| confinement.access.clone()),
+            refused_hosts: network.map(|network| network.take_refusals()),
         }
     }
 }
@@ -252,14 +250,14 @@ impl Background {
         // Check before the spawn too, so that a full list starts nothing. Others may come before `adopt` checks
         // again.
         self.lock_jobs().make_room()?;
-        let network = command.proxy_report();
+        let confinement = command.confinement();
         let child = launcher.spawn_until(cancel, command).await?;
         let started = StartedCommand {
             process: child.process,
             output: child.output,
             decoder: Decoder::default(),
             watched,
-            network,
+            confinement,
         };
         match self.adopt(started, title, None) {
             Ok(status) => Ok(status),

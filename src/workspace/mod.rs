@@ -36,6 +36,7 @@ mod real_path;
 pub mod reference;
 pub mod resolve;
 mod roots;
+mod sandbox_access;
 pub mod sandbox_method;
 pub mod text_edits;
 pub mod text_file;
@@ -54,7 +55,10 @@ pub use overlay::{Buffer, OpenedDocument, Overlay};
 pub use read_log::{ReadLog, SeenVersion};
 pub use resolve::{PathError, ResolvedPath};
 pub use roots::{Folder, Root, Roots};
+pub use sandbox_access::{CommandConfinement, SandboxAccess};
 pub use write::{WriteError, WriteLocks};
+
+pub use crate::sandbox::PathRule;
 
 use crate::proxy::SessionHosts;
 use command_sandbox::{CallSandbox, CommandPlace, SandboxDetection, SessionTemp};

@@ -180,6 +180,42 @@ fn the_way_out_of_the_sandbox_asks_and_works_once_it_is_allowed() {
 }
 
 #[test]
+fn a_refusal_is_named_even_if_the_command_succeeds() {
+    let Some(session) = ConfinedSession::start("", Vec::new()) else {
+        return;
+    };
+    let outside = session.confined.outside();
+    let outside = outside.display();
+    for (command, want) in [
+        // First, because a result shows the earlier ones too. It is only text about a file that can be written.
+        (
+            "echo \"touch: cannot touch 'x': Permission denied\"; exit 1".to_owned(),
+            String::new(),
+        ),
+        (
+            format!("touch {outside} || true"),
+            format!("does not let this command write {outside}"),
+        ),
+        (
+            "echo 'curl: (6) Could not resolve host: a.example'".to_owned(),
+            "may have refused a connection to a.example: commands have no network".to_owned(),
+        ),
+        (
+            "unshare -n true; exit 0".to_owned(),
+            "may have refused creating a namespace".to_owned(),
+        ),
+    ] {
+        let result = session.run(&command);
+        assert!(result.contains(&want), "{command}: {result}");
+        assert_eq!(
+            result.contains("[the sandbox"),
+            !want.is_empty(),
+            "{command}: {result}"
+        );
+    }
+}
+
+#[test]
 fn in_the_mode_ask_a_sandboxed_command_asks_at_a_low_risk() {
     let Some(confined) = Confined::new("") else { return };
     let client = confined.world.start();
@@ -213,8 +249,18 @@ fn one_answer_lasts_for_the_session_inside_and_outside_of_the_sandbox() {
     assert_eq!(client.all(&session, "agent/approvalRequested").len(), 2);
     // Another line outside of the sandbox asks.
     let other = json!({"command": "true", "outside_sandbox": true});
-    confined.world.mock().push(Reply::tool("bash", other));
+    confined.world.mock().push(Reply::tool("bash", other.clone()));
     let id = client.prompt(&session, "another");
+    client.decide(&client.next_approval(&session), "allowAlways");
+    client.prompt_result(&id);
+    // "Always" holds in other sessions, for exactly that line.
+    let session = session_in(&client, "ask");
+    confined.world.mock().push(Reply::tool("bash", other));
+    client.ask(&session, "again");
+    assert!(client.all(&session, "agent/approvalRequested").is_empty());
+    let longer = json!({"command": "true; true", "outside_sandbox": true});
+    confined.world.mock().push(Reply::tool("bash", longer));
+    let id = client.prompt(&session, "more");
     client.decide(&client.next_approval(&session), "deny");
     client.prompt_result(&id);
 }
@@ -428,10 +474,11 @@ fn a_background_command_learns_what_the_sandbox_refused_too() {
     session.finish(&turn);
     let turn = session.start_tool("bash_output", json!({"id": "bg1", "wait_s": 60}));
     let result = session.finish(&turn);
-    assert!(
-        result.contains("[the sandbox lets commands write only in the workspace"),
-        "{result}"
+    let refused = format!(
+        "does not let this command write {}",
+        session.confined.outside().display()
     );
+    assert!(result.contains(&refused), "{result}");
 }
 
 /// What of the process of the server a command could read, as paths below its folder in `/proc`.

@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags, openat2, statvfs};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::mounts::{KEPT_IN_RUN, REPLACED};
+use super::mounts::KEPT_IN_RUN;
 use super::sockets;
 use crate::domain::SandboxNetwork;
 use crate::sandbox::SandboxError;
 use crate::sandbox::expand::expand_rules;
-use crate::sandbox::plan::{PathRule, SandboxPlan, find_rule};
+use crate::sandbox::plan::{PathRule, REPLACED, SandboxPlan, find_rule};
 
 /// Where bubblewrap is looked for. A folder of a user's PATH could hold any program of that name.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"];

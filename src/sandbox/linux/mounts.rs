@@ -19,7 +19,7 @@ use rustix::mount::{
 };
 
 use crate::sandbox::SandboxError;
-use crate::sandbox::plan::PathRule;
+use crate::sandbox::plan::{PathRule, REPLACED};
 
 /// Device files of the machine that commands see.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -35,9 +35,6 @@ const LINKS: [(&str, &str); 5] = [
 
 /// Entries of `/run` that hold no sockets and that programs need: where NixOS keeps its programs.
 pub(super) const KEPT_IN_RUN: [&str; 3] = ["/run/current-system", "/run/booted-system", "/run/wrappers"];
-
-/// Folders that are replaced. Mounts below them need no treatment.
-pub(super) const REPLACED: [&str; 5] = ["/proc", "/dev", "/run", "/tmp", "/var/tmp"];
 
 /// What covers secrets: an empty folder and an empty file that cannot be opened, and an empty file that can.
 const COVERS: &str = "/dev/.covers";

@@ -12,6 +12,7 @@ use crate::domain::{SandboxMethod, SandboxNetwork};
 use crate::proxy::{CommandProxy, ProxyReport};
 use crate::sandbox::SandboxPlan;
 use crate::workspace::process::exec_protocol::{BUBBLEWRAP_STAGE, OUTER_STAGE};
+use crate::workspace::{CommandConfinement, SandboxAccess};
 
 /// A command to start. It inherits our environment without what the launcher strips, plus the additions made here.
 #[derive(Clone)]
@@ -100,6 +101,14 @@ impl Command {
     /// Returns the report of its proxy, if it has one.
     pub fn proxy_report(&self) -> Option<Arc<ProxyReport>> {
         self.proxy.as_ref().map(|proxy| proxy.report())
+    }
+
+    /// Returns how it is confined; `None` if it is not.
+    pub fn confinement(&self) -> Option<CommandConfinement> {
+        Some(CommandConfinement {
+            access: SandboxAccess::new(self.sandbox.clone()?, self.cwd.clone()),
+            network: self.proxy_report(),
+        })
     }
 
     /// Returns its words for a user who is asked about it. May contain what must not reach a log (I15).

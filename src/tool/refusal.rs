@@ -1,0 +1,322 @@
+//! Explains to the model what the sandbox refused to a command, and how to ask for more (R-BOX).
+//!
+//! Never claims what the output of a command alone says: a path is checked against the sandbox, and everything else is
+//! worded as a possibility. Nothing here runs anything.
+
+use std::path::Path;
+
+use super::command_network;
+use super::refusal_messages::{FileError, RefusedAction, find_refused_actions};
+use crate::base::spawn::run_blocking;
+use crate::base::text::{one_line, reveal_hidden_characters};
+use crate::domain::{SandboxNetwork, SandboxPolicy};
+use crate::workspace::command_sandbox::CallSandbox;
+use crate::workspace::{PathRule, SandboxAccess};
+
+/// How much of the end of an output is read, in bytes. Programs report there what stopped them.
+const READ_BYTES: usize = 4_000;
+/// Most paths that a note names.
+const MAX_PATHS: usize = 3;
+/// Longest path that a note names, in characters.
+const MAX_PATH: usize = 200;
+
+/// Whose command it is, which decides what the model can do about a refusal of the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CommandOrigin {
+    /// `bash`, which can run a command outside of the sandbox.
+    Bash,
+    /// A tool of the user's or a project's settings, which state what its command may do.
+    Configured,
+}
+
+/// What decides how refusals of the sandbox are explained to the model.
+pub(super) struct Refusals {
+    origin: CommandOrigin,
+    access: SandboxAccess,
+    policy: SandboxPolicy,
+    /// Whether the settings let nothing run outside of the sandbox.
+    is_required: bool,
+    has_failed: bool,
+}
+
+impl Refusals {
+    pub(super) fn new(
+        origin: CommandOrigin,
+        access: SandboxAccess,
+        sandbox: &CallSandbox,
+        has_failed: bool,
+    ) -> Self {
+        Self {
+            origin,
+            access,
+            policy: sandbox.policy,
+            is_required: sandbox.settings.required,
+            has_failed,
+        }
+    }
+
+    /// Returns a note about what the sandbox refused to a command with this output, or may have refused.
+    ///
+    /// The hosts that its proxy refused are known, so they are always named.
+    pub(super) async fn explain(self, output: &str, refused_hosts: Vec<String>) -> Option<String> {
+        if let Some(refused) = command_network::format_refusals(&refused_hosts) {
+            return Some(refused);
+        }
+        let start = output.len().saturating_sub(READ_BYTES);
+        let end = &output[output.ceil_char_boundary(start)..];
+        let actions = find_refused_actions(end, self.has_failed);
+        if actions.is_empty() {
+            return None;
+        }
+        // Checking the paths reads the disk.
+        let described = run_blocking(move || {
+            let described = self.describe_actions(&actions, |path| self.access.find_rule(path))?;
+            Some(format!("[the sandbox {described}. {}]", self.describe_remedy()))
+        });
+        described.await.ok()?
+    }
+
+    /// Describes what was refused for certain, then the first thing that may have been.
+    fn describe_actions(
+        &self,
+        actions: &[RefusedAction],
+        find_rule: impl Fn(&Path) -> Option<PathRule>,
+    ) -> Option<String> {
+        let mut certain: Vec<String> = Vec::new();
+        let mut possible = None;
+        for action in actions {
+            let RefusedAction::File { paths, error } = action else {
+                possible = possible.or_else(|| self.describe_possibility(action));
+                continue;
+            };
+            let protected = paths.iter().find_map(|path| {
+                let verb = self.find_refused_access(find_rule(Path::new(path))?, *error)?;
+                let path = one_line(&reveal_hidden_characters(path), MAX_PATH);
+                Some(format!("{verb} {path}"))
+            });
+            match protected {
+                Some(text) if !certain.contains(&text) && certain.len() < MAX_PATHS => certain.push(text),
+                Some(_) => {}
+                // A command may have changed its folder, so a relative path may be elsewhere.
+                None if !paths.iter().any(|path| path.starts_with('/')) => {
+                    possible = possible.or_else(|| self.describe_possibility(action));
+                }
+                None => {}
+            }
+        }
+        let certain =
+            (!certain.is_empty()).then(|| format!("does not let this command {}", certain.join(" or ")));
+        let possible = possible.map(|possible| format!("may have refused {possible}"));
+        match (certain, possible) {
+            (Some(certain), Some(possible)) => Some(format!("{certain}, and {possible}")),
+            (certain, possible) => certain.or(possible),
+        }
+    }
+
+    /// Returns what the sandbox refuses with this error at a path with this rule, if it does.
+    fn find_refused_access(&self, rule: PathRule, error: FileError) -> Option<&'static str> {
+        match (rule, error) {
+            (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace, _) => None,
+            (PathRule::Hide, FileError::Denied) if self.access.has_mounts() => Some("read"),
+            // Mounts have an error of their own, so the file itself denies this.
+            (PathRule::ReadOnly, FileError::Denied) if self.access.has_mounts() => None,
+            (PathRule::ReadOnly | PathRule::Hide | PathRule::Blank, _) => Some("write"),
+        }
+    }
+
+    /// Describes what cannot be checked; `None` if the sandbox refuses no such thing.
+    fn describe_possibility(&self, action: &RefusedAction) -> Option<String> {
+        let network = self.access.network();
+        Some(match action {
+            RefusedAction::File { paths, error } => match error {
+                FileError::ReadOnly if self.has_failed => {
+                    format!("a write: {}", self.describe_writable())
+                }
+                FileError::Denied if self.has_failed && paths.is_empty() => {
+                    "access to a file or socket: commands read no secrets, and reach no sockets of other programs"
+                        .to_owned()
+                }
+                FileError::ReadOnly | FileError::Denied => return None,
+            },
+            RefusedAction::Host(host) => {
+                let host = host.as_deref().map(|host| format!(" to {host}")).unwrap_or_default();
+                let reason = match network {
+                    SandboxNetwork::Open => return None,
+                    SandboxNetwork::Offline => "commands have no network",
+                    SandboxNetwork::Proxy => {
+                        "commands have no network but its HTTP proxy, which programs find in the variable HTTPS_PROXY"
+                    }
+                };
+                format!("a connection{host}: {reason}")
+            }
+            RefusedAction::Server => {
+                "a connection to another program: commands reach only servers that they start themselves".to_owned()
+            }
+            RefusedAction::Signal => {
+                "a signal to a process: commands reach only processes that they start themselves".to_owned()
+            }
+            RefusedAction::Privilege(what) => {
+                let what = what.unwrap_or("a privileged operation");
+                format!("{what}: commands have no privileges")
+            }
+        })
+    }
+
+    fn describe_writable(&self) -> &'static str {
+        match self.policy {
+            SandboxPolicy::ReadOnly => "commands write only temporary files here",
+            SandboxPolicy::Workspace | SandboxPolicy::Off => {
+                "commands write only in the workspace, in temporary files, and in caches of build tools"
+            }
+        }
+    }
+
+    fn describe_remedy(&self) -> &'static str {
+        match (self.origin, self.policy) {
+            // The mode plan, which denies commands outside of the sandbox.
+            (CommandOrigin::Bash, SandboxPolicy::ReadOnly) => "The mode plan allows no more",
+            (CommandOrigin::Bash, _) if self.is_required => {
+                "The user's settings require it; if the task needs more, tell the user"
+            }
+            (CommandOrigin::Bash, _) => {
+                "If the task needs it, call bash again with the same command, \"outside_sandbox\": true, and the \
+                 reason in \"description\": the user is asked"
+            }
+            (CommandOrigin::Configured, _) => {
+                "This tool has no way out of it; if the task needs one, tell the user"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::SandboxMethod;
+    use crate::sandbox::SandboxPlan;
+    use crate::workspace::process::Command;
+
+    fn refusals(origin: CommandOrigin, policy: SandboxPolicy, network: SandboxNetwork) -> Refusals {
+        let plan = SandboxPlan {
+            method: SandboxMethod::Namespaces,
+            network,
+            temp: "/tmp/private".into(),
+            rules: Vec::new(),
+        };
+        let access = Command::from_script("x")
+            .sandbox(plan)
+            .confinement()
+            .unwrap()
+            .access;
+        let sandbox = CallSandbox {
+            policy,
+            ..CallSandbox::default()
+        };
+        Refusals::new(origin, access, &sandbox, true)
+    }
+
+    /// Explains an output, in a sandbox that hides `/secret`, protects `/ws/.git/config`, and lets `/ws` be written.
+    fn explain(refusals: &Refusals, output: &str) -> Option<String> {
+        let actions = find_refused_actions(output, refusals.has_failed);
+        refusals.describe_actions(&actions, |path| {
+            let path = Path::new("/ws").join(path);
+            let rules = [
+                ("/ws/.git/config", PathRule::ReadOnly),
+                ("/ws", PathRule::Write),
+                ("/secret", PathRule::Hide),
+            ];
+            let found = rules.iter().find(|(folder, _)| path.starts_with(folder));
+            Some(found.map_or(PathRule::ReadOnly, |(_, rule)| *rule))
+        })
+    }
+
+    #[test]
+    fn a_path_is_named_only_if_the_sandbox_protects_it() {
+        let refusals = refusals(
+            CommandOrigin::Bash,
+            SandboxPolicy::Workspace,
+            SandboxNetwork::Offline,
+        );
+        for (output, want) in [
+            (
+                "touch: cannot touch '/etc/zz': Read-only file system",
+                Some("does not let this command write /etc/zz"),
+            ),
+            (
+                "bash: line 1: .git/config: Read-only file system",
+                Some("does not let this command write .git/config"),
+            ),
+            (
+                "cat: /secret/key: Permission denied\nmkdir: cannot create directory ‘/opt/x’: Read-only file system",
+                Some("does not let this command read /secret/key or write /opt/x"),
+            ),
+            // The files themselves deny these.
+            ("cat: /etc/shadow: Permission denied", None),
+            ("bash: line 1: ./run.sh: Permission denied", None),
+            // After a `cd`, it could be anywhere.
+            (
+                "touch: cannot touch 'y': Read-only file system",
+                Some("may have refused a write: commands write only in the workspace"),
+            ),
+            (
+                "touch: cannot touch '/etc/zz': Read-only file system\ncurl: (6) Could not resolve host: a.example",
+                Some(
+                    "write /etc/zz, and may have refused a connection to a.example: commands have no network",
+                ),
+            ),
+            (
+                "unshare: unshare failed: Operation not permitted",
+                Some("may have refused creating a namespace"),
+            ),
+        ] {
+            let text = explain(&refusals, output);
+            match want {
+                Some(want) => assert!(
+                    text.as_deref().is_some_and(|text| text.contains(want)),
+                    "{output}: {text:?}"
+                ),
+                None => assert_eq!(text, None, "{output}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_network_is_named_only_if_it_is_limited() {
+        let output = "curl: (6) Could not resolve host: a.example";
+        for (network, want) in [
+            (SandboxNetwork::Offline, Some("no network")),
+            (SandboxNetwork::Proxy, Some("HTTPS_PROXY")),
+            (SandboxNetwork::Open, None),
+        ] {
+            let refusals = refusals(CommandOrigin::Bash, SandboxPolicy::Workspace, network);
+            let text = explain(&refusals, output);
+            assert_eq!(text.is_some(), want.is_some(), "{network:?}");
+            assert!(text.unwrap_or_default().contains(want.unwrap_or_default()));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_remedy_is_what_the_call_can_do() {
+        use SandboxPolicy::{ReadOnly, Workspace};
+        let output = "curl: (6) Could not resolve host: a.example";
+        for (origin, policy, is_required, want) in [
+            (CommandOrigin::Bash, Workspace, false, "\"outside_sandbox\": true"),
+            (CommandOrigin::Bash, Workspace, true, "settings require it"),
+            (CommandOrigin::Bash, ReadOnly, false, "mode plan allows no more"),
+            (CommandOrigin::Configured, Workspace, false, "tell the user"),
+            (CommandOrigin::Configured, ReadOnly, false, "tell the user"),
+        ] {
+            let refusals = Refusals {
+                is_required,
+                ..refusals(origin, policy, SandboxNetwork::Offline)
+            };
+            let note = refusals.explain(output, Vec::new()).await.unwrap();
+            assert!(note.contains(want) && !note.contains('\n'), "{note}");
+            let offers = origin == CommandOrigin::Bash && policy == Workspace && !is_required;
+            assert_eq!(note.contains("outside_sandbox"), offers, "{note}");
+        }
+        let proxied = refusals(CommandOrigin::Bash, Workspace, SandboxNetwork::Proxy);
+        let note = proxied.explain("", vec!["a.example: denied".to_owned()]).await;
+        assert!(note.unwrap().contains("a.example: denied"));
+    }
+}

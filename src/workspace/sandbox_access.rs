@@ -1,0 +1,50 @@
+//! What a confined command may do, so that an error in its output can be attributed to the sandbox or not.
+//!
+//! Must not know the messages of programs; `tool` reads them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::real_path::real_path;
+use crate::domain::SandboxNetwork;
+use crate::proxy::ProxyReport;
+use crate::sandbox::{PathRule, SandboxPlan};
+
+/// How a command is confined.
+#[derive(Clone, Debug)]
+pub struct CommandConfinement {
+    pub access: SandboxAccess,
+    /// What its proxy refused, if it has one.
+    pub network: Option<Arc<ProxyReport>>,
+}
+
+/// What a confined command may do with files and the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxAccess {
+    plan: SandboxPlan,
+    /// The folder that it runs in.
+    folder: PathBuf,
+}
+
+impl SandboxAccess {
+    pub(super) fn new(plan: SandboxPlan, folder: PathBuf) -> Self {
+        Self { plan, folder }
+    }
+
+    /// Returns what the command may do with a path, which starts at its folder if it is relative; `None` if that is not
+    /// known. Blocks on the disk.
+    pub fn find_rule(&self, named: &Path) -> Option<PathRule> {
+        let real = real_path(&self.folder.join(named)).ok()?;
+        self.plan.find_access(&real)
+    }
+
+    /// Returns what it may use of the network.
+    pub fn network(&self) -> SandboxNetwork {
+        self.plan.network
+    }
+
+    /// Returns whether mounts make files read-only. Otherwise Landlock denies the access, with another error.
+    pub fn has_mounts(&self) -> bool {
+        self.plan.method.has_namespaces()
+    }
+}
