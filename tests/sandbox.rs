@@ -769,6 +769,27 @@ fn a_home_folder_as_workspace_is_writable_only_where_it_is_visible() {
 }
 
 #[test]
+fn missing_caches_of_installed_tools_can_be_written() {
+    for method in ALL {
+        let world = World::new(false);
+        if !is_available(&world, method) {
+            continue;
+        }
+        let bin = world.path("outside/bin");
+        fs::create_dir(&bin).unwrap();
+        fs::write(bin.join("uv"), "").unwrap();
+        fs::set_permissions(bin.join("uv"), fs::Permissions::from_mode(0o755)).unwrap();
+        let path =
+            std::env::join_paths([bin].into_iter().chain(std::env::split_paths(search_path()))).unwrap();
+        let script = "echo x > $HOME/.cache/uv/file && echo open";
+        let mut command = world.agentls(method, &["run", "--", "bash", "-c", script]);
+        let output = command.env("PATH", path).output().unwrap();
+        assert_eq!(output.stdout, OPEN, "{method}: {output:?}");
+        assert!(world.path("home/.cache/uv/file").is_file());
+    }
+}
+
+#[test]
 fn the_command_line_names_created_files_that_make_programs_run() {
     let world = World::new(false);
     for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {

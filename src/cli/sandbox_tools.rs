@@ -64,7 +64,11 @@ impl SandboxTools {
 
 /// Confines a command. The folder that it sees as `/tmp` is its temporary folder.
 pub(super) fn confine(command: Command, scope: &SandboxScope, source: &ConfigSource) -> Command {
-    let plan = scope.build_plan(|name| source.env.non_empty(name).map(PathBuf::from));
+    let variable = |name: &str| source.env.non_empty(name).map(PathBuf::from);
+    if scope.policy == SandboxPolicy::Workspace {
+        scope.create_missing_caches(variable);
+    }
+    let plan = scope.build_plan(variable);
     let temp = plan.visible_temp().to_owned();
     command.sandbox(plan).env("TMPDIR", temp)
 }

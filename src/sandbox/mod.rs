@@ -6,6 +6,7 @@
 //!
 //! Read on in [`plan`] for the rules, [`scope`] for the default ones, and [`linux`] for how they are enforced.
 
+mod caches;
 mod expand;
 #[cfg(target_os = "linux")]
 mod linux;

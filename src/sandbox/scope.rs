@@ -1,47 +1,10 @@
-//! The default rules: what commands may write, and which secrets they must not read (R-BOX). Pure.
+//! The default rules: what commands may write, and which secrets they must not read (R-BOX).
 
 use std::path::{Path, PathBuf};
 
+use super::caches::{create_missing_caches, list_caches};
 use super::plan::{PathRule, SandboxPlan};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
-
-/// Caches of build tools, relative to the home folder. Writable, so that builds need no question.
-const CACHES: &[&str] = &[
-    ".cargo/registry",
-    ".cargo/git",
-    ".npm",
-    ".cache/pip",
-    ".cache/uv",
-    ".cache/go-build",
-    ".cache/pnpm",
-    ".cache/yarn",
-    ".cache/node",
-    ".cache/pre-commit",
-    ".cache/ccache",
-    ".cache/sccache",
-    ".ccache",
-    ".local/share/pnpm/store",
-    "go/pkg/mod",
-    ".gradle/caches",
-    ".gradle/wrapper",
-    ".gradle/daemon",
-    ".gradle/native",
-    ".m2/repository",
-    ".nuget/packages",
-    ".bun/install/cache",
-];
-
-/// Caches whose place a variable names: the variable, and the part of its folder that is a cache.
-const CACHE_VARIABLES: &[(&str, &[&str])] = &[
-    ("CARGO_HOME", &["registry", "git"]),
-    ("npm_config_cache", &[""]),
-    ("PIP_CACHE_DIR", &[""]),
-    ("UV_CACHE_DIR", &[""]),
-    ("GOCACHE", &[""]),
-    ("GOMODCACHE", &[""]),
-    ("YARN_CACHE_FOLDER", &[""]),
-    ("GRADLE_USER_HOME", &["caches", "wrapper", "daemon", "native"]),
-];
 
 /// Keys and private data, relative to the home folder. Folders with sockets of services are hidden as a whole, because a
 /// socket that appears later cannot be covered.
@@ -180,7 +143,8 @@ impl SandboxScope {
                 rules.extend(with_rule(PathRule::Workspace, around));
                 rules.extend(with_rule(PathRule::HomeWorkspace, self.home.iter().cloned()));
             }
-            self.add_caches(&variable, &mut rules);
+            let caches = list_caches(self.home.as_deref(), &variable).into_iter();
+            rules.extend(with_rule(PathRule::Write, caches.map(|cache| cache.path)));
             rules.extend(with_rule(PathRule::Write, self.extra_write.iter().cloned()));
             rules.extend(with_rule(PathRule::Workspace, others.into_iter()));
         } else {
@@ -205,22 +169,15 @@ impl SandboxScope {
         }
     }
 
+    /// Creates the missing caches of build tools that commands may write, for programs on the PATH. Blocks on the disk.
+    pub fn create_missing_caches(&self, variable: impl Fn(&str) -> Option<PathBuf>) {
+        let caches = list_caches(self.home.as_deref(), &variable);
+        create_missing_caches(&self.build_plan(&variable), &caches, variable("PATH").as_deref());
+    }
+
     /// Returns whether a folder is the home folder, or one around it.
     fn is_around_home(&self, folder: &Path) -> bool {
         self.home.as_ref().is_some_and(|home| home.starts_with(folder))
-    }
-
-    fn add_caches(&self, variable: impl Fn(&str) -> Option<PathBuf>, rules: &mut Vec<(PathRule, PathBuf)>) {
-        if let Some(home) = &self.home {
-            rules.extend(below(PathRule::Write, home, CACHES));
-        }
-        for (name, parts) in CACHE_VARIABLES {
-            // A relative value means a folder of the workspace, and `/` would make everything writable.
-            let value = variable(name).filter(|path| path.is_absolute() && path.components().count() > 2);
-            if let Some(folder) = value {
-                rules.extend(below(PathRule::Write, &folder, parts));
-            }
-        }
     }
 }
 

@@ -53,16 +53,32 @@ impl SandboxDetection {
     }
 }
 
-/// The temporary folder of a session's commands. It is created for the first one, and goes with the session.
+/// The temporary folder of a session's commands, and their caches. They are created for the first one; the temporary
+/// folder goes with the session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SessionTemp {
     folder: Arc<OnceLock<Option<PrivateTemp>>>,
+    /// Set once the missing caches of build tools were created.
+    caches: Arc<OnceCell<()>>,
 }
 
 impl SessionTemp {
     fn path(&self) -> Option<&Path> {
         let create = || PrivateTemp::create_in(&std::env::temp_dir()).ok();
         self.folder.get_or_init(create).as_ref().map(PrivateTemp::path)
+    }
+
+    /// Creates the missing caches of build tools, once in a session.
+    async fn create_caches(&self, scope: &SandboxScope) {
+        if scope.policy != SandboxPolicy::Workspace {
+            return;
+        }
+        let create = || async {
+            let scope = scope.clone();
+            // A panic leaves some missing, which only makes their programs fail.
+            let _ = run_blocking(move || scope.create_missing_caches(read_path_variable)).await;
+        };
+        self.caches.get_or_init(create).await;
     }
 }
 
@@ -109,7 +125,8 @@ pub(super) async fn confine_command(
         extra_write: join_all(place.cwd, &settings.write),
         extra_hide: join_all(place.cwd, &settings.read_deny),
     };
-    let plan = scope.build_plan(|name| read_variable(name).map(PathBuf::from));
+    place.temp.create_caches(&scope).await;
+    let plan = scope.build_plan(read_path_variable);
     let visible_temp = plan.visible_temp().to_owned();
     Ok((command.sandbox(plan).env("TMPDIR", visible_temp), true))
 }
@@ -117,6 +134,10 @@ pub(super) async fn confine_command(
 /// Returns the paths, absolute: those of the editor's settings may start at the command's folder.
 fn join_all(cwd: &Path, paths: &[String]) -> Vec<PathBuf> {
     paths.iter().map(|path| cwd.join(path)).collect()
+}
+
+fn read_path_variable(name: &str) -> Option<PathBuf> {
+    read_variable(name).map(PathBuf::from)
 }
 
 fn refuse(reason: String) -> SpawnError {
