@@ -42,9 +42,11 @@ pub fn describe_sandbox(
     text.push_str(". ");
     text.push_str(&describe_network(settings, method));
     if policy == SandboxPolicy::Workspace {
-        text.push_str(
-            " If a task needs more, call bash with \"outside_sandbox\": true and say why: the user is asked.",
-        );
+        text.push_str(if settings.required {
+            " Nothing runs outside of it, as the user's settings require."
+        } else {
+            " If a task needs more, call bash with \"outside_sandbox\": true and say why: the user is asked."
+        });
     }
     Some(text)
 }
@@ -178,5 +180,11 @@ mod tests {
         };
         let refused = describe_sandbox(&required, SandboxPolicy::Workspace, SandboxMethod::Landlock);
         assert!(refused.unwrap().contains("refused"));
+        let confined = describe_sandbox(&required, SandboxPolicy::Workspace, SandboxMethod::Namespaces);
+        let confined = confined.unwrap();
+        assert!(
+            confined.contains("Nothing runs outside") && !confined.contains("outside_sandbox"),
+            "{confined}"
+        );
     }
 }

@@ -141,6 +141,9 @@ async fn judge_or_ask(
     let unkept = not_kept(cx, &effect).await;
     let judgement = cx.link.judge_effect(&call.name, effect.clone(), open).await?;
     call.sandbox = judgement.sandbox;
+    if let Some(reason) = refuse_without_sandbox(cx, &effect, call.sandbox).await {
+        return Ok(Permission::Refused(ToolCallStatus::Failed, reason));
+    }
     let verdict = match (judgement.verdict, &unkept) {
         // R-ERR-2: without its old content an edit cannot be reverted, so the user is asked even if rules allow it.
         (Verdict::Allow { .. }, Some(reason)) => Verdict::Ask {
@@ -305,6 +308,9 @@ async fn grant_approved(
     if shown.is_none() {
         call.sandbox = judgement.sandbox;
     }
+    if let Some(reason) = refuse_without_sandbox(cx, &effect, call.sandbox).await {
+        return Ok(Permission::Refused(ToolCallStatus::Failed, reason));
+    }
     match judgement.verdict {
         // The user has decided about exactly this call, so a rule that asks has its answer.
         Verdict::Allow { .. } | Verdict::Ask { .. } => {
@@ -368,6 +374,25 @@ async fn find_confinement(cx: &TurnContext, declared: &Effect) -> Confinement {
         SandboxLevel::Full => Confinement::Sandboxed,
         SandboxLevel::Partial | SandboxLevel::None => Confinement::None,
     }
+}
+
+/// Returns why a command must not run although it may: the settings require a sandbox that it would not have.
+async fn refuse_without_sandbox(cx: &TurnContext, effect: &Effect, policy: SandboxPolicy) -> Option<String> {
+    let settings = &cx.settings.sandbox;
+    if !settings.enabled || !settings.required || effect.kind != EffectKind::Execute {
+        return None;
+    }
+    if effect.confinement == Confinement::Declined {
+        let reason = "not run: the user's settings require the sandbox ([sandbox] required), so no command runs outside \
+                      of it; call again without outside_sandbox, or tell the user";
+        return Some(reason.to_owned());
+    }
+    if policy == SandboxPolicy::Off || effect.foreign.is_some() {
+        return None;
+    }
+    let detected = cx.workspace.shared().sandbox().detect().await;
+    let refused = detected.check_required(true).err()?;
+    Some(format!("cannot set up the sandbox: {refused}"))
 }
 
 /// Says how a command would run, for the user; `None` if the call starts none or the sandbox is not enabled.

@@ -216,6 +216,23 @@ fn a_refusal_is_named_even_if_the_command_succeeds() {
 }
 
 #[test]
+fn nothing_runs_outside_of_a_required_sandbox() {
+    let Some(confined) = Confined::new("required = true\n[approvals]\nallow = [\"bash\"]") else {
+        return;
+    };
+    let client = confined.world.start();
+    for mode in ["ask", "autoEdit"] {
+        let session = session_in(&client, mode);
+        confined.push_write(true);
+        client.ask(&session, "write");
+        let result = last_result(&confined.world);
+        assert!(result.contains("require the sandbox"), "{result}");
+        assert!(client.all(&session, "agent/approvalRequested").is_empty());
+        assert!(!confined.outside().exists());
+    }
+}
+
+#[test]
 fn in_the_mode_ask_a_sandboxed_command_asks_at_a_low_risk() {
     let Some(confined) = Confined::new("") else { return };
     let client = confined.world.start();
@@ -329,6 +346,11 @@ fn without_a_full_sandbox_commands_ask_or_are_refused() {
         let was_refused = last_result(world).contains("cannot set up the sandbox");
         assert_eq!(was_refused, required, "{method}: {}", last_result(world));
         if required {
+            // Nobody is asked about a command that cannot run.
+            confined.push_write(false);
+            client.ask(&session, "write");
+            assert!(last_result(world).contains("cannot set up the sandbox"));
+            assert!(client.all(&session, "agent/approvalRequested").is_empty());
             continue;
         }
         confined.push_write(false);

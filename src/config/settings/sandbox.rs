@@ -16,8 +16,8 @@ pub struct SandboxSettings {
     /// `true` confines the commands of `bash` and of your own tools, except in the mode `full`. Default: true.
     #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox))]
     pub enabled: bool,
-    /// `true` refuses to run commands where the sandbox cannot be set up in full. `false` runs them there as if there
-    /// were no sandbox, so that they need approval. Default: false.
+    /// `true` refuses to run commands where the sandbox cannot be set up in full, and commands that ask to run outside of
+    /// it. `false` runs them as if there were no sandbox, so that they need approval. Default: false.
     #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox))]
     pub required: bool,
     /// What of the network confined commands may use: `false` for nothing, `"proxy"` for the hosts in `allow_hosts` and
