@@ -71,6 +71,29 @@ fn doctor_reports_a_required_sandbox_that_does_not_work() {
 }
 
 #[test]
+fn doctor_reports_what_commands_may_do_in_each_mode() {
+    let world = World::new();
+    world.configure(
+        "[sandbox]\nnetwork = \"proxy\"\nallow_hosts = [\"a.example\"]\nwrite = [\"/data\"]\nread_deny = [\"/keys\"]\n",
+    );
+    let doctor = world.doctor(&[], &[("AGENTLS_SANDBOX_METHOD", "namespaces")]);
+    if !doctor.out.contains("✓ sandbox") {
+        eprintln!("skipped: user namespaces do not work here");
+        return;
+    }
+    let words: Vec<&str> = doctor.out.split_whitespace().collect();
+    let text = words.join(" ");
+    for part in [
+        "in plan, a command writes its temporary folder; reads all but keys and tokens, /keys; network through a proxy",
+        "in ask and autoEdit, a command writes the workspace, its temporary folder, caches of build tools, /data;",
+        "a proxy to a.example, which asks about other hosts",
+        "in full, commands are not confined",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
 fn doctor_reports_which_provider_uses_each_key() {
     let world = World::new();
     let groq = world.doctor(&[], &[("GROQ_API_KEY", "gsk-canary-1")]);

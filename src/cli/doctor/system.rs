@@ -14,8 +14,10 @@ use secrecy::ExposeSecret;
 use super::Doctor;
 use crate::base::private::NO_FOLLOW;
 use crate::cli::doctor_models::{Check, CheckState, default_model};
-use crate::config::{DefaultChoice, Settings, key_variables, providers_of_key, select_default};
-use crate::domain::SandboxLevel;
+use crate::config::{
+    DefaultChoice, SandboxSettings, Settings, key_variables, providers_of_key, select_default,
+};
+use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork};
 use crate::workspace::command_sandbox::SandboxDetection;
 use crate::workspace::process::find_own_program;
 use crate::workspace::sandbox_method::METHOD_VARIABLE;
@@ -62,7 +64,8 @@ impl Doctor<'_> {
             self.report_warning("sandbox network", found, "see `agentls docs security`");
         }
         if level == SandboxLevel::Full {
-            return self.report_ok("sandbox", found);
+            self.report_ok("sandbox", found);
+            return self.report_sandbox_modes(&settings.sandbox, detected.method);
         }
         let hint = format!("{}; see `agentls docs security`", detected.explain());
         if settings.sandbox.required {
@@ -73,6 +76,50 @@ impl Doctor<'_> {
         } else {
             self.report_warning("sandbox", found, &hint);
         }
+        if level != SandboxLevel::None && !settings.sandbox.required {
+            self.report_sandbox_modes(&settings.sandbox, detected.method);
+        }
+    }
+
+    /// Reports what confined commands may do in each mode.
+    fn report_sandbox_modes(&mut self, settings: &SandboxSettings, method: SandboxMethod) {
+        let listed = |head: &str, entries: &[String]| match entries {
+            [] => String::new(),
+            entries => format!("{head}{}", entries.join(", ")),
+        };
+        let reads = match method.level() {
+            SandboxLevel::Full => {
+                let denied = listed(", ", &settings.read_deny);
+                format!("reads all but keys and tokens{denied}")
+            }
+            SandboxLevel::Partial | SandboxLevel::None => "reads all".to_owned(),
+        };
+        let network = match method.limit_network(settings.network) {
+            SandboxNetwork::Offline => "no network".to_owned(),
+            SandboxNetwork::Proxy => {
+                let hosts = listed(" to ", &settings.allow_hosts);
+                format!("network through a proxy{hosts}, which asks about other hosts")
+            }
+            SandboxNetwork::Open => "the whole network".to_owned(),
+        };
+        let more = listed(", ", &settings.write);
+        let outside = if settings.required {
+            "; nothing runs outside"
+        } else {
+            ""
+        };
+        for (modes, writes, outside) in [
+            ("plan", "its temporary folder".to_owned(), ""),
+            (
+                "ask and autoEdit",
+                format!("the workspace, its temporary folder, caches of build tools{more}"),
+                outside,
+            ),
+        ] {
+            let found = format!("in {modes}, a command writes {writes}; {reads}; {network}{outside}");
+            self.report_info("sandbox", found);
+        }
+        self.report_info("sandbox", "in full, commands are not confined");
     }
 
     /// Reports which keys are set, what uses them, and which variables commands do not receive.
