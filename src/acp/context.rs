@@ -3,7 +3,7 @@
 //! A client of this protocol has no question for trust. So a folder is trusted only if the user has said so elsewhere:
 //! in another client of the same store, or in the configuration (R-SEC, fail closed).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use super::updates::Notice;
 use crate::base::CancellationToken;
 use crate::config::Settings;
 use crate::domain::SessionId;
-use crate::session::{ConfigStore, SessionManager};
+use crate::session::{ConfigStore, SessionManager, StoredTrust};
 use crate::transport::outbox::Outbox;
 use crate::workspace::WorkspaceShared;
 use crate::workspace::resolve::real_path;
@@ -60,12 +60,13 @@ impl AcpContext {
     pub(super) async fn resolve_trust(&self, folder: &Path) {
         let stored = self.sessions.read_trust(folder).await;
         // Fail closed: an unreadable store must not make a folder trusted.
-        let (trusted, redirects) = stored.unwrap_or_else(|error| {
+        let stored = stored.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot read a folder's trust; treating it as untrusted");
-            (Some(false), BTreeMap::new())
+            StoredTrust::denied()
         });
+        let is_trusted = stored.trusted.unwrap_or(false);
         self.configured
-            .set_trust(folder, trusted.unwrap_or(false), &redirects);
+            .set_trust(folder, is_trusted, stored.accepted, &stored.redirects);
         (self.on_settings)(&self.configured.folder_config(folder).loaded.settings);
     }
 

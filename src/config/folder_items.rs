@@ -5,11 +5,14 @@
 
 use std::path::Path;
 
+use crate::base::hash::sha256;
 use crate::base::text::{cut_middle, reveal_hidden_characters};
 
 use super::location::{ConfigLocation, ValueSource};
+use super::schema::find_trust_rule;
 use super::tree::{Node, SpannedValue, join};
 use super::trust;
+use super::untrusted::Untrusted;
 
 /// How many items are listed.
 const MAX_ITEMS: usize = 200;
@@ -113,6 +116,24 @@ pub(super) fn folder_items<'a>(
         items.push(build_item(FolderItemKind::Setting, "…", detail, None));
     }
     items
+}
+
+/// Returns a hash of all settings in a folder's files that only trust may activate, as they are written. Where they are
+/// written does not matter.
+pub(super) fn compute_fingerprint(folder: &SpannedValue) -> String {
+    let mut text = String::new();
+    collect_trusted(folder, "", &mut text);
+    sha256(text.as_bytes())
+}
+
+fn collect_trusted(value: &SpannedValue, path: &str, text: &mut String) {
+    if !path.is_empty() && find_trust_rule(path).untrusted != Untrusted::Any {
+        text.push_str(&format!("{path:?} = {}\n", value.raw_json()));
+    } else if let Node::Table(entries) = &value.node {
+        for (key, value) in entries {
+            collect_trusted(value, &join(path, key), text);
+        }
+    }
 }
 
 /// Removes the hooks, or the tools with a command, from the tree and lists them.

@@ -1,6 +1,6 @@
 //! Everything that a configuration depends on, as plain values.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -59,7 +59,9 @@ pub struct LoadInputs<'a> {
 /// The user's decisions about folders.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    pub folders: BTreeSet<PathBuf>,
+    /// The trusted folders, with the [`FolderDescription::fingerprint`](super::FolderDescription::fingerprint) of what
+    /// the user accepted. Without one, whatever the files activate is accepted.
+    pub folders: BTreeMap<PathBuf, Option<String>>,
     /// Accepted redirects: folder, provider and exact target.
     pub redirects: BTreeSet<(PathBuf, String, String)>,
 }

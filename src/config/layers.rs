@@ -19,7 +19,9 @@ use crate::domain::Mode;
 
 use super::diagnostics::Diagnostic;
 use super::expand::expand_variables;
-use super::folder_items::{FolderItem, FolderMcpServer, folder_items, folder_mcp_servers};
+use super::folder_items::{
+    FolderItem, FolderMcpServer, compute_fingerprint, folder_items, folder_mcp_servers,
+};
 use super::foreign_mcp::{self, read_foreign_servers};
 use super::inputs::{FileText, Flags, LoadInputs, Trust};
 use super::location::{ConfigLocation, ValueSource};
@@ -38,6 +40,8 @@ const MAX_FILE: u64 = 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct FolderDescription {
     pub trusted: bool,
+    /// Changes with what the files activate.
+    pub fingerprint: String,
     pub items: Vec<FolderItem>,
     /// Where the files would send the user's keys.
     pub redirects: Vec<ProviderRedirect>,
@@ -58,12 +62,18 @@ pub struct LoadedConfig {
 /// Merges all layers into one configuration. Never fails: it reports what is wrong and leaves that out.
 pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
     let trusted = is_trusted(inputs);
-    let assembled = if trusted {
+    let mut assembled = if trusted {
         let redirects = find_redirects(inputs);
         assemble_layers(inputs, FolderUse::Trusted(&redirects))
     } else {
         assemble_layers(inputs, FolderUse::Restrained)
     };
+    if let Some(root) = inputs.root
+        && !trusted
+        && inputs.trust.folders.contains_key(root)
+    {
+        assembled.diagnostics.push(build_change_warning(root));
+    }
     LoadedConfig {
         settings: Arc::new(assembled.settings),
         diagnostics: assembled.diagnostics,
@@ -86,20 +96,36 @@ pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
         |layer| layer.tree,
     );
     let mut folder = FolderLayer::read(inputs);
+    let fingerprint = compute_fingerprint(&folder.tree);
     // Not even trust activates these.
     trust::drop_weaker_sandboxes(&mut folder.tree, &user);
     let root = inputs.root.unwrap_or(Path::new(""));
     FolderDescription {
         trusted: is_trusted(inputs),
+        fingerprint,
         redirects: find_redirects(inputs),
         items: folder_items(folder.tree, &folder.failed, &user, root),
     }
 }
 
-/// Returns whether the root is trusted: by the store, or by the user file's list.
+/// Warns that a trusted folder activates something else now.
+fn build_change_warning(root: &Path) -> Diagnostic {
+    let at = ConfigLocation::start_of_file(&root.join(".agentls/config.toml"));
+    let message =
+        "what the folder's files activate has changed since you trusted it, so it is not trusted now";
+    Diagnostic::new_warning(&at, "", message)
+        .with_hint("to see it and trust the folder again, use `/trust` in a chat, or `agent/setTrust`")
+}
+
+/// Returns whether the root is trusted: by the store, unless its files activate something else now, or by the user
+/// file's list.
 fn is_trusted(inputs: &LoadInputs<'_>) -> bool {
     let Some(root) = inputs.root else { return true };
-    if inputs.trust.folders.contains(root) {
+    let is_accepted = |accepted: &Option<String>| {
+        let current = || compute_fingerprint(&FolderLayer::read(inputs).tree);
+        accepted.as_ref().is_none_or(|accepted| *accepted == current())
+    };
+    if inputs.trust.folders.get(root).is_some_and(is_accepted) {
         return true;
     }
     let Some(user) = inputs

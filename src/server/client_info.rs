@@ -31,6 +31,8 @@ pub(super) struct ClientInfo {
 pub(super) struct TrustDecision {
     pub(super) number: u64,
     pub(super) trusted: bool,
+    /// The fingerprint of what was accepted.
+    pub(super) accepted: Option<String>,
     /// Redirects accepted with it: provider and target.
     pub(super) redirects: BTreeMap<String, String>,
     /// Whether redirects in the store still apply.
@@ -43,7 +45,8 @@ impl ClientInfo {
         &mut self,
         folder: &Path,
         trusted: bool,
-        accepted: &[(String, String)],
+        accepted: Option<String>,
+        accepted_redirects: &[(String, String)],
     ) -> u64 {
         self.decisions += 1;
         let number = self.decisions;
@@ -54,10 +57,11 @@ impl ClientInfo {
                 .as_ref()
                 .is_none_or(|before| before.trusted && before.keeps_stored);
         let mut redirects = before.map(|before| before.redirects).unwrap_or_default();
-        redirects.extend(accepted.iter().cloned());
+        redirects.extend(accepted_redirects.iter().cloned());
         let decision = TrustDecision {
             number,
             trusted,
+            accepted,
             redirects,
             keeps_stored,
         };

@@ -2,7 +2,6 @@
 //!
 //! Decides which folder and which trust apply to a path. It never decides what a tool may do.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +16,7 @@ use crate::base::CancellationToken;
 use crate::base::uri;
 use crate::config::{Diagnostic, Settings};
 use crate::domain::SessionId;
-use crate::session::{ConfigStore, SessionManager};
+use crate::session::{ConfigStore, SessionManager, StoredTrust};
 use crate::store::{StoreError, StoreHealth};
 use crate::transport::outbox::{Outbox, Outgoing};
 use crate::workspace::resolve::real_path;
@@ -146,21 +145,25 @@ impl ServerContext {
                 continue;
             }
             // Fail closed: an unreadable store must not make a folder trusted.
-            let (stored, mut redirects) = stored.unwrap_or_else(|error| {
+            let stored = stored.unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot read a folder's trust; treating it as untrusted");
-                (Some(false), BTreeMap::new())
+                StoredTrust::denied()
             });
-            let trusted = match &trust_override {
-                Some(trust_override) => trust_override.trusted,
-                None => stored.unwrap_or_else(|| client.is_trusted_folder(folder)),
+            let (trusted, accepted) = match &trust_override {
+                Some(trust_override) => (trust_override.trusted, trust_override.accepted.clone()),
+                None => (
+                    stored.trusted.unwrap_or_else(|| client.is_trusted_folder(folder)),
+                    stored.accepted,
+                ),
             };
+            let mut redirects = stored.redirects;
             if let Some(trust_override) = trust_override {
                 if !trust_override.keeps_stored {
                     redirects.clear();
                 }
                 redirects.extend(trust_override.redirects);
             }
-            return self.configured.set_trust(folder, trusted, &redirects);
+            return self.configured.set_trust(folder, trusted, accepted, &redirects);
         }
     }
 
@@ -176,14 +179,20 @@ impl ServerContext {
         trusted: bool,
         redirects: Vec<(String, String)>,
     ) -> Result<(), StoreError> {
-        let number = self.lock_client().decide_trust(folder, trusted, &redirects);
+        let accepted = trusted.then(|| self.configured.describe_folder(folder).fingerprint);
+        let number = self
+            .lock_client()
+            .decide_trust(folder, trusted, accepted.clone(), &redirects);
         self.resolve_trust(folder).await;
         if self.folders().iter().any(|known| known == folder) {
             self.apply_settings();
         } else if self.notices.folders().iter().any(|known| known == folder) {
             self.report_problems(folder);
         }
-        let health = self.sessions.store_trust(folder, trusted, redirects).await?;
+        let health = self
+            .sessions
+            .store_trust(folder, trusted, accepted, redirects)
+            .await?;
         // A degraded store may still hold the older decision on disk: keep this one in memory.
         if health == StoreHealth::Ok {
             let mut client = self.lock_client();

@@ -148,14 +148,22 @@ impl ConfigStore {
         state.loaded.clear();
     }
 
-    /// Records whether a folder is trusted, and to which address it may send each provider's key.
-    pub fn set_trust(&self, folder: &Path, trusted: bool, redirects: &BTreeMap<String, String>) {
+    /// Records whether a folder is trusted, for the files with this fingerprint or for all, and to which address it may
+    /// send each provider's key.
+    pub fn set_trust(
+        &self,
+        folder: &Path,
+        trusted: bool,
+        accepted: Option<String>,
+        redirects: &BTreeMap<String, String>,
+    ) {
         let mut state = self.lock();
-        let mut changed = if trusted {
-            state.trust.folders.insert(folder.to_path_buf())
-        } else {
-            state.trust.folders.remove(folder)
-        };
+        let folders = &mut state.trust.folders;
+        let before = folders.remove(folder);
+        if trusted {
+            folders.insert(folder.to_path_buf(), accepted);
+        }
+        let mut changed = folders.get(folder) != before.as_ref();
         let of_folder = |(of, _, _): &(PathBuf, String, String)| of == folder;
         let known: BTreeSet<_> = state
             .trust

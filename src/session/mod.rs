@@ -73,3 +73,4 @@ pub use open::{CreatedSession, NewSession, NewSessionError};
 pub use references::{PendingReference, TextSpan, resolve_reference};
 pub use services::{Rules, Services, SessionSettings, SettingsSource, SubagentModel};
 pub use state::{OpenWork, RouteRecord, SessionSpending, SessionState, TurnRecord};
+pub use stored::StoredTrust;

@@ -23,6 +23,27 @@ use crate::tool::{DynTool, Registry};
 /// Time that a new session waits for earlier writes to reach the disk.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// What the store knows about the trust of a folder.
+#[derive(Clone, Debug, Default)]
+pub struct StoredTrust {
+    /// `None` if the user never decided.
+    pub trusted: Option<bool>,
+    /// The fingerprint of what the user accepted; see [`FolderDescription`](crate::config::FolderDescription).
+    pub accepted: Option<String>,
+    /// The accepted redirect of each provider's key.
+    pub redirects: BTreeMap<String, String>,
+}
+
+impl StoredTrust {
+    /// Returns what an unreadable store counts as.
+    pub fn denied() -> Self {
+        Self {
+            trusted: Some(false),
+            ..Self::default()
+        }
+    }
+}
+
 impl SessionManager {
     /// Knows the API keys that must reach no model and no store (I15).
     pub fn redactor(&self) -> &Redactor {
@@ -162,26 +183,25 @@ impl SessionManager {
         Ok(true)
     }
 
-    /// Returns the stored trust of a folder, and the accepted redirect of each provider's key.
+    /// Returns the stored trust of a folder.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn read_trust(
-        &self,
-        folder: &Path,
-    ) -> Result<(Option<bool>, BTreeMap<String, String>), StoreError> {
+    pub async fn read_trust(&self, folder: &Path) -> Result<StoredTrust, StoreError> {
         let reader = &self.services().store.reader;
         let trusted = reader.read_trust(&folder.display().to_string()).await?;
+        let accepted = reader.trusted_folders().await?.remove(folder).flatten();
         let redirects = reader.list_redirects().await?;
         let of_folder = redirects.into_iter().filter(|(of, _, _)| of == folder);
-        Ok((
+        Ok(StoredTrust {
             trusted,
-            of_folder.map(|(_, provider, to)| (provider, to)).collect(),
-        ))
+            accepted,
+            redirects: of_folder.map(|(_, provider, to)| (provider, to)).collect(),
+        })
     }
 
-    /// Stores whether a folder is trusted, and which of its redirects (provider and target) are accepted. Returns the
-    /// store's health after that.
+    /// Stores whether a folder is trusted, the fingerprint of what was accepted, and which of its redirects (provider and
+    /// target) are accepted. Returns the store's health after that.
     ///
     /// # Errors
     /// The store has ended or refuses the write.
@@ -189,12 +209,14 @@ impl SessionManager {
         &self,
         folder: &Path,
         trusted: bool,
+        accepted: Option<String>,
         redirects: Vec<(String, String)>,
     ) -> Result<StoreHealth, StoreError> {
         let writes = &self.services().store.writes;
         let write = StoreWrite::Row(RowWrite::SetTrust {
             folder: folder.display().to_string(),
             trusted,
+            accepted,
             redirects,
             at_ms: clock::wall_ms(),
         });

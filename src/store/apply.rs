@@ -134,9 +134,16 @@ impl WriteBatch<'_> {
             RowWrite::SetTrust {
                 folder,
                 trusted,
+                accepted,
                 redirects,
                 at_ms,
-            } => self.set_trust(folder, *trusted, redirects, *at_ms)?,
+            } => {
+                self.execute_cached(
+                    "INSERT OR REPLACE INTO trust (folder, trusted, accepted, at_ms) VALUES (?, ?, ?, ?)",
+                    params![folder, trusted, accepted, at_ms],
+                )?;
+                self.set_redirects(folder, *trusted, redirects, *at_ms)?;
+            }
             RowWrite::RememberChoice {
                 folder,
                 agent,
@@ -147,17 +154,13 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    fn set_trust(
+    fn set_redirects(
         &mut self,
         folder: &str,
         trusted: bool,
         redirects: &[(String, String)],
         at_ms: i64,
     ) -> Result<(), rusqlite::Error> {
-        self.execute_cached(
-            "INSERT OR REPLACE INTO trust (folder, trusted, at_ms) VALUES (?, ?, ?)",
-            params![folder, trusted, at_ms],
-        )?;
         if !trusted {
             // A later trust decision must not bring old redirects back.
             self.execute_cached("DELETE FROM redirects WHERE folder = ?", [folder])?;

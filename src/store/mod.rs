@@ -46,7 +46,7 @@ pub use rows::{
 };
 pub use write::{FaultHook, RowWrite, StoreWrite, WriteFault};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -72,13 +72,16 @@ pub struct Store {
 /// Redirects that the user accepted: folder, provider and target.
 pub type AcceptedRedirects = BTreeSet<(PathBuf, String, String)>;
 
+/// Folders that the user trusts, with the fingerprints of what was accepted.
+pub type TrustedFolders = BTreeMap<PathBuf, Option<String>>;
+
 /// Reads the folders that the user trusts and the accepted redirects from the store in `data`.
 ///
 /// For callers that only read. A missing store trusts nothing.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
-pub async fn stored_trust(data: PathBuf) -> Result<(BTreeSet<PathBuf>, AcceptedRedirects), StoreError> {
+pub async fn stored_trust(data: PathBuf) -> Result<(TrustedFolders, AcceptedRedirects), StoreError> {
     let reader = StoreReader::new(DataDir::new(data), StorePlace::Inline);
     Ok((reader.trusted_folders().await?, reader.list_redirects().await?))
 }

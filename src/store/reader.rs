@@ -2,7 +2,7 @@
 //!
 //! Never writes. Each call sees the state at its start; after a barrier, this includes everything sent before.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -407,17 +407,18 @@ impl StoreReader {
         .await
     }
 
-    /// Returns all folders that the user trusts.
+    /// Returns all folders that the user trusts, with the fingerprints of what was accepted.
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
-    pub async fn trusted_folders(&self) -> Result<BTreeSet<PathBuf>, StoreError> {
+    pub async fn trusted_folders(&self) -> Result<super::TrustedFolders, StoreError> {
         self.read(move |connection| {
-            let mut statement = connection.prepare_cached("SELECT folder FROM trust WHERE trusted")?;
+            let mut statement =
+                connection.prepare_cached("SELECT folder, accepted FROM trust WHERE trusted")?;
             let mut rows = statement.query(())?;
-            let mut folders = BTreeSet::new();
+            let mut folders = BTreeMap::new();
             while let Some(row) = rows.next()? {
-                folders.insert(PathBuf::from(row.get::<_, String>(0)?));
+                folders.insert(PathBuf::from(row.get::<_, String>(0)?), row.get(1)?);
             }
             Ok(folders)
         })

@@ -120,6 +120,11 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (folder, agent)
     ) STRICT, WITHOUT ROWID;
     ",
+    // 6. A hash of what a trusted folder's files activated when the user accepted it. Without one, everything counts as
+    // accepted.
+    "
+    ALTER TABLE trust ADD COLUMN accepted TEXT;
+    ",
 ];
 
 /// Schema version that this program writes.
@@ -318,7 +323,10 @@ mod tests {
         let path = folder.path().join("data/store.db");
         let connection = open(&path, BUSY).unwrap();
         connection
-            .execute("INSERT INTO trust VALUES ('x', 1, 1)", [])
+            .execute(
+                "INSERT INTO trust (folder, trusted, at_ms) VALUES ('x', 1, 1)",
+                [],
+            )
             .unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(path.parent().unwrap()), 0o700);

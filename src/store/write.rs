@@ -88,6 +88,8 @@ pub enum RowWrite {
     SetTrust {
         folder: String,
         trusted: bool,
+        /// The fingerprint of what the user accepted.
+        accepted: Option<String>,
         /// Newly accepted redirects: provider and target.
         redirects: Vec<(String, String)>,
         /// Time of the decision, in ms since the epoch.

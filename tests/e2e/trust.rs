@@ -112,6 +112,45 @@ fn write_redirect(world: &World, to: &str) {
 }
 
 #[test]
+fn what_was_not_accepted_runs_only_after_another_question() {
+    let world = World::new();
+    let hook = |command: &str, comment: &str| {
+        let text = format!("{comment}\n[hook.check]\non = \"stop\"\ncommand = \"{command}\"\n");
+        world.write(".agentls/config.toml", text);
+    };
+    hook("touch first", "");
+    let folder = world.workspace();
+    let client = world.start();
+    set_trust(&client, &folder, true, json!([]));
+    let session = client.session();
+    client.ask(&session, "one");
+    assert!(world.read("first").is_some());
+    hook("touch second", "");
+    let reloaded: Value = client.call("agent/reloadConfig", json!({}));
+    assert!(
+        reloaded.to_string().contains("has changed since you trusted it"),
+        "{reloaded}"
+    );
+    assert_eq!(describe(&client, &folder)["trusted"], false);
+    client.ask(&session, "two");
+    assert_eq!(world.read("second"), None);
+    // As after a change of the branch and back.
+    hook("touch first", "# A comment activates nothing.");
+    let _: Value = client.call("agent/reloadConfig", json!({}));
+    assert_eq!(describe(&client, &folder)["trusted"], true);
+    drop(client);
+
+    hook("touch second", "");
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "three");
+    assert_eq!(world.read("second"), None, "after a restart");
+    set_trust(&client, &folder, true, json!([]));
+    client.ask(&session, "four");
+    assert!(world.read("second").is_some());
+}
+
+#[test]
 fn the_settings_of_files_that_git_includes_are_listed() {
     let world = World::new();
     for (file, text) in [

@@ -7,7 +7,7 @@ mod rules;
 mod sandbox;
 mod values;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -109,7 +109,11 @@ impl TestLayers<'_> {
             flags: &self.flags,
             canonicalize: Path::to_path_buf,
             trust: &Trust {
-                folders: self.trusted.then(|| root.to_path_buf()).into_iter().collect(),
+                folders: self
+                    .trusted
+                    .then(|| (root.to_path_buf(), None))
+                    .into_iter()
+                    .collect(),
                 redirects: self
                     .accepted
                     .iter()
@@ -544,7 +548,7 @@ fn user_and_root_files_are_read() {
         ..ConfigSource::default()
     };
     let trusted = Trust {
-        folders: BTreeSet::from([root.clone()]),
+        folders: BTreeMap::from([(root.clone(), None)]),
         ..Trust::default()
     };
     assert_eq!(lines(&source(None).load_settings(Some(&root), &trusted)), [""; 0]);
@@ -686,7 +690,7 @@ fn check_bytes(bytes: Vec<u8>) {
         })
     };
     let options = serde_json::from_slice::<Value>(&bytes).ok();
-    for folders in [BTreeSet::new(), BTreeSet::from([PathBuf::from("/w")])] {
+    for folders in [BTreeMap::new(), BTreeMap::from([(PathBuf::from("/w"), None)])] {
         let trust = Trust {
             folders,
             ..Trust::default()
@@ -708,5 +712,53 @@ fn check_bytes(bytes: Vec<u8>) {
         });
         assert_located(&loaded);
         select_default(&loaded.settings, &env, &default_model);
+    }
+}
+
+#[test]
+fn only_the_accepted_fingerprint_is_trusted() {
+    let env = Env::from_vars([("HOME", "/h")]);
+    let load = |text: &str, accepted: Option<&str>| {
+        let trust = Trust {
+            folders: BTreeMap::from([(PathBuf::from("/w"), accepted.map(str::to_owned))]),
+            ..Trust::default()
+        };
+        let inputs = LoadInputs {
+            env: &env,
+            places: None,
+            user: None,
+            root: Some(Path::new("/w")),
+            workspace: Some(FileText {
+                path: "/w/c.toml".into(),
+                bytes: Ok(text.as_bytes().to_vec()),
+            }),
+            local: None,
+            foreign_mcp: Vec::new(),
+            options: None,
+            editor: None,
+            flags: &Flags::default(),
+            canonicalize: Path::to_path_buf,
+            trust: &trust,
+            tools: &[],
+        };
+        (
+            load_settings(&inputs).trusted,
+            describe_folder(&inputs).fingerprint,
+        )
+    };
+    let hook = "[hook.x]\non = 'stop'\ncommand = 'x'";
+    // A decision of an older version accepted everything.
+    let (is_trusted, accepted) = load(hook, None);
+    assert!(is_trusted);
+    for (text, is_trusted) in [
+        (hook.to_owned(), true),
+        (format!("# moved\n{hook}\n[sandbox]\nread_deny = ['k']"), true),
+        (hook.replace("'x'", "'y'"), false),
+        (format!("{hook}\n[hook.y]\non = 'stop'\ncommand = 'x'"), false),
+        (format!("{hook}\n[approvals]\nallow = ['bash']"), false),
+        (format!("{hook}\n[agent.default]\nmode = 'full'"), false),
+        (String::new(), false),
+    ] {
+        assert_eq!(load(&text, Some(&accepted)).0, is_trusted, "{text}");
     }
 }

@@ -339,6 +339,7 @@ async fn grants_and_trust_are_read_as_written() {
             redirects: Vec::new(),
             folder: "/w".into(),
             trusted,
+            accepted: Some("print".into()),
             at_ms: 1,
         }))
         .await;
