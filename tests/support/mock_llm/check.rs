@@ -110,10 +110,10 @@ fn anthropic(body: &Value, messages: &[Value], paused: bool, wrong: &mut Vec<Str
                         wrong.push(format!("message {at}: empty text"));
                     }
                 }
-                (Some("user"), Some("image")) => {
+                (Some("user"), Some("image" | "document")) => {
                     other = true;
                     if block["source"]["data"].as_str().is_none_or(str::is_empty) {
-                        wrong.push(format!("message {at}: an image without data"));
+                        wrong.push(format!("message {at}: media without data"));
                     }
                 }
                 (Some("assistant"), Some("thinking")) => {

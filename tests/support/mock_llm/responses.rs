@@ -276,12 +276,13 @@ pub(super) fn check(body: &Value, items: &[Value], wrong: &mut Vec<String>) {
 
 fn message(at: usize, item: &Value, role: &str, wrong: &mut Vec<String>) {
     let allowed: &[&str] = match role {
-        "user" => &["input_text", "input_image"],
+        "user" => &["input_text", "input_image", "input_file"],
         "assistant" => &["output_text"],
         _ => return wrong.push(format!("item {at}: role {role:?}")),
     };
     let parts = item["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_empty = |part: &Value| match part["type"].as_str() {
+        Some("input_file") => part["file_data"].as_str().is_none_or(str::is_empty),
         Some("input_image") => part["image_url"].as_str().is_none_or(str::is_empty),
         _ => part["text"].as_str().is_none_or(|text| text.trim().is_empty()),
     };
