@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::diagnostics::Diagnostic;
 use super::layers::LoadedConfig;
 use super::tree::{join_keys, split_keys};
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -37,14 +38,7 @@ impl LoadedConfig {
             if table != "mcp" || self.settings.mcp.contains_key(name) {
                 continue;
             }
-            let setting: Vec<&str> = setting.iter().map(String::as_str).collect();
-            let mut text = problem.message.clone();
-            if !setting.is_empty() {
-                text = format!("{}: {text}", join_keys(&setting));
-            }
-            if let Some(hint) = &problem.hint {
-                text.push_str(&format!(" ({hint})"));
-            }
+            let text = format_reason(problem, setting);
             let shown = one_line(&reveal_hidden_characters(name), MAX_NAME);
             match servers.iter_mut().find(|server| server.name == shown) {
                 Some(known) => {
@@ -76,4 +70,17 @@ impl LoadedConfig {
         }
         servers
     }
+}
+
+/// Formats a problem of a server for a list, which names the server and the file itself.
+fn format_reason(problem: &Diagnostic, setting: &[String]) -> String {
+    let setting: Vec<&str> = setting.iter().map(String::as_str).collect();
+    let mut text = problem.message.clone();
+    if !setting.is_empty() {
+        text = format!("{}: {text}", join_keys(&setting));
+    }
+    if let Some(hint) = &problem.hint {
+        text.push_str(&format!(" ({hint})"));
+    }
+    text
 }
