@@ -181,8 +181,7 @@ fn find_host(line: &str, lower: &str) -> Option<String> {
         let host = line[start..].split([*end, ' ', ',', ';']).next()?;
         Some(host.trim_end_matches([':', '.', ')']))
     });
-    let is_host =
-        |host: &&str| !host.is_empty() && host.len() <= 253 && host.chars().all(|c| is_host_char(c));
+    let is_host = |host: &&str| !host.is_empty() && host.len() <= 253 && host.chars().all(is_host_char);
     found.filter(is_host).map(str::to_owned)
 }
 

@@ -149,7 +149,7 @@ impl Chat {
         if ended.was_logged_in {
             self.show_success(&format!("logged out of {name}"));
         } else {
-            self.show_hint(&format!("there was no login at {name}"));
+            self.show_hint(format!("there was no login at {name}"));
         }
         if let Some(problem) = ended.revocation_problem {
             let text = format!("! the authorization server did not revoke the tokens: {problem}");
