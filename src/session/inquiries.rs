@@ -10,9 +10,7 @@ use tokio::sync::oneshot;
 use super::active_turn::ActiveTurn;
 use super::actor::Actor;
 use super::command::{CommandError, InquiryAnswer, Reply};
-use crate::domain::{
-    Cost, Event, Inquiry, InquiryId, InquiryReply, Mode, RequestSubject, ResolvedBy, ToolCallId,
-};
+use crate::domain::{Cost, Event, Inquiry, InquiryId, InquiryReply, RequestSubject, ResolvedBy, ToolCallId};
 use crate::store::{PendingEvent, PendingKey};
 use crate::tool::Tool;
 use crate::tool::present_plan::{PresentPlan, chosen_mode};
@@ -79,6 +77,7 @@ impl Actor {
             }
         };
         let done = self.journal.answer_stored(reply, ());
+        self.set_mode_of_plan(&inquiry, &inquiry_reply);
         let is_asker = |turn: &ActiveTurn| turn.clock.is_asked_through(&id);
         if self.questions.awaits_inquiry(&id) || self.turn.as_ref().is_some_and(is_asker) {
             self.settle_inquiry(inquiry, inquiry_reply, ResolvedBy::Person, Some(done));
@@ -133,17 +132,14 @@ impl Actor {
             by,
         };
         self.record_with(event, None, vec![PendingKey::for_reply(&id)], Vec::new(), done);
-        if by == ResolvedBy::Person {
-            self.leave_plan_mode(&inquiry, &inquiry_reply);
-        }
         self.questions.answer_inquiry(&id, &inquiry_reply);
         self.clock_answered(&inquiry, &inquiry_reply);
         self.run_clock();
     }
 
-    /// Sets the mode that the user chose when the agent presented its plan. Before the tool hears of it, so that what
-    /// the model does next is judged by that mode.
-    fn leave_plan_mode(&mut self, inquiry: &Inquiry, reply: &InquiryReply) {
+    /// Sets the mode that the user chose when the agent presented its plan, whatever the mode is: the latest decision
+    /// counts. At the answer and before the tool hears of it, so that what the model does next is judged by that mode.
+    fn set_mode_of_plan(&mut self, inquiry: &Inquiry, reply: &InquiryReply) {
         let call = inquiry
             .tool_call()
             .and_then(|call| self.state.open.calls.get(call));
@@ -152,7 +148,7 @@ impl Actor {
         let InquiryReply::Answers(answers) = reply else {
             return;
         };
-        let Some(mode) = chosen_mode(answers).filter(|_| is_plan && self.state.choice.mode == Mode::Plan)
+        let Some(mode) = chosen_mode(answers).filter(|mode| is_plan && self.state.choice.mode != *mode)
         else {
             return;
         };

@@ -70,7 +70,7 @@ impl Tool for PresentPlan {
         Ok(ToolOutput::text(match reply {
             Some(InquiryReply::Answers(answers)) => match (chosen_mode(&answers), answers.get(ANSWER)) {
                 (Some(mode), _) => {
-                    format!("The user approved the plan. The mode is now {mode}. Carry the plan out.")
+                    format!("The user approved the plan and chose the mode {mode}. Carry the plan out.")
                 }
                 (None, Some(words)) if !words.iter().any(|word| word == KEEP) => format!(
                     "The user did not approve the plan and says: {}\nPlan mode stays on. Revise the plan and present \
