@@ -111,19 +111,38 @@ fn find_similar_line(lines: &[&str], wanted: &str) -> Option<usize> {
     best.1
 }
 
+/// Shows a difference, shortened so that lines of both sides are in it.
 fn format_difference(old: &[&str], there: &[&str]) -> String {
-    let mut shown = Vec::new();
-    for change in capture_diff_slices(Algorithm::Myers, old, there) {
+    /// Most lines of a part that both sides share, if not all lines fit.
+    const MOST_SHARED: usize = 6;
+    let changes = capture_diff_slices(Algorithm::Myers, old, there);
+    let total = changes.iter().map(|change| match change.as_tag_tuple() {
+        (DiffTag::Equal, from, _) => from.len(),
+        (_, from, to) => from.len() + to.len(),
+    });
+    let is_too_long = total.sum::<usize>() > MOST_LINES;
+    let mut shown: Vec<String> = Vec::new();
+    let mut more = 0;
+    for change in changes {
         let (tag, from, to) = change.as_tag_tuple();
+        let left = MOST_LINES - shown.len();
         if tag == DiffTag::Equal {
-            shown.extend(old[from].iter().map(|line| format!(" {line}")));
+            let mut lines: Vec<String> = old[from].iter().map(|line| format!(" {line}")).collect();
+            if is_too_long && lines.len() > MOST_SHARED + 1 {
+                let middle = MOST_SHARED / 2..lines.len() - MOST_SHARED / 2;
+                let mark = format!("[{} equal lines]", middle.len());
+                lines.splice(middle, [mark]);
+            }
+            more += lines.len().saturating_sub(left);
+            shown.extend(lines.into_iter().take(left));
             continue;
         }
-        shown.extend(old[from].iter().map(|line| format!("-{line}")));
-        shown.extend(there[to].iter().map(|line| format!("+{line}")));
+        let removed = from.len().min((left / 2).max(left.saturating_sub(to.len())));
+        let added = to.len().min(left - removed);
+        more += from.len() - removed + to.len() - added;
+        shown.extend(old[from].iter().take(removed).map(|line| format!("-{line}")));
+        shown.extend(there[to].iter().take(added).map(|line| format!("+{line}")));
     }
-    let more = shown.len().saturating_sub(MOST_LINES);
-    shown.truncate(MOST_LINES);
     let lines = shown.iter().map(|line| shorten(line));
     let mut text = lines.collect::<Vec<_>>().join("\n");
     if more > 0 {

@@ -282,10 +282,21 @@ fn a_refusal_shows_the_closest_lines() {
         .collect();
     let shown = refuse(&long, &long.replace("line 1", "lime 1"));
     assert!(
-        shown.ends_with("\n[251 more lines]") && shown.len() < 15_000 && shown.lines().count() == 62,
+        shown.contains("\n[74 equal lines]\n")
+            && shown.ends_with("\n[177 more lines]")
+            && shown.len() < 15_000
+            && shown.lines().count() == 62,
         "{}",
         shown.len()
     );
+    // Of both sides, if they have nothing in common.
+    let long: String = (0..200)
+        .map(|number| format!("value {number} is here\n"))
+        .collect();
+    let shown = refuse(&long, &long.replace("here", "hare"));
+    let count = |mark: &str| shown.matches(mark).count();
+    assert_eq!((count("\n-value"), count("\n+value")), (30, 30), "{shown}");
+    assert!(shown.ends_with("\n[340 more lines]"), "{shown}");
     let ambiguous = refuse("one {\n  end\n}\ntwo {\n  end\n}\n", "  end\n");
     assert!(
         ambiguous.ends_with(
