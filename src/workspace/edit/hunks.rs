@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::closest;
-use super::whole_lines::{self, FittedEdit, WholeLines, fold, split};
+use super::whole_lines::{self, WholeLines, fold, split};
 use super::{EditedText, UnixText, common_ends};
 use crate::workspace::text_file::MAX_TEXT;
 
@@ -166,7 +166,7 @@ fn place_hunk(text: &str, hunk: &Hunk) -> Result<PlacedHunk, String> {
             format!("its old lines are not in the file, and its new ones are already there (line {line})");
         return Ok(PlacedHunk::skipped(&reason));
     }
-    let hint = closest::describe(text, &hunk.old_lines().join("\n"), "the patch");
+    let hint = closest::describe(text, [hunk.old_lines().join("\n").as_str()], "the patch");
     Err(format!("was not found{hint}"))
 }
 
@@ -280,7 +280,7 @@ fn find_similar(text: &str, lines: &[&str], hunk: &Hunk) -> Result<Option<Placed
     let fitted = match whole_lines::find(text, &old, &new) {
         WholeLines::Nowhere => return Ok(None),
         WholeLines::Unclear => {
-            let hint = closest::describe(text, &old, "the patch");
+            let hint = closest::describe(text, [old.as_str()], "the patch");
             return Err(format!(
                 "was not found exactly, and how its indentation differs is not clear{hint}"
             ));
@@ -296,14 +296,10 @@ fn find_similar(text: &str, lines: &[&str], hunk: &Hunk) -> Result<Option<Placed
             };
             let start = offset_of(lines, at, text);
             let end = offset_of(lines, at + count, text);
-            let WholeLines::Once(found) = whole_lines::find(&text[start..end], &old, &new) else {
+            let WholeLines::Once(found) = whole_lines::find_within(text, start..end, &old, &new) else {
                 return Ok(None);
             };
-            FittedEdit {
-                range: start + found.range.start..start + found.range.end,
-                new: found.new,
-                line: at + 1,
-            }
+            found
         }
     };
     let there = &text[fitted.range.clone()];

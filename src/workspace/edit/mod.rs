@@ -20,7 +20,7 @@ use std::ops::Range;
 use super::text_file::{MAX_TEXT, unix_lines};
 pub use hunks::{Hunk, HunkError, HunkLine, apply_hunks};
 pub use replacement::Replacement;
-use unwrap::list_readings;
+use unwrap::{Unwrapped, list_readings};
 use whole_lines::WholeLines;
 
 /// The result of a set of replacements.
@@ -155,15 +155,20 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
         return Ok(Outcome::skipped("skipped: old_text and new_text are the same"));
     }
     let unix = UnixText::from_original(text);
-    if let Some(made) = replace_exact(&unix, &edit)? {
+    let whole = 0..unix.text.len();
+    if let Some(made) = replace_exact(&unix, &edit, whole.clone())? {
         return Ok(Outcome {
             made: Some(made),
             note: None,
         });
     }
     let readings = list_readings(&edit);
-    for reading in &readings {
-        if let Some(made) = replace_exact(&unix, &reading.edit)? {
+    let fitting = readings
+        .iter()
+        .filter_map(|reading| Some((reading, reading.find_scope(&unix.text)?)));
+    let fitting: Vec<(&Unwrapped, Range<usize>)> = fitting.collect();
+    for (reading, scope) in &fitting {
+        if let Some(made) = replace_exact(&unix, &reading.edit, scope.clone())? {
             return Ok(Outcome {
                 made: Some(made),
                 note: Some(format!(
@@ -174,30 +179,42 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
         }
     }
     if !edit.all {
-        for reading in std::iter::once(&edit).chain(readings.iter().map(|reading| &reading.edit)) {
-            if let Some(outcome) = replace_whole_lines(&unix, reading)? {
+        let unwrapped = fitting.into_iter().map(|(reading, scope)| (&reading.edit, scope));
+        for (reading, scope) in std::iter::once((&edit, whole)).chain(unwrapped) {
+            if let Some(outcome) = replace_whole_lines(&unix, reading, scope)? {
                 return Ok(outcome);
             }
         }
     }
-    if let [line] = whole_lines::find_equal(&unix.text, &edit.new)[..] {
+    explain_unfound(&unix.text, &edit, &readings)
+}
+
+/// Says that the edit was made before, or where the old text is most similar.
+fn explain_unfound(text: &str, edit: &Replacement, readings: &[Unwrapped]) -> Result<Outcome, EditProblem> {
+    if let [line] = whole_lines::find_equal(text, &edit.new)[..] {
         return Ok(Outcome::skipped(format!(
             "skipped: old_text is not in the file, and new_text is already there (line {line})"
         )));
     }
-    let old = readings.first().map_or(&edit.old, |reading| &reading.edit.old);
+    let olds = readings.iter().map(|reading| reading.edit.old.as_str());
     Err(EditProblem::NotFound {
-        hint: closest::describe(&unix.text, old, "old_text"),
+        hint: closest::describe(text, olds.chain([edit.old.as_str()]), "old_text"),
     })
 }
 
-/// Replaces an old text that is there exactly; `None` if it is not.
-fn replace_exact(unix: &UnixText, edit: &Replacement) -> Result<Option<(String, usize)>, EditProblem> {
-    let found: Vec<usize> = unix.text.match_indices(&edit.old).map(|(at, _)| at).collect();
+/// Replaces an old text that is exactly in the scope; `None` if it is not.
+fn replace_exact(
+    unix: &UnixText,
+    edit: &Replacement,
+    scope: Range<usize>,
+) -> Result<Option<(String, usize)>, EditProblem> {
+    let there = &unix.text[..scope.end];
+    let found = there[scope.start..].match_indices(&edit.old);
+    let found: Vec<usize> = found.map(|(at, _)| scope.start + at).collect();
     let Some(&first) = found.first() else {
         return Ok(None);
     };
-    if !edit.all && occurs_twice(&unix.text, &edit.old, first) {
+    if !edit.all && occurs_twice(there, &edit.old, first) {
         let lines: Vec<usize> = found.iter().map(|at| line_number(&unix.text, *at)).collect();
         // `found` has no overlapping matches, but an overlap is ambiguous too.
         return Err(build_ambiguity(unix, &lines, found.len().max(2), &edit.old));
@@ -210,9 +227,13 @@ fn replace_exact(unix: &UnixText, edit: &Replacement) -> Result<Option<(String, 
     Ok(Some((unix.replace(places, &edit.new), found.len())))
 }
 
-/// Replaces an old text that is there by whole lines; `None` if it is not.
-fn replace_whole_lines(unix: &UnixText, edit: &Replacement) -> Result<Option<Outcome>, EditProblem> {
-    match whole_lines::find(&unix.text, &edit.old, &edit.new) {
+/// Replaces an old text that is in the scope by whole lines; `None` if it is not.
+fn replace_whole_lines(
+    unix: &UnixText,
+    edit: &Replacement,
+    scope: Range<usize>,
+) -> Result<Option<Outcome>, EditProblem> {
+    match whole_lines::find_within(&unix.text, scope, &edit.old, &edit.new) {
         WholeLines::Nowhere => Ok(None),
         WholeLines::Once(fitted) => {
             let note = format!(
@@ -233,7 +254,7 @@ fn replace_whole_lines(unix: &UnixText, edit: &Replacement) -> Result<Option<Out
         WholeLines::Unclear => Err(EditProblem::NotFound {
             hint: format!(
                 " exactly, and how its indentation differs is not clear{}",
-                closest::describe(&unix.text, &edit.old, "old_text")
+                closest::describe(&unix.text, [edit.old.as_str()], "old_text")
             ),
         }),
         WholeLines::Often(lines) => Err(build_ambiguity(unix, &lines, lines.len(), &edit.old)),

@@ -160,6 +160,8 @@ fn what_models_add_to_a_text_is_left_out() {
             "    let answer = 43;",
             "line numbers",
         ),
+        // Another indentation too.
+        ("2\t\tlet answer = 42;", "2\t\tlet answer = 43;", "line numbers"),
         (
             "main() {\\n    let answer = 42;",
             "main() {\\n    let answer = 43;",
@@ -168,9 +170,11 @@ fn what_models_add_to_a_text_is_left_out() {
     ] {
         let edited = apply(PROGRAM, &[edit(old, new)]).unwrap();
         assert_eq!(edited.text, PROGRAM.replace("42", "43"), "{old:?}");
-        assert_eq!(
-            edited.notes,
-            [format!("made without {what}, which the file does not have")]
+        let note = format!("made without {what}, which the file does not have");
+        let differs = "old_text differs from the file in white space or typography; made at line 2 in the file's own form";
+        assert!(
+            [note.as_str(), differs].contains(&edited.notes[0].as_str()),
+            "{edited:?}"
         );
     }
     // Text that has them is taken as it is.
@@ -178,6 +182,46 @@ fn what_models_add_to_a_text_is_left_out() {
         let edited = apply(text, &[edit(text.trim_end(), "x")]).unwrap();
         assert_eq!((edited.text.as_str(), edited.notes.len()), ("x\n", 0));
     }
+}
+
+#[test]
+fn line_numbers_fit_only_the_lines_that_they_name() {
+    // They tell equal lines apart.
+    let made = apply(
+        "same();\nother();\nsame();\n",
+        &[edit("3\tsame();", "3\tthird();")],
+    )
+    .unwrap();
+    assert_eq!(made.text, "same();\nother();\nthird();\n");
+    let everywhere = apply("a\nb\na\n", &[all("3\ta", "3\tc")]).unwrap();
+    assert_eq!((everywhere.text.as_str(), everywhere.places), ("c\nb\nc\n", 2));
+    let numbered = "1\tone\n2\ttwo\n3\tthree\n";
+    for (text, old) in [
+        // Lines with numbers of their own.
+        (numbered, "3\tone"),
+        (numbered, "2\tone"),
+        ("2\tone\n", "1\tone"),
+        ("7\tone\n", "1\t7\tone"),
+        // Another line, or numbers that do not count on.
+        (PROGRAM, "3\t    let answer = 42;"),
+        (
+            PROGRAM,
+            "2\t    let answer = 42;\n4\t    print(\"it’s\", answer);",
+        ),
+        (PROGRAM, "0\tfn main() {"),
+        (
+            PROGRAM,
+            "18446744073709551615\tfn main() {\n18446744073709551616\t",
+        ),
+        ("a\nb\n", "7\ta"),
+    ] {
+        let refused = apply(text, &[edit(old, "3\tXX")]);
+        assert!(refused.is_err(), "{old:?} became {refused:?}");
+        apply(text, &[all(old, "3\tXX")]).unwrap_err();
+    }
+    // The place is shown without numbers that are wrong.
+    let shown = apply(PROGRAM, &[edit("9\t    let answer = 42;", "x")]).unwrap_err();
+    assert!(shown.to_string().contains("closest lines are 2 to 2"), "{shown}");
 }
 
 #[test]

@@ -52,6 +52,20 @@ pub(super) fn find(text: &str, old: &str, new: &str) -> WholeLines {
     found
 }
 
+/// Finds `old` in some whole lines of `text`, as [`find`] does. The result is about the whole text.
+pub(super) fn find_within(text: &str, scope: Range<usize>, old: &str, new: &str) -> WholeLines {
+    let (start, above) = (scope.start, text[..scope.start].matches('\n').count());
+    match find(&text[scope], old, new) {
+        WholeLines::Once(found) => WholeLines::Once(FittedEdit {
+            range: start + found.range.start..start + found.range.end,
+            new: found.new,
+            line: above + found.line,
+        }),
+        WholeLines::Often(lines) => WholeLines::Often(lines.into_iter().map(|line| above + line).collect()),
+        other @ (WholeLines::Nowhere | WholeLines::Unclear) => other,
+    }
+}
+
 /// Counts the empty lines at the start and at the end, without overlap.
 fn count_blank_ends(lines: &[&str]) -> (usize, usize) {
     let start = lines.iter().take_while(|line| is_blank(line)).count();
