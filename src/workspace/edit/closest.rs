@@ -33,6 +33,45 @@ pub(super) fn describe<'o>(text: &str, olds: impl IntoIterator<Item = &'o str>, 
     )
 }
 
+/// A place that has the new text already, while the old one is nowhere.
+pub(super) struct EarlierEdit {
+    /// The number of its first line.
+    pub(super) line: usize,
+    /// It must be the place that is meant. Otherwise it may as well be another one that looks like the result.
+    pub(super) is_certain: bool,
+}
+
+impl EarlierEdit {
+    /// Finds the only place at which `new` stands by whole lines that are equal.
+    ///
+    /// It is certain if the old text shares a line with the new one that occurs nowhere else, if `new` is the whole
+    /// text, or if it has too many lines for a coincidence and the old text resembles no other place.
+    pub(super) fn find(text: &str, old: &str, new: &str) -> Option<Self> {
+        const MANY_LINES: usize = 3;
+        let has_words = |line: &&str| line.chars().any(char::is_alphanumeric);
+        let new = new.trim_matches('\n');
+        let wanted: Vec<&str> = new.split('\n').collect();
+        let lines: Vec<&str> = text.split('\n').collect();
+        let mut places = lines.windows(wanted.len()).enumerate();
+        let at = places.find(|(_, there)| *there == wanted)?.0;
+        if !wanted.iter().any(has_words) || places.any(|(_, there)| there == wanted) {
+            return None;
+        }
+        let occurs_once = |line: &&str| lines.iter().filter(|there| *there == line).count() == 1;
+        let mut kept = wanted
+            .iter()
+            .filter(|line| old.split('\n').any(|old| old == **line));
+        let is_certain = kept.any(|line| has_words(line) && occurs_once(line))
+            || new == text.trim_matches('\n')
+            || wanted.iter().filter(|line| has_words(line)).count() >= MANY_LINES
+                && find_start(&lines, &split(old)).is_none_or(|start| start.abs_diff(at) <= 1);
+        Some(Self {
+            line: at + 1,
+            is_certain,
+        })
+    }
+}
+
 /// Lists places with their lines, for a text that stands at more than one.
 pub(super) fn list_places(text: &str, numbers: &[usize], count: usize) -> String {
     let lines = split(text);

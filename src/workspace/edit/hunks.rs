@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::closest;
+use super::closest::{self, EarlierEdit};
 use super::whole_lines::{self, WholeLines, fold, split};
 use super::{EditedText, UnixText, common_ends};
 use crate::workspace::text_file::MAX_TEXT;
@@ -161,13 +161,22 @@ fn place_hunk(text: &str, hunk: &Hunk) -> Result<PlacedHunk, String> {
     if let Some(placed) = find_similar(text, &lines, hunk)? {
         return Ok(placed);
     }
-    if let [line] = whole_lines::find_equal(text, &hunk.new_lines().join("\n"))[..] {
+    let (old, new) = (hunk.old_lines().join("\n"), hunk.new_lines().join("\n"));
+    let made = EarlierEdit::find(text, &old, &new);
+    if let Some(EarlierEdit {
+        line,
+        is_certain: true,
+    }) = made
+    {
         let reason =
             format!("its old lines are not in the file, and its new ones are already there (line {line})");
         return Ok(PlacedHunk::skipped(&reason));
     }
-    let hint = closest::describe(text, [hunk.old_lines().join("\n").as_str()], "the patch");
-    Err(format!("was not found{hint}"))
+    let made = made.map_or_else(String::new, |made| {
+        format!(", but its new lines are at line {}", made.line)
+    });
+    let hint = closest::describe(text, [old.as_str()], "the patch");
+    Err(format!("was not found{made}{hint}"))
 }
 
 /// Returns the line at which the old lines stand exactly; `None` if they stand nowhere.

@@ -157,7 +157,10 @@ fn a_hunk_with_nothing_to_do_is_skipped() {
         PROGRAM,
         &[
             hunk(&[], " class Cart:"),
-            hunk(&[], "-        net = self.kilos\n+        net = self.grams"),
+            hunk(
+                &[],
+                "     def weight(self):\n-        net = self.kilos\n+        net = self.grams",
+            ),
         ],
     )
     .unwrap();
@@ -166,7 +169,18 @@ fn a_hunk_with_nothing_to_do_is_skipped() {
         edited.notes,
         [
             "hunk 1 was skipped: it changes nothing",
-            "hunk 2 was skipped: its old lines are not in the file, and its new ones are already there (line 7)"
+            "hunk 2 was skipped: its old lines are not in the file, and its new ones are already there (line 6)"
         ]
+    );
+    let edited = apply_hunks("new\n", &[hunk(&[], "-old\n+new")]).unwrap();
+    assert_eq!((edited.text.as_str(), edited.places), ("new\n", 0));
+    // Another place may have the line.
+    let refused = refuse(
+        PROGRAM,
+        &[hunk(&[], "-        net = self.kilos\n+        net = self.grams")],
+    );
+    assert!(
+        refused.starts_with("the hunk was not found, but its new lines are at line 7. The closest lines"),
+        "{refused}"
     );
 }

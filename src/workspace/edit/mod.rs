@@ -18,6 +18,7 @@ mod whole_lines;
 use std::ops::Range;
 
 use super::text_file::{MAX_TEXT, unix_lines};
+use closest::EarlierEdit;
 pub use hunks::{Hunk, HunkError, HunkLine, apply_hunks};
 pub use replacement::Replacement;
 use unwrap::{Unwrapped, list_readings};
@@ -191,14 +192,23 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
 
 /// Says that the edit was made before, or where the old text is most similar.
 fn explain_unfound(text: &str, edit: &Replacement, readings: &[Unwrapped]) -> Result<Outcome, EditProblem> {
-    if let [line] = whole_lines::find_equal(text, &edit.new)[..] {
+    let made = EarlierEdit::find(text, &edit.old, &edit.new);
+    if let Some(EarlierEdit {
+        line,
+        is_certain: true,
+    }) = made
+    {
         return Ok(Outcome::skipped(format!(
             "skipped: old_text is not in the file, and new_text is already there (line {line})"
         )));
     }
+    let made = made.map_or_else(String::new, |made| {
+        format!(", but new_text is at line {}", made.line)
+    });
     let olds = readings.iter().map(|reading| reading.edit.old.as_str());
+    let closest = closest::describe(text, olds.chain([edit.old.as_str()]), "old_text");
     Err(EditProblem::NotFound {
-        hint: closest::describe(text, olds.chain([edit.old.as_str()]), "old_text"),
+        hint: made + &closest,
     })
 }
 

@@ -290,16 +290,55 @@ fn edits_with_nothing_to_do_are_skipped() {
             "edit 2: skipped: old_text and new_text are the same"
         ]
     );
-    let there = apply(PROGRAM, &[edit("let answer = 41;", "    let answer = 42;")]).unwrap();
-    assert_eq!(there.text, PROGRAM);
-    assert!(
-        there.notes[0].ends_with("new_text is already there (line 2)"),
-        "{there:?}"
-    );
-    // Too short to say so, or only a part of a line.
-    for new in ["}", "answer = 42"] {
-        apply(PROGRAM, &[edit("let answer = 41;", new)]).unwrap_err();
+}
+
+#[test]
+fn only_what_was_surely_made_before_is_already_there() {
+    let two = "fn a() {\n    return 1;\n}\nfn b() {\n    return 2;\n}\n";
+    let block = "    let a = 1;\n    let b = 2;\n    let c = 3;";
+    for (text, old, new, line) in [
+        // A line that stays occurs only there.
+        (two, "fn b() {\n    return 17;", "fn b() {\n    return 2;", 4),
+        ("x\nb\n", "x\na", "x\nb", 1),
+        // It is the whole file.
+        ("new\n", "old", "new", 1),
+        // Too much for a coincidence.
+        (block, "    do_it();", block, 1),
+        (&format!("{two}{block}\n"), "    do_it();", block, 7),
+    ] {
+        let there = apply(text, &[edit(old, new)]).unwrap();
+        assert_eq!((there.text.as_str(), there.places), (text, 0), "{new:?}");
+        assert!(
+            there.notes[0].ends_with(&format!("new_text is already there (line {line})")),
+            "{there:?}"
+        );
     }
+    for (text, old, new) in [
+        // Another function has the line, or all of the lines.
+        (two, "    return 17;", "    return 2;"),
+        (two, "    return 17;\n}", "    return 2;\n}"),
+        (PROGRAM, "let answer = 41;", "    let answer = 42;"),
+        // The old text resembles another place.
+        (
+            &format!("{block}\n{two}    let x = first(1, 2);\n    let y = second(3);\n"),
+            "    let x = first(1, 2);\n    let y = secnd(3);",
+            block,
+        ),
+        // Too short, or only a part of a line.
+        (PROGRAM, "let answer = 41;", "}"),
+        (PROGRAM, "let answer = 41;", "answer = 42"),
+    ] {
+        let refused = apply(text, &[edit(old, new)]).unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.starts_with("old_text was not found"), "{refused}");
+    }
+    let refused = apply(two, &[edit("    return 17;", "    return 2;")]).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .starts_with("old_text was not found, but new_text is at line 5. The closest lines are"),
+        "{refused}"
+    );
 }
 
 #[test]

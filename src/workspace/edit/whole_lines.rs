@@ -94,21 +94,6 @@ fn find_lines(lines: &[&str], old: &[&str], new: &[&str]) -> WholeLines {
     }
 }
 
-/// Returns the numbers of the lines at which `new` stands, by whole lines that are equal.
-pub(super) fn find_equal(text: &str, new: &str) -> Vec<usize> {
-    let new = new.trim_matches('\n');
-    let wanted: Vec<&str> = new.split('\n').collect();
-    if new.chars().filter(|letter| !letter.is_whitespace()).count() < FEWEST_CHARACTERS {
-        return Vec::new();
-    }
-    let lines: Vec<&str> = text.split('\n').collect();
-    let places = lines.windows(wanted.len()).enumerate();
-    places
-        .filter(|(_, there)| *there == wanted)
-        .map(|(at, _)| at + 1)
-        .collect()
-}
-
 fn build_edit(lines: &[&str], at: usize, count: usize, new: Vec<String>) -> FittedEdit {
     let start: usize = lines[..at].iter().map(|line| line.len() + 1).sum();
     let length: usize = lines[at..at + count].iter().map(|line| line.len() + 1).sum();
