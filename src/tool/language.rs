@@ -155,7 +155,7 @@ pub(super) async fn locate_symbol(
 }
 
 /// Splits `Cart.total`, `Cart::total`, or `Cart#total()` into the container's and the symbol's name.
-fn split_name(symbol: &str) -> (Option<&str>, &str) {
+pub(super) fn split_name(symbol: &str) -> (Option<&str>, &str) {
     let symbol = symbol.trim();
     let symbol = symbol.split_once('(').map_or(symbol, |(name, _)| name);
     let mut parts = symbol.rsplit(['.', ':', '#']).filter(|part| !part.is_empty());

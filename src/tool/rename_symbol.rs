@@ -18,6 +18,7 @@ use super::{
     CallPreview, DocumentEdits, LanguageQuery, LanguageQueryKind, Tool, ToolContext, ToolError, ToolOutput,
 };
 use crate::base::position;
+use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{Effect, EffectKind};
 use crate::workspace::ResolvedPath;
 use crate::workspace::text_edits::TextEdit;
@@ -59,6 +60,13 @@ impl Tool for RenameSymbol {
     }
 
     fn predict_effect(&self, input: &RenameSymbolInput, cx: &ToolContext) -> Result<Effect, ToolError> {
+        let is_blank = |letter: char| letter.is_whitespace() || letter.is_control();
+        if input.new_name.is_empty() || input.new_name.contains(is_blank) {
+            return fail_with_message(format!(
+                "new_name: `{}` is no name; give one without white space",
+                one_line(&reveal_hidden_characters(&input.new_name), 80)
+            ));
+        }
         change::predict_effect(cx, &input.path)
     }
 
@@ -131,6 +139,49 @@ impl Tool for RenameSymbol {
 struct FileRename {
     target: ResolvedPath,
     edits: Vec<TextEdit>,
+    words: RenameWords,
+}
+
+/// The words of the old and of the new name, without what is around them, such as `r#` or `$`.
+#[derive(Clone)]
+struct RenameWords {
+    old: Vec<String>,
+    new: Vec<String>,
+}
+
+impl RenameWords {
+    fn new(input: &RenameSymbolInput) -> Self {
+        let list = |name| list_words(name).map(str::to_owned).collect();
+        Self {
+            old: list(language::split_name(&input.symbol).1),
+            new: list(&input.new_name),
+        }
+    }
+
+    /// Returns whether the old name is at `range`, and no other word.
+    ///
+    /// Language servers also insert before a name, or delete what a shorthand leaves out: `{ total: sum }` becomes
+    /// `{ sum }`.
+    fn allow_edit(&self, text: &str, range: std::ops::Range<usize>) -> bool {
+        let (before, after) = (&text[..range.start], &text[range.end..]);
+        let start = before.trim_end_matches(is_of_word).len();
+        let end = text.len() - after.trim_start_matches(is_of_word).len();
+        let has = |words: &[String], word: &str| words.iter().any(|known| known == word);
+        let touched: Vec<&str> = list_words(&text[start..end]).collect();
+        touched.iter().any(|word| has(&self.old, word))
+            && touched
+                .iter()
+                .all(|word| has(&self.old, word) || has(&self.new, word))
+    }
+}
+
+fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+fn list_words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter| !is_of_word(letter))
+        .filter(|word| !word.is_empty())
 }
 
 /// Asks the language servers what to replace; the file of the call comes first. At least one file.
@@ -157,13 +208,21 @@ async fn request_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<
             "more than {MAX_FILES} files use the symbol; edit them by a command"
         ));
     }
-    let inner = cx.clone();
+    let (inner, words) = (cx.clone(), RenameWords::new(input));
     let mut renames = files::run_blocking(cx, move |_| {
         let resolve = |DocumentEdits { uri, mut edits }| {
             edits.sort_by_key(|edit| edit.range.start);
+            let target = inner.workspace.resolve_path(&inner.cwd, &uri)?;
+            if !target.inside {
+                return fail_with_message(format!(
+                    "the symbol is also used in `{}`, which is outside the workspace; edit the files instead",
+                    target.display
+                ));
+            }
             Ok(FileRename {
-                target: inner.workspace.resolve_path(&inner.cwd, &uri)?,
+                target,
                 edits,
+                words: words.clone(),
             })
         };
         found
@@ -210,6 +269,14 @@ impl FileRename {
             if start > end || edit.range.start.line as usize >= files::count_lines(&text).max(1) {
                 return fail_with_message(format!(
                     "`{}` is not as the language servers know it; try again",
+                    self.target.display
+                ));
+            }
+            if !self.words.allow_edit(&text, start..end) {
+                return fail_with_message(format!(
+                    "the language servers also change other text than the symbol's name, in line {} of `{}`; edit the \
+                     files instead",
+                    edit.range.start.line + 1,
                     self.target.display
                 ));
             }

@@ -310,6 +310,79 @@ fn a_rename_needs_the_permission_for_every_file_and_text_that_fits() {
 }
 
 #[test]
+fn a_rename_that_is_more_than_a_rename_is_refused_before_anybody_is_asked() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    for name in ["", "a b", "sum", "sum", "sum"] {
+        let args = json!({"symbol": "total", "path": "cart.ts", "line": 3, "new_name": name});
+        world.mock().push(Reply::tool("rename_symbol", args));
+    }
+    let client = start(&world);
+    let session = client.session();
+    let id = client.prompt(&session, "rename it");
+    let file = |uri: String, edits: Value| json!({"edits": [{"uri": uri, "edits": edits}]});
+    // A file that the workspace does not have.
+    let elsewhere = json!([{"range": range((0, 0), (0, 5)), "newText": "sum"}]);
+    client.reply(
+        &query(&client, "rename"),
+        file("file:///elsewhere/x.ts".to_owned(), elsewhere),
+    );
+    // Other text, for the judgement and for the diff.
+    for edit in [range((3, 11), (3, 14)), range((2, 2), (3, 10))] {
+        let edits = json!([{"range": edit, "newText": "sum"}]);
+        for _ in 0..2 {
+            client.reply(
+                &query(&client, "rename"),
+                file(world.uri("cart.ts"), edits.clone()),
+            );
+        }
+    }
+    client.prompt_result(&id);
+    assert!(client.all(&session, "agent/approvalRequested").is_empty());
+    for (request, words) in [
+        (1, "new_name: `` is no name"),
+        (2, "new_name: `a b` is no name"),
+        (3, "x.ts`, which is outside the workspace"),
+        (
+            4,
+            "also change other text than the symbol's name, in line 4 of `cart.ts`",
+        ),
+        (
+            5,
+            "also change other text than the symbol's name, in line 3 of `cart.ts`",
+        ),
+    ] {
+        let text = result(&world, request);
+        assert!(text.contains(words), "{text}");
+    }
+    assert_eq!(world.read("cart.ts").as_deref(), Some(CART));
+}
+
+#[test]
+fn a_rename_may_complete_and_shorten_shorthands() {
+    let world = World::new();
+    let text = "const total = 1;\nsend({ total });\nconst { total: sum } = get();\n";
+    world.write("a.ts", text);
+    let args = json!({"symbol": "total", "path": "a.ts", "line": 1, "new_name": "sum"});
+    world.mock().push(Reply::tool("rename_symbol", args));
+    let client = start(&world);
+    let id = client.prompt(&client.session_with(json!({"mode": "full"})), "rename it");
+    let edits = json!([
+        {"range": range((0, 6), (0, 11)), "newText": "sum"},
+        {"range": range((1, 12), (1, 12)), "newText": ": sum"},
+        {"range": range((2, 8), (2, 15)), "newText": ""},
+    ]);
+    for _ in 0..2 {
+        let edits = json!({"edits": [{"uri": world.uri("a.ts"), "edits": edits}]});
+        client.reply(&query(&client, "rename"), edits);
+    }
+    client.prompt_result(&id);
+    let expected = "const sum = 1;\nsend({ total: sum });\nconst { sum } = get();\n";
+    assert_eq!(world.read("a.ts").as_deref(), Some(expected));
+}
+
+#[test]
 fn tools_are_missing_without_the_client_capability() {
     let world = World::new();
     let client = world.start();
