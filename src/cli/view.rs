@@ -719,7 +719,12 @@ impl View {
         }
         let is_reported = !matches!(ended.state, TurnState::Completed | TurnState::Cancelled);
         if let Some(error) = ended.error.as_ref().filter(|_| is_reported) {
-            let card = blocks::error_card(self.screen.styler, self.screen.width(), error);
+            let mut error = error.clone();
+            // Only `agentls run` has the option.
+            if let Some(action) = error.user_action.as_mut().filter(|_| self.progress_only) {
+                *action = action.replace("raise max_steps", "raise --max-steps, or max_steps");
+            }
+            let card = blocks::error_card(self.screen.styler, self.screen.width(), &error);
             self.screen.write(&card);
         }
         let usage = &ended.usage;

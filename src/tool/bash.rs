@@ -81,6 +81,12 @@ impl Tool for Bash {
     }
 
     fn predict_effect(&self, input: &BashInput, cx: &ToolContext) -> Result<Effect, ToolError> {
+        if input.command.trim().is_empty() {
+            return fail_with_message("command: it is empty");
+        }
+        if let Some(seconds) = input.timeout_s.filter(|seconds| *seconds <= 0.0) {
+            return fail_with_message(format!("timeout_s: {seconds} is not above 0"));
+        }
         let folder = resolve_folder(input, cx)?;
         let line = match &folder {
             Some(folder) => judged_line(cx, folder, &input.command)?,
@@ -188,7 +194,7 @@ fn max_time_limit(configured: Option<Duration>) -> Duration {
 fn time_limit(requested: Option<f64>, configured: Option<Duration>) -> Duration {
     let most = max_time_limit(configured);
     match requested {
-        Some(seconds) => Duration::try_from_secs_f64(seconds.max(0.0))
+        Some(seconds) => Duration::try_from_secs_f64(seconds)
             .unwrap_or(most)
             .clamp(MIN_TIMEOUT, most),
         None => configured.unwrap_or(DEFAULT_TIMEOUT),
@@ -236,7 +242,7 @@ mod tests {
             (Some(1e9), None, second(600)),
             (Some(120_000.0), Some(second(900)), second(900)),
             (Some(f64::INFINITY), None, second(600)),
-            (Some(-1.0), None, MIN_TIMEOUT),
+            (Some(0.001), None, MIN_TIMEOUT),
             (Some(1.5), None, Duration::from_millis(1500)),
         ] {
             assert_eq!(
@@ -301,13 +307,28 @@ mod tests {
             ("/tmp", "outside the workspace"),
             ("leak", "outside the workspace"),
             ("..", "outside the workspace"),
-            ("file", "is not a folder"),
+            ("file", "`file` is not a folder"),
             ("it's her", "is not a folder. Did you mean `it's here`?"),
         ] {
             let refusal = harness
                 .predict_effect("bash", json!({"command": "make", "workdir": workdir}))
                 .unwrap_err();
             assert!(refusal.contains(want), "{workdir}: {refusal}");
+            assert!(workdir != "file" || refusal.ends_with(want), "{refusal}");
+        }
+        for (input, want) in [
+            (json!({"command": ""}), "command: it is empty"),
+            (json!({"command": " \n"}), "command: it is empty"),
+            (
+                json!({"command": "ls", "timeout_s": -1}),
+                "timeout_s: -1 is not above 0",
+            ),
+            (
+                json!({"command": "ls", "timeout_s": 0}),
+                "timeout_s: 0 is not above 0",
+            ),
+        ] {
+            assert!(harness.predict_effect("bash", input).unwrap_err().contains(want));
         }
     }
 }

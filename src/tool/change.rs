@@ -41,7 +41,7 @@ impl<F: FnOnce(&ToolContext, &ResolvedPath, PlanPurpose) -> Result<ContentChange
 }
 
 pub(super) fn predict_effect(cx: &ToolContext, path: &str) -> Result<Effect, ToolError> {
-    let target = cx.resolve_path(path)?;
+    let target = files::resolve_written_file(cx, path)?;
     Ok(files::build_effect(EffectKind::Write, &[target]))
 }
 

@@ -58,6 +58,19 @@ pub(super) fn display_path(cx: &ToolContext, path: &Path) -> String {
     text::name_in_list(&cx.workspace.format_for_model(&cx.cwd, path)).into_owned()
 }
 
+/// Resolves the path of a file that is to be written.
+///
+/// # Errors
+/// As for every path, and if it ends as only the name of a folder does.
+pub(super) fn resolve_written_file(cx: &ToolContext, given: &str) -> Result<ResolvedPath, ToolError> {
+    if given.ends_with('/') {
+        return Err(ToolError::Reported(format!(
+            "`{given}` names a folder; name a file"
+        )));
+    }
+    cx.resolve_path(given)
+}
+
 /// Builds a location in a resolved path.
 pub(super) fn build_location(path: &Path, line: Option<usize>) -> FileLocation {
     FileLocation {
@@ -130,6 +143,10 @@ pub(super) fn count_lines(text: &str) -> usize {
 /// Suggests what `path` may have meant, as a sentence to append; empty if nothing is similar. Blocks.
 pub(super) fn suggest_similar_paths(cx: &ToolContext, path: &Path) -> String {
     const MAX_ENTRIES: usize = 5_000;
+    // What exists is of the wrong kind, not misspelled.
+    if nofollow::kind(path).is_some() {
+        return String::new();
+    }
     let Some((parent, wanted)) = path.parent().zip(path.file_name()) else {
         return String::new();
     };

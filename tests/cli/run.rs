@@ -445,7 +445,8 @@ fn max_steps_limits_the_model_calls() {
     world
         .run(&["run", "--yes", "--max-steps", "1", "write it"])
         .assert_exit_code(1)
-        .assert_stderr("reached 1 iterations");
+        .assert_stderr("reached 1 iterations")
+        .assert_stderr("raise --max-steps");
     world
         .run(&["run", "--yes", "--max-steps", "2", "write it"])
         .assert_exit_code(0)

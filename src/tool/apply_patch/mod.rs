@@ -67,7 +67,7 @@ impl Tool for ApplyPatch {
         let mut targets: Vec<ResolvedPath> = Vec::new();
         for patch in &patches {
             for path in patch.paths() {
-                let target = cx.resolve_path(path)?;
+                let target = files::resolve_written_file(cx, path)?;
                 if !targets.contains(&target) {
                     targets.push(target);
                 }

@@ -211,3 +211,16 @@ fn the_effect_has_all_files_and_the_tools_that_would_do_the_same() {
         }
     }
 }
+
+#[test]
+fn a_name_of_a_folder_is_no_file() {
+    let harness = create_harness();
+    for (tool, input) in [
+        ("apply_patch", patch("*** Add File: dir/\n+x")),
+        ("apply_patch", patch("*** Update File: c.txt\n*** Move to: dir/")),
+        ("write_file", json!({"path": "dir/", "content": "x"})),
+    ] {
+        let refused = harness.predict_effect(tool, input).unwrap_err();
+        assert!(refused.contains("`dir/` names a folder"), "{refused}");
+    }
+}
