@@ -17,6 +17,9 @@ const SOON: i64 = 60;
 /// The doctor warns if the data about models is older than this many days.
 const OLD_CATALOG: i64 = 90;
 
+/// How many models the doctor suggests instead of one that ends.
+const REPLACEMENTS: usize = 2;
+
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -95,7 +98,7 @@ pub(super) fn check_retirement(spec: &ProviderSpec, model: &str, today: i64) -> 
     match spec.retirement(model) {
         Some(end) if end.day - today <= SOON => Some(report_retirement(spec, model, end, today)),
         None if is_deprecated(model) => {
-            let todo = other_model(spec, model, None, today);
+            let todo = suggest_setting(spec, &find_replacements(spec, model, today));
             let text = format!("{model} is deprecated by its vendor");
             Some(Check::new(CheckState::Warn, "retirement", text, Some(todo)))
         }
@@ -114,7 +117,9 @@ pub(super) fn check_model_list(spec: &ProviderSpec, model: &str, list: &ModelLis
         return Check::new(CheckState::Ok, "model", text, None);
     }
     let text = format!("{} lists {count} model{plural}, but not {model}", spec.name);
-    let todo = other_model(spec, model, Some(list), today);
+    let known = KnownList::Names(&list.names);
+    let similar = suggest_model_names(model, &spec.name, spec.model_naming(), known, today);
+    let todo = suggest_setting(spec, &similar);
     Check::new(CheckState::Fail, "model", text, Some(todo))
 }
 
@@ -142,17 +147,27 @@ fn report_retirement(spec: &ProviderSpec, model: &str, end: Retirement<'_>, toda
         ..=0 => format!("{model} was retired on {}", end.date),
         days => format!("{model} will be retired on {}, in {days} days", end.date),
     };
-    let todo = other_model(spec, model, None, today);
+    let todo = suggest_setting(spec, &find_replacements(spec, model, today));
     Check::new(CheckState::Warn, "retirement", text, Some(todo))
 }
 
-fn other_model(spec: &ProviderSpec, model: &str, list: Option<&ModelList>, today: i64) -> String {
-    let known = list.map_or(KnownList::NotAsked, |list| KnownList::Names(&list.names));
-    let suggestions = suggest_model_names(model, &spec.name, spec.model_naming(), known, today);
-    let hint = if suggestions.is_empty() {
+/// Returns the models to use instead of one that ends: the provider's default and its cheapest, without those that end
+/// soon as well.
+fn find_replacements(spec: &ProviderSpec, model: &str, today: i64) -> Vec<String> {
+    let chat = spec.list.as_ref().map(|list| list.chat.as_slice());
+    let lasts = |name: &String| spec.retirement(name).is_none_or(|end| end.day - today > SOON);
+    let offered = list_offered_models(spec.catalog_section(), chat, today).into_iter();
+    offered
+        .filter(|name| plain_name(name) != plain_name(model) && lasts(name))
+        .take(REPLACEMENTS)
+        .collect()
+}
+
+fn suggest_setting(spec: &ProviderSpec, models: &[String]) -> String {
+    let hint = if models.is_empty() {
         String::new()
     } else {
-        format!(" to {}", suggestions.join(" or "))
+        format!(" to {}", models.join(" or "))
     };
     format!(
         "set [provider.{}] model{hint}, or [agent.default] model if that names it",
@@ -162,6 +177,8 @@ fn other_model(spec: &ProviderSpec, model: &str, list: Option<&ModelList>, today
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::provider::ApiKind;
 
@@ -245,6 +262,32 @@ mod tests {
                 expected,
                 "{model}"
             );
+        }
+    }
+
+    #[test]
+    fn a_model_that_ends_is_replaced_by_one_that_lasts() {
+        let vendor = |name: &str, list: Option<ModelList>| ProviderSpec {
+            base_url: Some("https://api.openai.com/v1".to_owned()),
+            list: list.map(Arc::new),
+            ..ProviderSpec::new(name, ApiKind::Responses)
+        };
+        let chat = ["gpt-6.1-sol", "gpt-6-luna"].map(str::to_owned);
+        let list = ModelList {
+            chat: chat.to_vec(),
+            names: chat.to_vec(),
+            retirements: [("gpt-6.1-sol".to_owned(), "2026-12-10".to_owned())].into(),
+            ..ModelList::default()
+        };
+        for (spec, model, expected) in [
+            (vendor("openai", None), "gpt-5", "gpt-6.1-sol or gpt-6-luna"),
+            (vendor("work", None), "gpt-4o", "gpt-6.1-sol or gpt-6-luna"),
+            (vendor("openai", Some(list)), "gpt-6.1-sol", "gpt-6-luna"),
+        ] {
+            let check = check_retirement(&spec, model, TODAY).unwrap();
+            let setting = format!("set [provider.{}] model to {expected}, or [agent", spec.name);
+            let hint = check.hint.unwrap();
+            assert!(hint.starts_with(&setting), "{hint}");
         }
     }
 

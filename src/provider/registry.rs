@@ -225,7 +225,7 @@ impl ProviderSpec {
 
     /// Returns the section of the catalogue for this provider: by its address, so that the name does not matter, or
     /// else by its name, so that a proxy in front of a vendor does not matter.
-    fn catalog_section(&self) -> &str {
+    pub fn catalog_section(&self) -> &str {
         let address = self.resolve_base_url().ok();
         let known = address.as_ref().and_then(Url::host_str).and_then(preset_at);
         section_of(known.unwrap_or(&self.name))

@@ -84,7 +84,7 @@ pub fn check_model_name(
     }
 }
 
-/// Returns the names most similar to `model`, nearest first; without any, the models that are offered.
+/// Returns the other names most similar to `model`, nearest first; without any, the models that are offered.
 pub fn suggest_model_names(
     model: &str,
     provider: &str,
@@ -97,6 +97,7 @@ pub fn suggest_model_names(
         KnownList::NotAsked | KnownList::Missing => None,
     };
     let mut offered = list_offered_models(provider, listed, today);
+    offered.retain(|name| name != model);
     let mut names = offered.clone();
     match listed {
         Some(listed) => names.extend(listed.iter().cloned()),
@@ -109,7 +110,7 @@ pub fn suggest_model_names(
         })),
     }
     let mut seen = std::collections::BTreeSet::new();
-    names.retain(|name| seen.insert(name.clone()));
+    names.retain(|name| name != model && seen.insert(name.clone()));
     let find_near = |given: &str| nearest_few(given, names.iter().map(String::as_str), NAMED);
     let mut nearest = find_near(model);
     // What is before the slash may have been meant as a provider.
@@ -241,6 +242,12 @@ mod tests {
             };
             assert_eq!(decided, expected, "{model} {naming:?} {known:?}");
         }
+    }
+
+    #[test]
+    fn a_name_is_not_suggested_instead_of_itself() {
+        let names = suggest_model_names("gpt-5", "openai", GPT, KnownList::NotAsked, TODAY);
+        assert!(!names.is_empty() && !names.contains(&"gpt-5".to_owned()), "{names:?}");
     }
 
     #[test]
