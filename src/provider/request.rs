@@ -236,6 +236,17 @@ impl HistoryItem {
     }
 }
 
+/// Returns the messages after which Anthropic's prompt cache is marked (R-LOOP-5): the ends of the last two runs of user
+/// and tool messages, the last one first.
+pub(crate) fn find_cache_breakpoints(roles: &[Role]) -> Vec<usize> {
+    let is_user = |at: usize| matches!(roles.get(at), Some(Role::User | Role::Tool));
+    (0..roles.len())
+        .rev()
+        .filter(|at| is_user(*at) && !is_user(at + 1))
+        .take(2)
+        .collect()
+}
+
 /// Reports whether all reasoning and everything attached to calls came from `origin` (R-LOOP-4). A message is one
 /// answer, so it counts as a whole or not at all.
 pub(crate) fn gives_back(message: &Message, origin: &str) -> bool {

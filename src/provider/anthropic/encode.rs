@@ -12,7 +12,8 @@ use crate::domain::{Block, MediaData, Message, Role, ToolResult};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::{claude_version, is_thinking_enabled};
 use crate::provider::request::{
-    CallIds, Effort, HistoryItem, ModelRequest, RequestShape, gives_back, object_input, safe_name,
+    CallIds, Effort, HistoryItem, ModelRequest, RequestShape, find_cache_breakpoints, gives_back, object_input,
+    safe_name,
 };
 
 /// Returns the field that ends a cached part of the request.
@@ -120,16 +121,6 @@ fn write_messages(request: &ModelRequest, origin: &str, breakpoint: &str, body: 
             body.push(bytes);
         }
     }
-}
-
-/// Returns the ends of the last two runs of user and tool messages.
-fn find_cache_breakpoints(roles: &[Role]) -> Vec<usize> {
-    let is_user = |at: usize| matches!(roles.get(at), Some(Role::User | Role::Tool));
-    (0..roles.len())
-        .rev()
-        .filter(|at| is_user(*at) && !is_user(at + 1))
-        .take(2)
-        .collect()
 }
 
 /// Returns the parameters that enable thinking, in the form that the model's version understands.
