@@ -10,7 +10,9 @@ use super::opaque;
 use crate::domain::{Block, MediaData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::ReasoningField;
-use crate::provider::request::{CallIds, ModelRequest, RequestShape, object_input, safe_name};
+use crate::provider::request::{
+    CallIds, ModelRequest, RequestShape, find_cache_breakpoints, object_input, safe_name,
+};
 
 /// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`. `gives_back` is the
 /// field in which the model needs its reasoning back, as far as the catalogue knows. `verbosity` is sent unchanged.
@@ -91,9 +93,14 @@ fn write_messages(
 ) {
     let mut first = true;
     let mut comma = |body: &mut BodyPieces| body.push_raw(if std::mem::take(&mut first) { "" } else { "," });
+    let marks_cache = flavour.marks_cache(&request.model);
     if !request.system.trim().is_empty() {
         comma(body);
-        body.push_json(&json!({"role": "system", "content": &*request.system}));
+        let mut system = json!({"role": "system", "content": &*request.system});
+        if marks_cache {
+            mark_cache_end(&mut system);
+        }
+        body.push_json(&system);
     }
     let dialect = match (flavour, gives_back) {
         (Flavour::Mistral, _) => Dialect::ShortIds,
@@ -101,7 +108,7 @@ fn write_messages(
         // What comes in `reasoning_details` is opaque, and goes back at every server.
         (_, None | Some(ReasoningField::ReasoningDetails)) => Dialect::Plain,
     };
-    let mut before = None;
+    let mut written: Vec<(Role, Bytes)> = Vec::new();
     for (item, calls) in request.with_calls() {
         let ids = if calls.is_from_origin(origin) {
             Some(CallIds::from_answer(&calls.message, accepts_id(flavour)))
@@ -110,18 +117,48 @@ fn write_messages(
         };
         let shape = dialect.to_shape(ids.is_some());
         let bytes = item.get_or_encode(shape, |message| encode_message(message, dialect, ids.as_ref()));
-        if bytes.is_empty() {
-            continue;
+        if !bytes.is_empty() {
+            written.push((item.message.role, bytes.clone()));
         }
-        let role = item.message.role;
+    }
+    if marks_cache {
+        let roles: Vec<Role> = written.iter().map(|(role, _)| *role).collect();
+        for at in find_cache_breakpoints(&roles) {
+            written[at].1 = with_cache_mark(&written[at].1);
+        }
+    }
+    let mut before = None;
+    for (role, bytes) in written {
         // Mistral refuses a user message directly after a tool message.
         if (flavour, before, role) == (Flavour::Mistral, Some(Role::Tool), Role::User) {
             comma(body);
             body.push_json(&build_acknowledgement());
         }
         comma(body);
-        body.push(bytes);
+        body.push(&bytes);
         before = Some(role);
+    }
+}
+
+/// Returns encoded messages with a cache breakpoint in the last one.
+fn with_cache_mark(encoded: &Bytes) -> Bytes {
+    let list = [b"[", &encoded[..], b"]"].concat();
+    let Ok(mut messages) = serde_json::from_slice::<Vec<Value>>(&list) else {
+        return encoded.clone();
+    };
+    messages.last_mut().into_iter().for_each(mark_cache_end);
+    join_messages(&messages)
+}
+
+/// Puts a cache breakpoint into the last text of a message. OpenRouter takes it in the parts of a content only.
+fn mark_cache_end(message: &mut Value) {
+    let content = &mut message["content"];
+    if let Some(text) = content.as_str() {
+        *content = json!([{"type": "text", "text": text}]);
+    }
+    let mut parts = content.as_array_mut().into_iter().flatten();
+    if let Some(part) = parts.rfind(|part| part["type"] == "text") {
+        part["cache_control"] = json!({"type": "ephemeral"});
     }
 }
 
@@ -169,7 +206,11 @@ fn encode_message(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>
         Role::Assistant => encode_assistant_message(message, dialect, own),
         Role::Tool => encode_tool_results(message, dialect, own),
     };
-    Bytes::from(values.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
+    join_messages(&values)
+}
+
+fn join_messages(messages: &[Value]) -> Bytes {
+    Bytes::from(messages.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
 }
 
 fn encode_user_message(message: &Message) -> Vec<Value> {
@@ -504,6 +545,44 @@ mod tests {
             let body: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(body["messages"][2]["reasoning_content"], expected, "{field:?}");
         }
+    }
+
+    #[test]
+    fn the_cache_of_claude_is_marked_at_openrouter_only() {
+        let body = |model: &str, flavour| json_of(&build_request(model, every_block()), flavour);
+        let claude = body("anthropic/claude-sonnet-5.5", Flavour::OpenRouter);
+        let messages = claude["messages"].as_array().unwrap();
+        // Each breakpoint is in a text part, because a whole message takes none.
+        let marked = |message: &&Value| {
+            assert!(message["cache_control"].is_null(), "{message}");
+            let parts = message["content"].as_array().into_iter().flatten();
+            let marks: Vec<&Value> = parts.filter(|part| part["cache_control"].is_object()).collect();
+            assert!(marks.iter().all(|part| part["type"] == "text"), "{message}");
+            !marks.is_empty()
+        };
+        let roles: Vec<&Value> = messages.iter().filter(marked).map(|message| &message["role"]).collect();
+        assert_eq!(roles, ["system", "user", "user"]);
+        let plain = body("openai/gpt-6.1-sol", Flavour::OpenRouter);
+        for body in [plain, body("anthropic/claude-sonnet-5.5", Flavour::Other)] {
+            assert!(!body.to_string().contains("cache_control"), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_tool_result_carries_the_cache_breakpoint_in_its_text() {
+        let mut history = build_call_history("c", ORIGIN);
+        history.truncate(3);
+        // The result with a picture, which would follow in a message of its own.
+        history[2].content.remove(0);
+        let request = build_request("anthropic/claude-sonnet-5.5", history);
+        let body = json_of(&request, Flavour::OpenRouter);
+        let part = json!({"type": "text", "text": "Error: unknown tool", "cache_control": {"type": "ephemeral"}});
+        assert_eq!(
+            body["messages"][3],
+            json!({"role": "tool", "tool_call_id": "call_b", "content": [part]})
+        );
+        // The cached encoding of the message stays clean.
+        assert!(!json_of(&request, Flavour::Other).to_string().contains("cache_control"));
     }
 
     #[test]

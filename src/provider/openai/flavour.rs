@@ -40,6 +40,11 @@ impl Flavour {
             Self::Other
         }
     }
+
+    /// Reports whether a request must mark where the cached prompt ends. Anthropic's models cache nothing by themselves.
+    pub(super) fn marks_cache(self, model: &str) -> bool {
+        self == Self::OpenRouter && model.starts_with("anthropic/")
+    }
 }
 
 /// Recognizes OpenAI's own API, also on Azure.
