@@ -97,7 +97,7 @@ fn build_config(request: &ModelRequest) -> Value {
             let budget = compute_budget(&request.model, effort);
             Some(json!({"includeThoughts": effort != Effort::None, "thinkingBudget": budget}))
         }
-        Some(effort) => Some(json!({"includeThoughts": true, "thinkingLevel": effort.name()})),
+        Some(effort) => Some(json!({"includeThoughts": true, "thinkingLevel": nearest_level(effort)})),
         None if is_thinking_enabled(&request.model, None) => Some(json!({"includeThoughts": true})),
         None => None,
     };
@@ -105,6 +105,16 @@ fn build_config(request: &ModelRequest) -> Value {
         config.insert("thinkingConfig".to_owned(), thinking);
     }
     Value::Object(config)
+}
+
+/// Returns the nearest of the API's levels, for a model that the catalogue does not know.
+fn nearest_level(effort: Effort) -> &'static str {
+    match effort {
+        Effort::None | Effort::Minimal => "minimal",
+        Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High | Effort::XHigh | Effort::Max => "high",
+    }
 }
 
 fn compute_budget(model: &str, effort: Effort) -> u32 {
@@ -397,6 +407,16 @@ mod tests {
                 "gemini-2.5-flash",
                 Some(Effort::None),
                 json!({"includeThoughts": false, "thinkingBudget": 0}),
+            ),
+            (
+                "gemini-4-argon",
+                Some(Effort::Max),
+                json!({"includeThoughts": true, "thinkingLevel": "high"}),
+            ),
+            (
+                "gemini-4-argon",
+                Some(Effort::None),
+                json!({"includeThoughts": true, "thinkingLevel": "minimal"}),
             ),
             ("made-up", None, Value::Null),
         ] {
