@@ -1,5 +1,7 @@
 //! Presets of well-known providers: what their name alone implies. Knows no models.
 
+use url::Url;
+
 use super::api_kind::ApiKind;
 
 /// The defaults of a well-known provider.
@@ -155,8 +157,12 @@ const COMPATIBLE: &str = "/v1";
 
 impl ProviderPreset {
     /// Returns the API at a configured address, which is empty for the preset's own. Google and Ollama have
-    /// compatible APIs too, and most gateways of Google's models speak that one.
+    /// compatible APIs too, and most gateways of Google's and OpenAI's models speak that one.
     pub(super) fn kind_at(&self, address: &str) -> ApiKind {
+        // OpenAI's current models call tools only through the newer API.
+        if self.name == "openai" && (address.is_empty() || is_openai_address(address)) {
+            return ApiKind::Responses;
+        }
         let is_own = address.is_empty() || address.contains("googleapis.com");
         let is_compatible = address.trim_end_matches('/').ends_with(GOOGLE_COMPATIBLE);
         let is_openai = match self.kind {
@@ -180,6 +186,13 @@ impl ProviderPreset {
             _ => None,
         }
     }
+}
+
+/// Reports whether an address is OpenAI's own, which may name a region: `eu.api.openai.com`.
+fn is_openai_address(address: &str) -> bool {
+    let url = Url::parse(address).ok();
+    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+    host == "api.openai.com" || host.ends_with(".api.openai.com")
 }
 
 /// Returns the name of the preset whose address has this host; for a vendor with several, the first.

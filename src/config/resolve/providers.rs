@@ -63,8 +63,6 @@ impl Resolver<'_> {
         let has_address = self.is_set(&of("base_url"));
         if !self.is_set(&of("kind")) {
             provider.kind = match known {
-                // OpenAI's current models call tools only through this API; most gateways speak the older one.
-                Some(known) if known.name == "openai" && !has_address => ApiKind::Responses,
                 Some(known) => known.kind_at(&provider.base_url),
                 None => return Err(self.report_missing_kind(&name)),
             };

@@ -284,9 +284,13 @@ fn model_of_the_previous_provider_is_dropped() {
 }
 
 #[test]
-fn openai_uses_the_responses_api_without_own_address_or_kind() {
+fn openai_uses_the_responses_api_at_its_own_address() {
     for (table, kind) in [
         ("api_key = 'sk-1'", ApiKind::Responses),
+        (
+            "api_key = 'sk-1'\nbase_url = 'https://api.openai.com/v1'",
+            ApiKind::Responses,
+        ),
         (
             "api_key = 'sk-1'\nbase_url = 'https://llm.example.com/v1'",
             ApiKind::OpenAi,
@@ -301,7 +305,7 @@ fn openai_uses_the_responses_api_without_own_address_or_kind() {
         assert_eq!(lines(&loaded), [""; 0], "{table}");
         let openai = &loaded.settings.providers["openai"];
         assert_eq!(openai.kind, kind, "{table}");
-        let is_own = table.contains("base_url");
+        let is_own = table.contains("llm.example.com");
         let address = if is_own {
             "https://llm.example.com/v1"
         } else {
