@@ -96,6 +96,23 @@ pub(super) fn reasoning_field(section: &str, model: &str) -> Option<ReasoningFie
     found.or_else(|| catalog.find_sibling(model))?.gives_back
 }
 
+/// How a model's reasoning is controlled, as far as the catalogue knows.
+pub(super) struct ReasoningControls {
+    /// It can be switched off.
+    pub(super) has_switch: bool,
+    pub(super) has_efforts: bool,
+}
+
+/// Returns how the reasoning of `model` is controlled; `None` if that is unknown.
+pub(super) fn reasoning_controls(section: &str, model: &str) -> Option<ReasoningControls> {
+    let row = catalog().find(Some(section), model)?.row;
+    let mut words = row.reasoning.split(' ');
+    Some(ReasoningControls {
+        has_switch: words.clone().any(|word| word == "toggle"),
+        has_efforts: words.any(|word| Effort::from_name(word).is_some()),
+    })
+}
+
 /// Returns the effort that `model` accepts and that is nearest to `wanted`; of two equally near ones, the lower. Whoever
 /// asks for more than the least reasoning gets some. `None` for a model that accepts no such effort: APIs refuse the field
 /// then, or would switch reasoning off. A model whose efforts are unknown gets `wanted`.

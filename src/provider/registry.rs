@@ -28,7 +28,7 @@ use super::models::{
     reads_documents, search_fee, section_of,
 };
 use super::ollama::{self, Ollama};
-use super::openai::{Flavour, OpenAi};
+use super::openai::{Flavour, OpenAi, ReasoningSwitch};
 use super::record::RecordingProvider;
 use super::request::Effort;
 use super::responses::Responses;
@@ -220,7 +220,12 @@ impl ProviderSpec {
 
     /// Returns the effort that `model` accepts and that is nearest to `wanted`; `None` if it is known to accept none.
     pub fn nearest_effort(&self, model: &str, wanted: Effort) -> Option<Effort> {
-        nearest_effort(self.catalog_section(), model, wanted)
+        let section = self.catalog_section();
+        let has_switch = || self.kind == ApiKind::OpenAi && ReasoningSwitch::find(section, model).is_some();
+        if wanted == Effort::None && has_switch() {
+            return Some(wanted);
+        }
+        nearest_effort(section, model, wanted)
     }
 
     /// Returns the section of the catalogue for this provider: by its address, so that the name does not matter, or

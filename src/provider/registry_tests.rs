@@ -114,6 +114,24 @@ fn the_own_list_overrides_the_catalogue_and_the_user_overrides_both() {
 }
 
 #[test]
+fn reasoning_can_be_switched_off_where_the_vendor_has_a_switch() {
+    for (host, model, wanted, sent) in [
+        ("api.deepseek.com", "deepseek-v4-pro", Effort::None, Effort::None),
+        ("api.deepseek.com", "deepseek-v4-pro", Effort::Minimal, Effort::Low),
+        ("api.z.ai", "glm-5.2", Effort::None, Effort::None),
+        // It always reasons.
+        ("api.moonshot.ai", "kimi-k3", Effort::None, Effort::Low),
+        ("llm.example.com", "deepseek-v4-pro", Effort::None, Effort::Low),
+    ] {
+        let spec = ProviderSpec {
+            base_url: Some(format!("https://{host}/v1")),
+            ..ProviderSpec::new("work", ApiKind::OpenAi)
+        };
+        assert_eq!(spec.nearest_effort(model, wanted), Some(sent), "{host} {model} {wanted:?}");
+    }
+}
+
+#[test]
 fn a_host_has_its_own_prices_under_any_name() {
     let price = |name: &str, url: Option<&str>| {
         let spec = ProviderSpec {

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::flavour::{Flavour, takes_cache_key};
+use super::flavour::{Flavour, ReasoningSwitch, takes_cache_key};
 use super::opaque;
 use crate::domain::{Block, MediaData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::body::BodyPieces;
@@ -14,13 +14,22 @@ use crate::provider::request::{
     CallIds, ModelRequest, RequestShape, find_cache_breakpoints, object_input, safe_name,
 };
 
-/// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`. `gives_back` is the
-/// field in which the model needs its reasoning back, as far as the catalogue knows. `verbosity` is sent unchanged.
+/// The fields of a model's reasoning, as far as the catalogue knows.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ReasoningFields {
+    /// The field in which the model needs its reasoning back.
+    pub(super) gives_back: Option<ReasoningField>,
+    /// How its vendor switches it.
+    pub(super) switch: Option<ReasoningSwitch>,
+}
+
+/// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`. `verbosity` is sent
+/// unchanged.
 pub(super) fn build_body(
     request: &ModelRequest,
     flavour: Flavour,
     origin: &str,
-    gives_back: Option<ReasoningField>,
+    reasoning: ReasoningFields,
     verbosity: Option<&'static str>,
 ) -> BodyPieces {
     let mut body = BodyPieces::default();
@@ -28,7 +37,7 @@ pub(super) fn build_body(
     body.push_json(&request.model);
     body.push_raw(",\"stream\":true");
     let verbosity = verbosity.map(|verbosity| ("verbosity", json!(verbosity)));
-    for (key, value) in build_options(request, flavour, origin)
+    for (key, value) in build_options(request, flavour, origin, reasoning.switch)
         .into_iter()
         .chain(verbosity)
     {
@@ -45,12 +54,17 @@ pub(super) fn build_body(
         body.push_raw("]");
     }
     body.push_raw(",\"messages\":[");
-    write_messages(request, flavour, origin, gives_back, &mut body);
+    write_messages(request, flavour, origin, reasoning.gives_back, &mut body);
     body.push_raw("]}");
     body
 }
 
-fn build_options(request: &ModelRequest, flavour: Flavour, origin: &str) -> Vec<(&'static str, Value)> {
+fn build_options(
+    request: &ModelRequest,
+    flavour: Flavour,
+    origin: &str,
+    switch: Option<ReasoningSwitch>,
+) -> Vec<(&'static str, Value)> {
     let limit = match flavour {
         // OpenAI's current models refuse `max_tokens`.
         Flavour::OpenAi => "max_completion_tokens",
@@ -74,9 +88,10 @@ fn build_options(request: &ModelRequest, flavour: Flavour, origin: &str) -> Vec<
         options.push(("prompt_cache_key", json!(key)));
     }
     if let Some(effort) = request.effort {
-        match flavour {
-            Flavour::OpenRouter => options.push(("reasoning", json!({"effort": effort.name()}))),
-            Flavour::OpenAi | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => {
+        match (switch, flavour) {
+            (Some(switch), _) => options.extend(switch.build_options(effort)),
+            (None, Flavour::OpenRouter) => options.push(("reasoning", json!({"effort": effort.name()}))),
+            (None, Flavour::OpenAi | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other) => {
                 options.push(("reasoning_effort", json!(effort.name())));
             }
         }
@@ -394,7 +409,7 @@ mod tests {
     use crate::provider::request::tests::{ORIGIN, build_call_history, build_request, every_block};
 
     fn json_of(request: &ModelRequest, flavour: Flavour) -> Value {
-        serde_json::from_str(&build_body(request, flavour, ORIGIN, None, None).text()).unwrap()
+        serde_json::from_str(&build_body(request, flavour, ORIGIN, ReasoningFields::default(), None).text()).unwrap()
     }
 
     #[test]
@@ -541,7 +556,11 @@ mod tests {
             (Some(ReasoningField::ReasoningDetails), Value::Null),
             (None, Value::Null),
         ] {
-            let text = build_body(&request, Flavour::Other, ORIGIN, field, None).text();
+            let reasoning = ReasoningFields {
+                gives_back: field,
+                ..ReasoningFields::default()
+            };
+            let text = build_body(&request, Flavour::Other, ORIGIN, reasoning, None).text();
             let body: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(body["messages"][2]["reasoning_content"], expected, "{field:?}");
         }
@@ -613,6 +632,20 @@ mod tests {
             let body = json_of(&request, flavour);
             assert!(body.get("max_tokens").is_none() && body.get("max_completion_tokens").is_none());
         }
+    }
+
+    #[test]
+    fn a_switch_takes_the_place_of_the_effort() {
+        let mut request = build_request("glm-4.7", vec![Message::user_text("hello")]);
+        request.effort = Some(Effort::None);
+        let reasoning = ReasoningFields {
+            switch: ReasoningSwitch::find("zai", "glm-4.7"),
+            ..ReasoningFields::default()
+        };
+        let text = build_body(&request, Flavour::Other, ORIGIN, reasoning, None).text();
+        let body: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(body["thinking"], json!({"type": "disabled"}));
+        assert!(body["reasoning_effort"].is_null(), "{body}");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Tells servers with this API apart, by address or name. Must not know what depends on it; see `encode`.
 
+use serde_json::{Value, json};
 use url::Url;
 
 use crate::config::Verbosity;
 use crate::provider::account::{ProviderAccount, is_openai_model};
 use crate::provider::azure::is_azure_host;
-use crate::provider::models::plain_name;
+use crate::provider::models::{plain_name, reasoning_controls};
+use crate::provider::request::Effort;
 
 /// The server behind the API, as far as it affects what may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,58 @@ impl Flavour {
     /// Reports whether a request must mark where the cached prompt ends. Anthropic's models cache nothing by themselves.
     pub(super) fn marks_cache(self, model: &str) -> bool {
         self == Self::OpenRouter && model.starts_with("anthropic/")
+    }
+}
+
+/// The field with which a vendor's models switch their reasoning, in place of an effort `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SwitchField {
+    /// `"thinking": {"type": "disabled"}`
+    Thinking,
+    /// `"enable_thinking": false`
+    EnableThinking,
+}
+
+/// The vendors whose models have a switch, by their section of the catalogue. Sources: api-docs.deepseek.com,
+/// docs.z.ai, and platform.kimi.ai (thinking modes), help.aliyun.com/model-studio (deep thinking).
+const SWITCH_FIELDS: [(&str, SwitchField); 4] = [
+    ("alibaba", SwitchField::EnableThinking),
+    ("deepseek", SwitchField::Thinking),
+    ("moonshotai", SwitchField::Thinking),
+    ("zai", SwitchField::Thinking),
+];
+
+/// The switch of a model's reasoning at its vendor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReasoningSwitch {
+    field: SwitchField,
+    /// The model takes an effort too.
+    has_efforts: bool,
+}
+
+impl ReasoningSwitch {
+    /// Returns the switch of `model` at the vendor with this section of the catalogue; `None` if it has none.
+    pub(crate) fn find(section: &str, model: &str) -> Option<Self> {
+        let (_, field) = SWITCH_FIELDS.iter().find(|(name, _)| *name == section)?;
+        let controls = reasoning_controls(section, model)?;
+        controls.has_switch.then_some(Self {
+            field: *field,
+            has_efforts: controls.has_efforts,
+        })
+    }
+
+    /// Returns the options that request `effort`.
+    pub(super) fn build_options(self, effort: Effort) -> Vec<(&'static str, Value)> {
+        let is_on = effort != Effort::None;
+        let switch = match self.field {
+            SwitchField::Thinking => {
+                let word = if is_on { "enabled" } else { "disabled" };
+                ("thinking", json!({"type": word}))
+            }
+            SwitchField::EnableThinking => ("enable_thinking", json!(is_on)),
+        };
+        let level = (is_on && self.has_efforts).then(|| ("reasoning_effort", json!(effort.name())));
+        std::iter::once(switch).chain(level).collect()
     }
 }
 
@@ -94,6 +148,48 @@ mod tests {
             ("llm.example.com/chat/gpt-5", "gpt-5", false),
         ] {
             assert_eq!(takes_cache_key(origin, model), sent, "{origin} {model}");
+        }
+    }
+
+    #[test]
+    fn vendors_switch_reasoning_with_their_own_field() {
+        let (on, off) = (json!({"type": "enabled"}), json!({"type": "disabled"}));
+        for (section, model, effort, expected) in [
+            ("zai", "glm-4.7", Effort::None, vec![("thinking", off.clone())]),
+            ("zai", "glm-5", Effort::High, vec![("thinking", on.clone())]),
+            ("moonshotai", "kimi-k2.6", Effort::None, vec![("thinking", off.clone())]),
+            ("deepseek", "deepseek-v4-pro", Effort::None, vec![("thinking", off)]),
+            (
+                "deepseek",
+                "deepseek-v4-pro",
+                Effort::High,
+                vec![("thinking", on), ("reasoning_effort", json!("high"))],
+            ),
+            (
+                "alibaba",
+                "qwen3.7-plus",
+                Effort::None,
+                vec![("enable_thinking", json!(false))],
+            ),
+            (
+                "alibaba",
+                "qwen3.8-max",
+                Effort::Low,
+                vec![("enable_thinking", json!(true)), ("reasoning_effort", json!("low"))],
+            ),
+        ] {
+            let switch = ReasoningSwitch::find(section, model).unwrap();
+            assert_eq!(switch.build_options(effort), expected, "{model} {effort:?}");
+        }
+        // They always reason, or their vendor documents no switch, or another host serves them.
+        for (section, model) in [
+            ("zai", "glm-5.3"),
+            ("moonshotai", "kimi-k3"),
+            ("moonshotai", "kimi-k2.7-code"),
+            ("zai", "made-up"),
+            ("openrouter", "z-ai/glm-4.7"),
+        ] {
+            assert_eq!(ReasoningSwitch::find(section, model), None, "{section} {model}");
         }
     }
 

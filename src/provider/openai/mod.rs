@@ -10,7 +10,7 @@ mod opaque;
 
 pub(crate) use decode::ChatDecoder;
 pub(super) use encode::{own_reasoning, result_text};
-pub(crate) use flavour::{Flavour, choose_verbosity, is_openai_host, takes_cache_key};
+pub(crate) use flavour::{Flavour, ReasoningSwitch, choose_verbosity, is_openai_host, takes_cache_key};
 
 use std::sync::Arc;
 
@@ -67,7 +67,10 @@ impl Provider for OpenAi {
                 &request,
                 self.flavour,
                 &self.model_origin(&request.model),
-                reasoning_field(&self.section, &request.model),
+                encode::ReasoningFields {
+                    gives_back: reasoning_field(&self.section, &request.model),
+                    switch: ReasoningSwitch::find(&self.section, &request.model),
+                },
                 choose_verbosity(self.verbosity, &self.account.base, &request.model),
             ),
             decoder: StreamDecoder::new(ChatDecoder::default()),
