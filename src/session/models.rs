@@ -420,7 +420,10 @@ impl Models {
             ))
         })?;
         let cheaper = choice.cheap.then(|| self.find_cheaper_model(settings, &model));
-        let model = cheaper.flatten().unwrap_or(model);
+        let (model, dearer) = match cheaper.flatten() {
+            Some(cheaper) => (cheaper, Some(model)),
+            None => (model, None),
+        };
         let agent = self.agent_settings(choice.agent.as_deref());
         let spec = self.provider_spec(settings);
         let wanted = choice.effort.or(configured_effort(agent.reasoning_effort));
@@ -443,6 +446,7 @@ impl Models {
             fallbacks: Fallbacks {
                 model: settings.fallback_model.clone(),
                 providers: self.resolve_route(self.agent_settings(choice.model_agent()), settings),
+                dearer,
             },
         })
     }
@@ -583,7 +587,12 @@ impl ModelSource for Arc<Models> {
         if let (ChosenModel::Known { model: its, .. }, Some(other)) = (&mut chosen, model.or(of_route)) {
             *its = Some(other.to_owned());
         }
-        let mut resolved = self.to_resolved_model(chosen, choice)?;
+        let choice = ModelChoice {
+            // A named model is taken as it is.
+            cheap: choice.cheap && model.is_none(),
+            ..choice.clone()
+        };
+        let mut resolved = self.to_resolved_model(chosen, &choice)?;
         if model.is_some() {
             // It is the overload model itself.
             resolved.fallbacks.model = None;

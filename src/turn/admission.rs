@@ -57,6 +57,8 @@ pub(super) struct ProviderAccess {
     pub(super) next: Option<String>,
     /// The model that takes over while the provider is overloaded.
     pub(super) substitute: Option<String>,
+    /// The model in whose place a cheaper one was chosen.
+    pub(super) dearer: Option<String>,
     /// Why the last call was given up, if another model may do better.
     pub(super) fallback_reason: Option<FallbackReason>,
     /// The output of the last failed call, kept because no fallback was available then.
@@ -88,18 +90,15 @@ impl ProviderAccess {
 
     /// Disables fallbacks for an auxiliary call. `without` says what happens if it fails, unless the turn then ends
     /// with its error. Returns the fallbacks, for [`Self::restore_fallback`].
-    pub(super) fn disable_fallback(
-        &mut self,
-        without: Option<&'static str>,
-    ) -> (Option<String>, Option<String>) {
+    pub(super) fn disable_fallback(&mut self, without: Option<&'static str>) -> [Option<String>; 3] {
         self.consequence = without;
-        (self.next.take(), self.substitute.take())
+        [self.next.take(), self.substitute.take(), self.dearer.take()]
     }
 
     /// Restores the fallbacks after an auxiliary call.
-    pub(super) fn restore_fallback(&mut self, (next, substitute): (Option<String>, Option<String>)) {
-        (self.next, self.substitute, self.fallback_reason) = (next, substitute, None);
-        self.consequence = None;
+    pub(super) fn restore_fallback(&mut self, fallbacks: [Option<String>; 3]) {
+        [self.next, self.substitute, self.dearer] = fallbacks;
+        (self.fallback_reason, self.consequence) = (None, None);
     }
 
     /// Returns whether a fallback is available for the call that was given up.
@@ -107,6 +106,7 @@ impl ProviderAccess {
         match &self.fallback_reason {
             None => false,
             Some(FallbackReason::Overloaded) => self.substitute.is_some(),
+            Some(FallbackReason::NoSuchModel(_)) => self.dearer.is_some(),
             Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => self.next.is_some(),
         }
     }
@@ -324,6 +324,7 @@ pub(super) fn decide_after_failure(
     let alternatives = Alternatives {
         next: access.next.as_deref(),
         substitute: access.substitute.as_deref(),
+        dearer: access.dearer.as_deref(),
         consequence: access.consequence,
     };
     let (fallback_reason, agent_error) =
@@ -411,11 +412,13 @@ mod tests {
             (Some(FallbackReason::Circuit), false, true, false),
             (failed.clone(), true, false, true),
             (failed, false, false, false),
+            (Some(FallbackReason::NoSuchModel("words".to_owned())), false, false, true),
         ] {
             let mut access = ProviderAccess {
                 fallback_reason,
                 next: next.then(|| "q/n".to_owned()),
                 substitute: substitute.then(|| "small".to_owned()),
+                dearer: Some("large".to_owned()),
                 ..ProviderAccess::default()
             };
             assert_eq!(access.may_continue(), goes_on, "{:?}", access.fallback_reason);

@@ -15,6 +15,8 @@ pub(super) struct Alternatives<'a> {
     pub(super) next: Option<&'a str>,
     /// The model for an overloaded provider.
     pub(super) substitute: Option<&'a str>,
+    /// The model in whose place a cheaper one was chosen.
+    pub(super) dearer: Option<&'a str>,
     /// For an auxiliary call: what happens without it, for people.
     pub(super) consequence: Option<&'a str>,
 }
@@ -59,6 +61,8 @@ pub(super) enum FallbackReason {
     /// The provider is overloaded (529) and has another model for that.
     Overloaded,
     Circuit,
+    /// The provider lacks a cheaper model that agentls chose. The text is for people.
+    NoSuchModel(String),
     /// Retries are used up, or the wait would be too long. The text is for people.
     Failed(String),
 }
@@ -77,6 +81,10 @@ pub(super) fn plan_failure_action(
         && alternatives.substitute.is_some()
     {
         return FailureAction::Leave(Some(FallbackReason::Overloaded));
+    }
+    if error.fault == ProviderFault::NotFound && alternatives.dearer.is_some() {
+        let reason = format!("{} has no {}: {}", error.provider, error.model, error.message);
+        return FailureAction::Leave(Some(FallbackReason::NoSuchModel(reason)));
     }
     let (attempt, mut delay, remaining) = match verdict {
         RetryVerdict::Retry {
@@ -186,6 +194,7 @@ mod tests {
     const ALONE: Alternatives<'_> = Alternatives {
         next: None,
         substitute: None,
+        dearer: None,
         consequence: None,
     };
     const ROUTE: Alternatives<'_> = Alternatives {
@@ -199,8 +208,34 @@ mod tests {
     const BOTH: Alternatives<'_> = Alternatives {
         next: Some("q/n"),
         substitute: Some("small"),
-        consequence: None,
+        ..ALONE
     };
+
+    #[test]
+    fn a_missing_cheap_model_gives_way_to_the_dearer_one_only() {
+        let dearer = Alternatives {
+            dearer: Some("large"),
+            ..ALONE
+        };
+        let lost = |alternatives: &Alternatives<'_>, fault| {
+            let verdict = RetryVerdict::GiveUp {
+                reason: GiveUp::NotRetryable(Disposition::Fail),
+            };
+            let policy = RetryPolicy::default();
+            let outlook = CircuitOutlook::default();
+            plan_failure_action(alternatives, &outlook, &policy, &error(fault), (verdict, 1))
+        };
+        let reason = FallbackReason::NoSuchModel("p has no m: words".to_owned());
+        assert_eq!(
+            lost(&dearer, ProviderFault::NotFound),
+            FailureAction::Leave(Some(reason))
+        );
+        assert_eq!(
+            lost(&dearer, ProviderFault::Unauthorized),
+            FailureAction::Leave(None)
+        );
+        assert_eq!(lost(&ROUTE, ProviderFault::NotFound), FailureAction::Leave(None));
+    }
 
     /// Simulates an account whose circuit opens with the fifth failure. Returns the announced texts and the final
     /// action.

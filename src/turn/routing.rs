@@ -44,7 +44,16 @@ fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String>
 
 /// Returns the model for an overloaded provider `from`, if one is configured; the error says why it cannot be used.
 fn find_substitute_model(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedModel, String>> {
-    let name = from.fallbacks.model.as_deref()?;
+    find_other_model(cx, from, from.fallbacks.model.as_deref())
+}
+
+/// Returns the model `name` of the same provider.
+fn find_other_model(
+    cx: &TurnContext,
+    from: &ResolvedModel,
+    name: Option<&str>,
+) -> Option<Result<ResolvedModel, String>> {
+    let name = name?;
     let model = cx
         .settings
         .models
@@ -86,6 +95,7 @@ pub(super) async fn before_step(
     state.access.substitute = find_substitute_model(cx, &state.model)
         .and_then(Result::ok)
         .map(|model| model.model);
+    state.access.dearer.clone_from(&state.model.fallbacks.dearer);
     state.access.next = state
         .route
         .next(|name| callable_model(cx, name))
@@ -107,7 +117,7 @@ pub(super) async fn before_step(
 pub(super) fn has_fallback(cx: &TurnContext, state: &LoopState) -> bool {
     match &state.access.fallback_reason {
         None => false,
-        Some(FallbackReason::Overloaded) => true,
+        Some(FallbackReason::Overloaded | FallbackReason::NoSuchModel(_)) => true,
         Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => {
             state.route.next(|name| callable_model(cx, name)).0.is_some()
         }
@@ -127,12 +137,18 @@ pub(super) async fn fall_back(
     };
     // A fallback became available after the call was given up, so the kept output is retracted now.
     retract_output(cx, state.access.kept_output.take()).await?;
-    if fallback_reason == FallbackReason::Overloaded
-        && let Some(Ok(model)) = find_substitute_model(cx, &from)
-    {
+    let other = match &fallback_reason {
+        FallbackReason::Overloaded => find_substitute_model(cx, &from),
+        FallbackReason::NoSuchModel(_) => find_other_model(cx, &from, from.fallbacks.dearer.as_deref()),
+        FallbackReason::Circuit | FallbackReason::Failed(_) => None,
+    };
+    if let Some(Ok(model)) = other {
         state.switch_model(model.clone());
         if fits_after_hop(cx, state).await? {
-            let reason = format!("Switched to {} due to high demand", model.model);
+            let reason = match fallback_reason {
+                FallbackReason::NoSuchModel(reason) => reason,
+                _ => format!("Switched to {} due to high demand", model.model),
+            };
             return announce_model_switch(cx, state, &from, &model, reason).await;
         }
         emit_too_small(cx, &model).await?;
@@ -141,7 +157,7 @@ pub(super) async fn fall_back(
     let open = !from.provider.account_health().is_none_or(closed);
     state.route.record_departure(&from, open);
     let reason = match fallback_reason {
-        FallbackReason::Failed(reason) => reason,
+        FallbackReason::Failed(reason) | FallbackReason::NoSuchModel(reason) => reason,
         FallbackReason::Overloaded => format!("{} is overloaded", from.provider.name()),
         FallbackReason::Circuit => {
             format!("{} failed too often in a row and is paused", from.provider.name())

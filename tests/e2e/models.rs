@@ -458,6 +458,30 @@ fn the_explore_agent_keeps_a_model_that_is_not_known_to_be_dearer() {
     assert!(first["system"].to_string().contains("Look."));
 }
 
+#[test]
+fn a_cheap_model_that_the_provider_lacks_gives_way_to_the_callers() {
+    let world = world("model = \"claude-opus-5\"", "");
+    let replies = [
+        Reply::tool("delegate", json!({"prompt": "Where is it?", "agent": "explore"})),
+        Reply::error(404, "not_found_error", "model: claude-haiku-5-5"),
+        Reply::text("In src/a.rs:1."),
+        Reply::text("done"),
+    ];
+    replies.into_iter().for_each(|reply| world.mock().push(reply));
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    assert_eq!(client.ask(&session, "find it").text, "done");
+    let requests = world.mock().requests();
+    let models: Vec<&str> = requests
+        .iter()
+        .map(|request| request.body["model"].as_str().unwrap())
+        .collect();
+    assert!(models[1].starts_with("claude-haiku"), "{models:?}");
+    assert_eq!([models[0], models[2], models[3]], ["claude-opus-5"; 3]);
+    let told = requests[3].messages().last().unwrap().to_string();
+    assert!(told.contains("In src/a.rs:1."), "{told}");
+}
+
 /// Ollama cuts prompts silently at its own small window, so it is told a larger one.
 #[test]
 fn ollama_is_told_the_window_that_the_model_can_have() {

@@ -93,6 +93,7 @@ impl SimModels {
                     .then(|| SPARE.to_owned())
                     .into_iter()
                     .collect(),
+                dearer: None,
             },
         }
     }

@@ -15,8 +15,8 @@ const EXPLORE: &str = "explore";
 /// Adds the built-in agent. The configuration may override each of its settings.
 pub(super) fn add_built_in_agent(tree: &mut SpannedValue) {
     let built_in = json!({
-        "description": "searches and reads the workspace on a cheaper model, changes nothing, and answers with places; \
-                        for questions that need many searches",
+        "description": "searches and reads the workspace, changes nothing, and answers with places; for questions that \
+                        need many searches",
         "mode": "plan",
         "cheap_model": true,
         "tools": ["read_file", "grep", "glob", "list_dir", "bash", "find_symbol", "find_references", "go_to_definition"],
