@@ -39,6 +39,8 @@ pub struct ModelList {
     pub chat: Vec<String>,
     /// What the list says about its models, by name.
     pub facts: BTreeMap<String, ModelOverride>,
+    /// The windows that Ollama's Modelfiles set (`num_ctx`), by name.
+    pub windows_set: BTreeMap<String, u64>,
     /// The days on which the vendor ends its models, such as `2026-12-11`, by name.
     pub retirements: BTreeMap<String, String>,
 }

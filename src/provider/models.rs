@@ -169,7 +169,8 @@ pub(super) fn reads_documents(model: &str) -> bool {
 }
 
 /// Returns what is known about `model` on a server in the user's own machine or network. Such a server can only
-/// relay a model with closed weights, so that one keeps its price. All others are free.
+/// relay a model with closed weights, so that one keeps its price and its output limit. All others are free, and a
+/// vendor's limit says nothing about them.
 pub(super) fn lookup_local(model: &str) -> ModelInfo {
     let info = lookup_model(model);
     if is_closed(model) {
@@ -177,6 +178,8 @@ pub(super) fn lookup_local(model: &str) -> ModelInfo {
     } else {
         ModelInfo {
             price: Some(FREE),
+            max_output: DEFAULT_MAX_OUTPUT,
+            knows_max_output: false,
             ..info
         }
     }
@@ -261,6 +264,7 @@ mod tests {
             assert_eq!(lookup_local(model).price, Some(FREE), "{model}");
         }
         assert_eq!(lookup_local("qwen3:latest").window, 40_960);
+        assert!(lookup_model("qwen3-8b").knows_max_output && !lookup_local("qwen3-8b").knows_max_output);
         assert_eq!(lookup_model("deepseek/deepseek-chat:free").price, Some(FREE));
     }
 

@@ -16,7 +16,7 @@ use super::error::{Failure, ProviderError, TimeoutPhase};
 use super::http::{Http, HttpSettings, no_response};
 use super::list_facts::{ModelList, read_facts};
 use super::models::{ModelOverride, parse_day};
-use super::ollama::{read_show, without_version};
+use super::ollama::{read_set_window, read_show, without_version};
 use super::openai::Flavour;
 use super::registry::{ProviderSpec, unusable_provider_error};
 use crate::base::text;
@@ -223,6 +223,9 @@ async fn with_ollama_facts(
         let facts = read_show(&answer);
         if facts != ModelOverride::default() {
             list.facts.insert(name.clone(), facts);
+        }
+        if let Some(window) = read_set_window(&answer) {
+            list.windows_set.insert(name.clone(), window);
         }
     }
     list

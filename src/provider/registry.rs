@@ -155,7 +155,10 @@ impl ProviderSpec {
             ApiKind::Anthropic | ApiKind::Responses | ApiKind::Gemini
         ) && reads_documents(model);
         if self.kind == ApiKind::Ollama {
-            info.window = info.window.min(self.num_ctx.unwrap_or(ollama::DEFAULT_WINDOW));
+            let set = self.list.as_ref().and_then(|list| list.windows_set.get(model));
+            // Both are the user's; our default counts only without them.
+            let limit = set.into_iter().chain(&self.num_ctx).min();
+            info.window = info.window.min(limit.copied().unwrap_or(ollama::DEFAULT_WINDOW));
             // The prompt needs room too.
             info.max_output = info
                 .max_output

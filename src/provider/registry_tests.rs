@@ -117,7 +117,12 @@ fn the_own_list_overrides_the_catalogue_and_the_user_overrides_both() {
 fn reasoning_can_be_switched_off_where_the_vendor_has_a_switch() {
     for (host, model, wanted, sent) in [
         ("api.deepseek.com", "deepseek-v4-pro", Effort::None, Effort::None),
-        ("api.deepseek.com", "deepseek-v4-pro", Effort::Minimal, Effort::Low),
+        (
+            "api.deepseek.com",
+            "deepseek-v4-pro",
+            Effort::Minimal,
+            Effort::Low,
+        ),
         ("api.z.ai", "glm-5.2", Effort::None, Effort::None),
         // It always reasons.
         ("api.moonshot.ai", "kimi-k3", Effort::None, Effort::Low),
@@ -127,7 +132,11 @@ fn reasoning_can_be_switched_off_where_the_vendor_has_a_switch() {
             base_url: Some(format!("https://{host}/v1")),
             ..ProviderSpec::new("work", ApiKind::OpenAi)
         };
-        assert_eq!(spec.nearest_effort(model, wanted), Some(sent), "{host} {model} {wanted:?}");
+        assert_eq!(
+            spec.nearest_effort(model, wanted),
+            Some(sent),
+            "{host} {model} {wanted:?}"
+        );
     }
 }
 

@@ -412,7 +412,12 @@ mod tests {
             (Some(FallbackReason::Circuit), false, true, false),
             (failed.clone(), true, false, true),
             (failed, false, false, false),
-            (Some(FallbackReason::NoSuchModel("words".to_owned())), false, false, true),
+            (
+                Some(FallbackReason::NoSuchModel("words".to_owned())),
+                false,
+                false,
+                true,
+            ),
         ] {
             let mut access = ProviderAccess {
                 fallback_reason,

@@ -495,7 +495,7 @@ fn ollama_is_told_the_window_that_the_model_can_have() {
         tables: table,
         ..Config::default()
     });
-    mock.list_models(&["small:1b", "large:70b"]);
+    mock.list_models(&["small:1b", "large:70b", "set:70b", "qwen3:8b"]);
     mock.show_model(
         "small:1b",
         json!({"model_info": {"x.context_length": 8_192}, "capabilities": ["tools"]}),
@@ -504,18 +504,30 @@ fn ollama_is_told_the_window_that_the_model_can_have() {
         "large:70b",
         json!({"model_info": {"x.context_length": 262_144}, "capabilities": ["tools"]}),
     );
+    mock.show_model(
+        "set:70b",
+        json!({"model_info": {"x.context_length": 262_144}, "parameters": "num_ctx    131072\nstop    \"x\""}),
+    );
+    mock.show_model(
+        "qwen3:8b",
+        json!({"model_info": {"qwen3.context_length": 40_960}}),
+    );
     let client = world.start();
-    for (at, (model, window)) in [("small:1b", 8_192), ("large:70b", 65_536)]
-        .into_iter()
-        .enumerate()
+    for (at, (model, window)) in [
+        ("small:1b", 8_192),
+        ("large:70b", 65_536),
+        ("set:70b", 131_072),
+        ("qwen3:8b", 40_960),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let session = client.session_with(json!({"model": format!("ollama/{model}")}));
         client.ask(&session, "hello");
-        assert_eq!(
-            world.wait_for_request(at).body["options"]["num_ctx"],
-            window,
-            "{model}"
-        );
+        let options = &world.wait_for_request(at).body["options"];
+        assert_eq!(options["num_ctx"], window, "{model}");
+        // The output limit of a hosted model of the same name says nothing about a local one.
+        assert!(options["num_predict"].is_null(), "{model}: {options}");
         let usage = client.all(&session, "agent/usage");
         assert_eq!(usage.last().unwrap().params["contextWindow"], window, "{model}");
     }

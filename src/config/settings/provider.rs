@@ -85,8 +85,8 @@ pub struct ProviderSettings {
     /// instead of 1.25 times. Default: `5m`.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub cache_ttl: CacheTtl,
-    /// The window that Ollama gives a model, in tokens, if the model can have that much. A larger one takes more memory.
-    /// Default: 65,536.
+    /// The window that Ollama gives a model at most, in tokens. A larger one takes more memory. Default: what the model's
+    /// Modelfile sets, or else 65,536.
     #[schemars(range(min = 1_024, max = 100_000_000), extend("x-untrusted" = Untrusted::Any))]
     pub num_ctx: Option<u64>,
     /// Extra HTTP headers for every request.

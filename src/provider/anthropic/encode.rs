@@ -12,8 +12,8 @@ use crate::domain::{Block, MediaData, Message, Role, ToolResult};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::{claude_version, is_thinking_enabled};
 use crate::provider::request::{
-    CallIds, Effort, HistoryItem, ModelRequest, RequestShape, find_cache_breakpoints, gives_back, object_input,
-    safe_name,
+    CallIds, Effort, HistoryItem, ModelRequest, RequestShape, find_cache_breakpoints, gives_back,
+    object_input, safe_name,
 };
 
 /// Returns the field that ends a cached part of the request.

@@ -247,7 +247,10 @@ mod tests {
     #[test]
     fn a_name_is_not_suggested_instead_of_itself() {
         let names = suggest_model_names("gpt-5", "openai", GPT, KnownList::NotAsked, TODAY);
-        assert!(!names.is_empty() && !names.contains(&"gpt-5".to_owned()), "{names:?}");
+        assert!(
+            !names.is_empty() && !names.contains(&"gpt-5".to_owned()),
+            "{names:?}"
+        );
     }
 
     #[test]

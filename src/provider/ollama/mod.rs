@@ -94,6 +94,13 @@ pub(super) fn read_show(answer: &Value) -> ModelOverride {
     }
 }
 
+/// Reads the window that the Modelfile sets from the answer of `/api/show`, which has one parameter per line.
+pub(super) fn read_set_window(answer: &Value) -> Option<u64> {
+    let mut lines = answer["parameters"].as_str()?.lines();
+    let value = lines.find_map(|line| line.trim().strip_prefix("num_ctx")?.trim().parse().ok());
+    value.filter(|window| *window > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -110,6 +117,25 @@ mod tests {
             (Some(40_960), Some(true), Some(false), Some(true))
         );
         assert_eq!(read_show(&json!({"error": "no"})), ModelOverride::default());
+    }
+
+    #[test]
+    fn the_modelfile_sets_a_window() {
+        for (parameters, window) in [
+            (
+                "stop      \"<|im_end|>\"\nnum_ctx                        131072\ntemperature 0.6",
+                Some(131_072),
+            ),
+            ("num_ctx many", None),
+            ("temperature 0.6", None),
+        ] {
+            assert_eq!(
+                read_set_window(&json!({"parameters": parameters})),
+                window,
+                "{parameters}"
+            );
+        }
+        assert_eq!(read_set_window(&json!({})), None);
     }
 
     #[test]

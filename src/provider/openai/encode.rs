@@ -225,7 +225,13 @@ fn encode_message(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>
 }
 
 fn join_messages(messages: &[Value]) -> Bytes {
-    Bytes::from(messages.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
+    Bytes::from(
+        messages
+            .iter()
+            .map(Value::to_string)
+            .collect::<Vec<_>>()
+            .join(","),
+    )
 }
 
 fn encode_user_message(message: &Message) -> Vec<Value> {
@@ -409,7 +415,8 @@ mod tests {
     use crate::provider::request::tests::{ORIGIN, build_call_history, build_request, every_block};
 
     fn json_of(request: &ModelRequest, flavour: Flavour) -> Value {
-        serde_json::from_str(&build_body(request, flavour, ORIGIN, ReasoningFields::default(), None).text()).unwrap()
+        serde_json::from_str(&build_body(request, flavour, ORIGIN, ReasoningFields::default(), None).text())
+            .unwrap()
     }
 
     #[test]
@@ -579,7 +586,11 @@ mod tests {
             assert!(marks.iter().all(|part| part["type"] == "text"), "{message}");
             !marks.is_empty()
         };
-        let roles: Vec<&Value> = messages.iter().filter(marked).map(|message| &message["role"]).collect();
+        let roles: Vec<&Value> = messages
+            .iter()
+            .filter(marked)
+            .map(|message| &message["role"])
+            .collect();
         assert_eq!(roles, ["system", "user", "user"]);
         let plain = body("openai/gpt-6.1-sol", Flavour::OpenRouter);
         for body in [plain, body("anthropic/claude-sonnet-5.5", Flavour::Other)] {
@@ -595,13 +606,18 @@ mod tests {
         history[2].content.remove(0);
         let request = build_request("anthropic/claude-sonnet-5.5", history);
         let body = json_of(&request, Flavour::OpenRouter);
-        let part = json!({"type": "text", "text": "Error: unknown tool", "cache_control": {"type": "ephemeral"}});
+        let part =
+            json!({"type": "text", "text": "Error: unknown tool", "cache_control": {"type": "ephemeral"}});
         assert_eq!(
             body["messages"][3],
             json!({"role": "tool", "tool_call_id": "call_b", "content": [part]})
         );
         // The cached encoding of the message stays clean.
-        assert!(!json_of(&request, Flavour::Other).to_string().contains("cache_control"));
+        assert!(
+            !json_of(&request, Flavour::Other)
+                .to_string()
+                .contains("cache_control")
+        );
     }
 
     #[test]

@@ -157,8 +157,18 @@ mod tests {
         for (section, model, effort, expected) in [
             ("zai", "glm-4.7", Effort::None, vec![("thinking", off.clone())]),
             ("zai", "glm-5", Effort::High, vec![("thinking", on.clone())]),
-            ("moonshotai", "kimi-k2.6", Effort::None, vec![("thinking", off.clone())]),
-            ("deepseek", "deepseek-v4-pro", Effort::None, vec![("thinking", off)]),
+            (
+                "moonshotai",
+                "kimi-k2.6",
+                Effort::None,
+                vec![("thinking", off.clone())],
+            ),
+            (
+                "deepseek",
+                "deepseek-v4-pro",
+                Effort::None,
+                vec![("thinking", off)],
+            ),
             (
                 "deepseek",
                 "deepseek-v4-pro",
@@ -175,7 +185,10 @@ mod tests {
                 "alibaba",
                 "qwen3.8-max",
                 Effort::Low,
-                vec![("enable_thinking", json!(true)), ("reasoning_effort", json!("low"))],
+                vec![
+                    ("enable_thinking", json!(true)),
+                    ("reasoning_effort", json!("low")),
+                ],
             ),
         ] {
             let switch = ReasoningSwitch::find(section, model).unwrap();
