@@ -78,7 +78,7 @@ struct CallView {
     output: String,
     /// When the output was shown.
     shown_at: Option<Instant>,
-    /// Bytes of output that was not shown yet.
+    /// Bytes of output that will be shown next.
     permit: Option<Permit>,
     is_stale: bool,
 }
@@ -414,6 +414,10 @@ impl CallView {
             (Some(mine), Some(other)) => mine.merge(other),
             (mine @ None, other) => *mine = other,
             (Some(_), None) => {}
+        }
+        // Text that is no longer shown must not slow the command down until the next display.
+        if let Some(permit) = &mut self.permit {
+            permit.reduce_to(MAX_OUTPUT);
         }
     }
 

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::base::backpressure::ByteBudget;
 use crate::base::clock;
 use crate::domain::{SessionId, ToolCallStatus, ToolResult, TurnTrigger};
 
@@ -110,6 +111,31 @@ async fn live_output_is_shown_at_intervals() {
     let shown = read(feed.handle_timer(due));
     assert_eq!(shown[0]["content"][0]["content"]["text"], "1\n2\n");
     assert_eq!(feed.next_due(), None);
+}
+
+#[tokio::test]
+async fn output_that_is_no_longer_shown_holds_no_bytes() {
+    let mut feed = feed(0, false);
+    let now = clock::now();
+    let budget = ByteBudget::new(1 << 20);
+    let session = budget.open_session(64 << 10);
+    for _ in 0..100 {
+        let output = DeltaEnvelope {
+            permit: Some(session.take(4 << 10)),
+            ..delta(Delta::ToolOutput {
+                tool_call: ToolCallId::from("call_1"),
+                text: "x".repeat(4 << 10),
+            })
+        };
+        drop(feed.handle_delta(output, now));
+        assert!(budget.bytes_in_flight() <= MAX_OUTPUT);
+    }
+    // What is shown next is still paid for, so a client that does not read stops the command.
+    let due = feed.next_due().unwrap();
+    let shown = feed.handle_timer(due);
+    assert_eq!(budget.bytes_in_flight(), MAX_OUTPUT);
+    drop(shown);
+    assert_eq!(budget.bytes_in_flight(), 0);
 }
 
 #[tokio::test]

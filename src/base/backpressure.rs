@@ -100,6 +100,18 @@ impl Permit {
         }
     }
 
+    /// Releases all but `bytes` of the reservation, because the rest is not written.
+    pub fn reduce_to(&mut self, bytes: usize) {
+        let excess = self.bytes.saturating_sub(bytes);
+        self.bytes -= excess;
+        // Its drop releases the bytes.
+        drop(Self {
+            account: self.account.clone(),
+            pool: self.pool.clone(),
+            bytes: excess,
+        });
+    }
+
     /// Returns the number of reserved bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -146,6 +158,21 @@ mod tests {
         drop(first_permit);
         let permit = waiting.await;
         assert_eq!(pool.bytes_in_flight(), 5);
+        drop(permit);
+        assert_eq!(pool.bytes_in_flight(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_reduced_permit_releases_the_rest_at_once() {
+        let pool = ByteBudget::new(100);
+        let account = pool.open_session(10);
+        let mut permit = account.acquire_bytes(12).await;
+        let mut waiting = Box::pin(account.acquire_bytes(1));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        permit.reduce_to(9);
+        permit.reduce_to(20);
+        drop(waiting.await);
+        assert_eq!((permit.bytes(), pool.bytes_in_flight()), (9, 9));
         drop(permit);
         assert_eq!(pool.bytes_in_flight(), 0);
     }
