@@ -21,6 +21,7 @@ use crate::domain::{
     Delta, DeltaEnvelope, Envelope, Event, Message, MessageId, Role, TerminalReason, ToolCallId,
     ToolCallUpdate, TurnEnd,
 };
+use crate::session::PartialMessage;
 use crate::transport::outbox::Outgoing;
 
 /// The end of every chunk that may merge.
@@ -69,6 +70,8 @@ pub(super) struct SessionFeed {
     waiting: Vec<String>,
     /// The list of commands that was sent last, and the change of MCP servers that it is as new as.
     commands: Option<(u64, Value)>,
+    /// How many requests replay the history now.
+    replays: usize,
 }
 
 /// What was shown of a call.
@@ -95,6 +98,7 @@ impl SessionFeed {
             calls: HashMap::new(),
             waiting: Vec::new(),
             commands: None,
+            replays: 0,
         }
     }
 
@@ -194,7 +198,9 @@ impl SessionFeed {
     ) {
         let is_other = |held: &HeldText| *held.message() != message;
         if self.in_progress.as_ref().is_none_or(is_other) {
-            self.in_progress = Some(HeldText::new(message.clone(), now, self.options.hold));
+            let mut held = HeldText::new(message.clone(), now, self.options.hold);
+            held.set_paused(self.replays > 0);
+            self.in_progress = Some(held);
         }
         if let Some(held) = &mut self.in_progress {
             let chunk = Chunk { kind, text, permit };
@@ -270,13 +276,54 @@ impl SessionFeed {
         out
     }
 
+    /// Holds the text of a message in progress until the history is replayed. To be called before its snapshot is taken.
+    pub(super) fn begin_replay(&mut self) {
+        self.replays += 1;
+        if let Some(held) = &mut self.in_progress {
+            held.set_paused(true);
+        }
+    }
+
+    /// Ends a replay: shows the message in progress from its beginning, if the client has seen some of it.
+    pub(super) fn end_replay(&mut self, partial: Option<&PartialMessage>, now: Instant) -> Vec<Outgoing> {
+        let mut out = Vec::new();
+        self.replays = self.replays.saturating_sub(1);
+        // What completed meanwhile was shown in full, and another replay that still runs shows the rest at its end.
+        let Some(held) = self.in_progress.as_mut().filter(|_| self.replays == 0) else {
+            return out;
+        };
+        held.set_paused(false);
+        let message = held.message().clone();
+        let shown = partial.filter(|partial| partial.message == message && held.is_shown());
+        let chunks = match shown {
+            Some(partial) => {
+                let rest = held.release_after((partial.text.len(), partial.reasoning.len()));
+                let chunk = |kind, text: &str| Chunk {
+                    kind,
+                    text: text.to_owned(),
+                    permit: None,
+                };
+                let beginning = [
+                    chunk(ChunkKind::Thought, &partial.reasoning),
+                    chunk(ChunkKind::Text, &partial.text),
+                ];
+                beginning.into_iter().chain(rest).collect()
+            }
+            None => held.release_if_due(now),
+        };
+        // The replay came between.
+        self.last_chunk = None;
+        self.show_chunks(&message, chunks, &mut out);
+        out
+    }
+
     fn complete_message(&mut self, message: &Message, out: &mut Vec<Outgoing>) {
         if message.role != Role::Assistant {
             return;
         }
         let held = match self.in_progress.take() {
-            Some(held) if *held.message() == message.id => held,
-            // Nothing of it was streamed. Text of another message that never ended stays hidden.
+            Some(held) if *held.message() == message.id && self.replays == 0 => held,
+            // Nothing of it was streamed, or the replay lacks its beginning. Text of another message that never ended stays hidden.
             _ => HeldText::new(message.id.clone(), crate::base::clock::now(), Duration::ZERO),
         };
         if !message.hidden {

@@ -36,6 +36,7 @@ pub(super) struct HeldText {
     /// When text passes at once.
     due: Instant,
     passes: bool,
+    is_paused: bool,
     held: Vec<Chunk>,
     /// Bytes of text and of reasoning that have arrived.
     arrived: (u64, u64),
@@ -49,6 +50,7 @@ impl HeldText {
             // A hold beyond the clock's range never ends by itself.
             due: now.checked_add(hold).unwrap_or(now + Duration::from_secs(86_400)),
             passes: hold.is_zero(),
+            is_paused: false,
             held: Vec::new(),
             arrived: (0, 0),
         }
@@ -60,7 +62,7 @@ impl HeldText {
 
     /// Returns when held text must leave; `None` if none is held.
     pub(super) fn due(&self) -> Option<Instant> {
-        (!self.held.is_empty()).then_some(self.due)
+        (!self.held.is_empty() && !self.is_paused).then_some(self.due)
     }
 
     /// Takes an increment that begins at byte `offset` of its kind. Returns what may be shown.
@@ -82,16 +84,21 @@ impl HeldText {
             None => self.held.push(chunk),
         }
         let held: usize = self.held.iter().map(|chunk| chunk.text.len()).sum();
-        if self.passes || held > MAX_HELD {
+        if !self.is_paused && (self.passes || held > MAX_HELD) {
             self.release()
         } else {
             Vec::new()
         }
     }
 
+    /// Holds all text, or none longer than usual: a replay shows what comes before it.
+    pub(super) fn set_paused(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+    }
+
     /// Releases what is held, if its time has come.
     pub(super) fn release_if_due(&mut self, now: Instant) -> Vec<Chunk> {
-        if now >= self.due {
+        if now >= self.due && !self.is_paused {
             self.release()
         } else {
             Vec::new()
@@ -102,6 +109,27 @@ impl HeldText {
     fn release(&mut self) -> Vec<Chunk> {
         self.passes = true;
         std::mem::take(&mut self.held)
+    }
+
+    /// Returns whether text has been shown.
+    pub(super) fn is_shown(&self) -> bool {
+        self.passes
+    }
+
+    /// Ends a replay that has shown the first `(text, reasoning)` bytes of the message. Returns the rest.
+    pub(super) fn release_after(&mut self, shown: (usize, usize)) -> Vec<Chunk> {
+        let mut chunks = self.release();
+        let (mut text, mut thought) = (self.arrived.0, self.arrived.1);
+        for chunk in chunks.iter_mut().rev() {
+            let (end, shown) = match chunk.kind {
+                ChunkKind::Text => (&mut text, shown.0),
+                ChunkKind::Thought => (&mut thought, shown.1),
+            };
+            *end = end.saturating_sub(chunk.text.len() as u64);
+            let known = shown.saturating_sub(usize::try_from(*end).unwrap_or(usize::MAX));
+            chunk.text = chunk.text.get(known..).unwrap_or_default().to_owned();
+        }
+        chunks
     }
 
     /// Ends with the complete message: returns what is held, and what the increments lacked.
@@ -184,6 +212,21 @@ mod tests {
             ..Message::user_text("")
         };
         assert_eq!(texts(held.complete(&message)), ["hm", "do", "ne"]);
+    }
+
+    #[tokio::test]
+    async fn text_that_a_replay_shows_is_not_repeated() {
+        let (mut held, now) = start(0);
+        assert_eq!(texts(held.add(chunk(ChunkKind::Thought, "hm"), 0)), ["hm"]);
+        assert_eq!(texts(held.add(chunk(ChunkKind::Text, "one "), 0)), ["one "]);
+        held.set_paused(true);
+        assert!(held.add(chunk(ChunkKind::Text, "two "), 4).is_empty());
+        assert!(held.add(chunk(ChunkKind::Text, "three"), 8).is_empty());
+        assert!(held.release_if_due(now).is_empty() && held.due().is_none());
+        held.set_paused(false);
+        let rest: String = texts(held.release_after((8, 2))).concat();
+        assert_eq!(rest, "three");
+        assert_eq!(texts(held.add(chunk(ChunkKind::Text, "!"), 13)), ["!"]);
     }
 
     #[tokio::test]

@@ -110,6 +110,7 @@ async fn open_session(
         state.feeds.set_options(&id, options);
     }
     let opening = state.feeds.begin_opening(&id);
+    let replay = replays.then(|| state.feeds.begin_replay(&id));
     let load = |reply| SessionCommand::Load {
         read_only: false,
         reply,
@@ -119,8 +120,9 @@ async fn open_session(
     // An error means that the store ended with the server: then the stored events are all there are.
     let _ = loaded.passed.await;
     let mut skipped = loaded.skipped;
-    if replays {
+    if let Some(mut replay) = replay {
         replay_history(state, &loaded.snapshot, &mut skipped).await?;
+        replay.partial = loaded.partial;
     }
     if let Some(message) = SkippedRow::format_warning(&id, &skipped) {
         state

@@ -17,6 +17,7 @@ use crate::domain::{
     Approval, ApprovalId, DeltaEnvelope, Envelope, Event, EventSink, FileLocation, Inquiry, InquiryId,
     SessionId, ToolCallId,
 };
+use crate::session::PartialMessage;
 use crate::transport::outbox::{Outbox, Outgoing};
 
 /// What the sink leaves to a task.
@@ -118,6 +119,19 @@ impl Feeds {
             .unwrap_or_default()
     }
 
+    /// Begins to replay a session's history. To be called before its snapshot is taken.
+    pub(super) fn begin_replay(&self, session: &SessionId) -> ReplayGuard {
+        self.with_feed(session, |slot| {
+            slot.feed.begin_replay();
+            Vec::new()
+        });
+        ReplayGuard {
+            feeds: self.clone(),
+            session: session.clone(),
+            partial: None,
+        }
+    }
+
     /// Notes from now on which questions of a session are settled. To be called before its snapshot is taken.
     pub(super) fn begin_opening(&self, session: &SessionId) -> Opening {
         self.openings.begin(session)
@@ -188,6 +202,22 @@ impl Feeds {
             }
             _ => {}
         }
+    }
+}
+
+/// A replay of a session's history. Its drop shows the message in progress, which the replay lacks.
+pub(super) struct ReplayGuard {
+    feeds: Feeds,
+    session: SessionId,
+    /// The message in progress, as of the snapshot.
+    pub(super) partial: Option<PartialMessage>,
+}
+
+impl Drop for ReplayGuard {
+    fn drop(&mut self) {
+        let partial = self.partial.as_ref();
+        self.feeds
+            .with_feed(&self.session, |slot| slot.feed.end_replay(partial, clock::now()));
     }
 }
 

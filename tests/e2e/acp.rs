@@ -208,6 +208,34 @@ fn load_text(client: &AcpClient, world: &World, session: &str) -> String {
 }
 
 #[test]
+fn a_load_during_a_turn_shows_the_answer_from_its_beginning() {
+    for (hold_ms, loaded) in [(0, "first words"), (60_000, "")] {
+        let world = World::with(Config {
+            tables: format!("[acp]\nhold_text_ms = {hold_ms}"),
+            ..Config::default()
+        });
+        let client = AcpClient::start(&world, json!({}));
+        let session = client.new_session(&world);
+        let gate = Gate::new();
+        world
+            .mock()
+            .push(Reply::text("first words").gate(&gate).with_text(", last words"));
+        let prompt = client.prompt(&session, "talk");
+        world.wait_at_gate(&gate);
+        let mut shown = String::new();
+        while shown != loaded {
+            let update = client.update("agent_message_chunk");
+            shown += update["content"]["text"].as_str().unwrap();
+        }
+        assert_eq!(load_text(&client, &world, &session), loaded);
+        gate.release();
+        assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+        let rest = chunk_text(&client.taken_updates(), "agent_message_chunk");
+        assert_eq!(format!("{loaded}{rest}"), "first words, last words");
+    }
+}
+
+#[test]
 fn text_of_a_broken_attempt_is_never_shown_while_it_is_held() {
     let world = World::new();
     let client = AcpClient::start(&world, json!({"session": {"notices": {}}}));
