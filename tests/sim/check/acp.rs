@@ -1,6 +1,6 @@
 //! What a client of the Agent Client Protocol sees: its updates tell the same story as the events (R-ACP).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -21,6 +21,8 @@ struct AcpSession {
     texts: BTreeMap<String, String>,
     /// The same, since a load began.
     replayed: Option<BTreeMap<String, String>>,
+    /// Messages in progress during a load, which shows them again from their beginning.
+    restarted: BTreeSet<String>,
     /// A turn ran during the load.
     is_busy: bool,
     /// What became of each message: its text, or nothing if it was retracted.
@@ -95,6 +97,8 @@ impl Checker {
         if shown.check_texts(None).is_err() || shown.replayed.is_some() {
             return false;
         }
+        let in_progress = shown.texts.keys().filter(|id| !shown.ends.contains_key(*id));
+        shown.restarted.extend(in_progress.cloned());
         (shown.replayed, shown.is_busy) = (Some(BTreeMap::new()), is_busy);
         true
     }
@@ -161,7 +165,11 @@ impl AcpSession {
                     id("messageId"),
                     update["content"]["text"].as_str().unwrap_or_default(),
                 );
+                if self.replayed.is_some() && !self.ends.contains_key(&message) {
+                    self.restarted.insert(message.clone());
+                }
                 if let Some(replayed) = &mut self.replayed
+                    && !self.restarted.contains(&message)
                     && self.ends.contains_key(&message)
                     && self.texts.contains_key(&message)
                 {
@@ -207,6 +215,10 @@ impl AcpSession {
             }
             let shown = self.texts.get(message);
             let is_same = match end {
+                // What was shown before the load comes first.
+                Some(text) if self.restarted.contains(message) => {
+                    shown.map_or("", String::as_str).ends_with(text)
+                }
                 Some(text) => shown.map_or("", String::as_str) == text,
                 None => shown.is_none(),
             };
