@@ -1,16 +1,15 @@
 //! Questions to the client's user: approvals as `session/request_permission`, limits and questions as forms.
 //!
-//! Fail closed: an answer that is missing, malformed or unknown denies the call, or stops at the limit. Dropping the
+//! Fail closed: an answer that is missing, malformed or unknown denies the call, or stops at the limit. A form whose
+//! answers do not fit is shown again, but not without end. Dropping the
 //! future of a question takes it back from the client.
-
-use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::client::ClientFacts;
 use super::context::AcpContext;
 use super::params::{FormAnswer, PermissionAnswer, PermissionOutcome};
-use super::updates;
+use super::updates::{self, Notice, encode_update};
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::{
     AgentQuestion, Answers, Approval, Decision, DecisionKind, FileLocation, Inquiry, InquiryReply, LimitName,
@@ -20,6 +19,8 @@ use crate::session::{CommandError, InquiryAnswer, SessionCommand};
 
 /// The field of a limit's form.
 const RAISE: &str = "raise_by";
+/// How often a form whose answers do not fit is shown again.
+const MAX_REPEATS: usize = 2;
 /// The choice to continue, in the form of an unknown price.
 const CONTINUE: &str = "continue";
 
@@ -143,30 +144,78 @@ fn read_decision(answer: Result<Value, String>) -> Decision {
     }
 }
 
-/// Asks about a limit or asks a question of the agent, and passes the answer on.
+/// Asks about a limit or asks a question of the agent, and passes the answer on. Asks again if it does not fit.
 pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry: &Inquiry) {
-    let answer = if ClientFacts::has(&state.facts.shows_forms) {
-        let form = match &inquiry.subject {
-            RequestSubject::Limit(limit) => limit_form(limit),
-            RequestSubject::Question(question) => question_form(question),
-        };
-        let mut params = form;
-        params["sessionId"] = session.as_str().into();
-        params["mode"] = "form".into();
-        if let Some(call) = inquiry.tool_call() {
-            params["toolCallId"] = call.as_str().into();
+    let mut given = Answers::new();
+    let mut problem = None;
+    let shows_forms = ClientFacts::has(&state.facts.shows_forms);
+    for _ in 0..=MAX_REPEATS {
+        if !shows_forms {
+            break;
         }
-        let answer = state.requests.send("elicitation/create", params).wait().await;
-        read_form(inquiry, answer)
-    } else {
-        InquiryAnswer::Reply(inquiry.default_reply())
-    };
-    let sent = send_answer(state, session, inquiry, answer).await;
-    if sent.is_err() {
-        // An answer that does not fit counts as none.
-        let default = InquiryAnswer::Reply(inquiry.default_reply());
-        let _ = send_answer(state, session, inquiry, default).await;
+        let answer = ask_form(state, session, inquiry, &mut given, problem.as_deref()).await;
+        match send_answer(state, session, inquiry, answer).await {
+            Ok(()) => return,
+            Err(CommandError::BadReply(reason)) => problem = Some(reason),
+            Err(error) => {
+                tracing::warn!(%error, "an answer was not accepted, so it counts as none");
+                problem = None;
+                break;
+            }
+        }
     }
+    if let Some(problem) = problem {
+        let title = format!(
+            "A question counts as declined, because the answers did not fit {} times: {problem}",
+            MAX_REPEATS + 1
+        );
+        let notice = Notice::new("warning", "question_declined", title);
+        let shows_notices = ClientFacts::has(&state.facts.shows_notices);
+        let update = notice.into_update(shows_notices, &format!("note_{}", inquiry.id));
+        state.feeds.send(session, encode_update(session.as_str(), update));
+    }
+    let default = InquiryAnswer::Reply(inquiry.default_reply());
+    let _ = send_answer(state, session, inquiry, default).await;
+}
+
+/// Shows a form, and returns its answer. `problem` is why an earlier answer does not fit; then the form has only the
+/// fields that do not fit, and `given` has the others.
+async fn ask_form(
+    state: &AcpContext,
+    session: &SessionId,
+    inquiry: &Inquiry,
+    given: &mut Answers,
+    problem: Option<&str>,
+) -> InquiryAnswer {
+    let (text, schema) = match &inquiry.subject {
+        RequestSubject::Limit(limit) => (limit.message.clone(), limit_schema(limit)),
+        RequestSubject::Question(question) => {
+            let fields = question.fields.iter();
+            let fields = fields.filter(|field| problem.is_none() || !fits(field, given));
+            (question_text(question), question_schema(fields))
+        }
+    };
+    let text = match problem {
+        Some(problem) => format!("{problem}\n\n{text}"),
+        None => text,
+    };
+    let mut params = json!({
+        "sessionId": session.as_str(),
+        "mode": "form",
+        "message": updates::text_block(&text)["text"],
+        "requestedSchema": schema,
+    });
+    if let Some(call) = inquiry.tool_call() {
+        params["toolCallId"] = call.as_str().into();
+    }
+    let answer = state.requests.send("elicitation/create", params).wait().await;
+    read_form(inquiry, answer, given)
+}
+
+/// Returns whether the answer to a field fits.
+fn fits(field: &QuestionField, given: &Answers) -> bool {
+    let values = given.get(&field.name).map_or(&[][..], Vec::as_slice);
+    field.find_value_problem(values).is_none()
 }
 
 async fn send_answer(
@@ -184,7 +233,7 @@ async fn send_answer(
     state.sessions.send_request(session, command).await
 }
 
-fn limit_form(limit: &LimitReached) -> Value {
+fn limit_schema(limit: &LimitReached) -> Value {
     let properties = match limit.limit {
         LimitName::UnknownPrice => json!({RAISE: {
             "type": "string", "title": "Continue without the limit?",
@@ -196,31 +245,26 @@ fn limit_form(limit: &LimitReached) -> Value {
             "description": "Decline to stop here.",
         }}),
     };
-    json!({
-        "message": limit.message,
-        "requestedSchema": {"type": "object", "properties": properties, "required": [RAISE]},
-    })
+    json!({"type": "object", "properties": properties, "required": [RAISE]})
 }
 
-fn question_form(question: &AgentQuestion) -> Value {
-    let mut properties = Map::new();
-    for field in &question.fields {
-        properties.insert(field.name.clone(), field_schema(field));
-    }
-    let required: Vec<&str> = question
-        .fields
-        .iter()
-        .filter(|field| field.required)
-        .map(|field| field.name.as_str())
-        .collect();
-    let message = match &question.detail {
+fn question_text(question: &AgentQuestion) -> String {
+    match &question.detail {
         Some(detail) => format!("{}\n\n{detail}", question.text),
         None => question.text.clone(),
-    };
-    json!({
-        "message": updates::text_block(&message)["text"],
-        "requestedSchema": {"type": "object", "properties": properties, "required": required},
-    })
+    }
+}
+
+fn question_schema<'a>(fields: impl Iterator<Item = &'a QuestionField>) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for field in fields {
+        properties.insert(field.name.clone(), field_schema(field));
+        if field.required {
+            required.push(field.name.as_str());
+        }
+    }
+    json!({"type": "object", "properties": properties, "required": required})
 }
 
 fn field_schema(field: &QuestionField) -> Value {
@@ -229,7 +273,9 @@ fn field_schema(field: &QuestionField) -> Value {
         .iter()
         .map(|choice| json!({"const": choice.value, "title": choice.label}))
         .collect();
-    let mut schema = if choices.is_empty() || field.free {
+    let mut schema = if let Some(value_type) = field.value_type {
+        json!({"type": value_type.name()})
+    } else if choices.is_empty() || field.free {
         // A form has no field with choices and free text, so the choices are named in the description.
         let mut schema = json!({"type": "string"});
         let labels: Vec<&str> = field.choices.iter().map(|choice| choice.value.as_str()).collect();
@@ -245,38 +291,57 @@ fn field_schema(field: &QuestionField) -> Value {
     if !field.label.is_empty() {
         schema["title"] = field.label.as_str().into();
     }
+    if let Some(default) = default_value(field) {
+        schema["default"] = default;
+    }
     schema
 }
 
-fn read_form(inquiry: &Inquiry, answer: Result<Value, String>) -> InquiryAnswer {
+fn default_value(field: &QuestionField) -> Option<Value> {
+    let first = field.default.first()?;
+    match field.value_type {
+        None if field.several => Some(json!(field.default)),
+        None => Some(json!(first)),
+        Some(_) => serde_json::from_str(first).ok(),
+    }
+}
+
+/// Reads the answer to a form. Answers to a question join those in `given` that fit.
+fn read_form(inquiry: &Inquiry, answer: Result<Value, String>, given: &mut Answers) -> InquiryAnswer {
     let default = || InquiryAnswer::Reply(inquiry.default_reply());
     let Some(Ok(FormAnswer { action, content })) = answer.ok().map(serde_json::from_value) else {
         return default();
     };
-    let Some(content) = content.filter(|_| action == "accept") else {
+    if action != "accept" {
         return default();
-    };
+    }
+    let content = content.unwrap_or_default();
     match &inquiry.subject {
         RequestSubject::Limit(_) => match content.get(RAISE) {
             Some(Value::String(choice)) if choice == CONTINUE => InquiryAnswer::Reply(InquiryReply::Accept),
             Some(Value::Number(by)) => InquiryAnswer::RaiseBy(by.as_f64().unwrap_or(0.0)),
             _ => default(),
         },
-        RequestSubject::Question(_) => {
-            let answers: Answers = content
-                .into_iter()
-                .map(|(name, value)| (name, to_texts(value)))
-                .collect();
-            let given = answers.into_iter().filter(|(_, values)| !values.is_empty());
-            InquiryAnswer::Reply(InquiryReply::Answers(given.collect::<BTreeMap<_, _>>()))
+        RequestSubject::Question(question) => {
+            // The user cannot do anything about a field that the form does not have, so it is ignored.
+            for field in &question.fields {
+                if !fits(field, given) {
+                    given.remove(&field.name);
+                }
+                let values = content.get(&field.name).map(to_texts).unwrap_or_default();
+                if !values.is_empty() {
+                    given.insert(field.name.clone(), values);
+                }
+            }
+            InquiryAnswer::Reply(InquiryReply::Answers(given.clone()))
         }
     }
 }
 
-fn to_texts(value: Value) -> Vec<String> {
+fn to_texts(value: &Value) -> Vec<String> {
     match value {
-        Value::String(text) => vec![text],
-        Value::Array(items) => items.into_iter().flat_map(to_texts).collect(),
+        Value::String(text) => vec![text.clone()],
+        Value::Array(items) => items.iter().flat_map(to_texts).collect(),
         Value::Null => Vec::new(),
         other => vec![other.to_string()],
     }

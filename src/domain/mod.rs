@@ -53,7 +53,7 @@ pub use tool_call::{
 };
 pub use usage::{Cost, Price, PriceTier, Usage};
 pub use user_request::{
-    AgentQuestion, Answers, FieldChoice, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry,
-    QuestionField, RequestSubject,
+    AgentQuestion, Answers, FieldChoice, FieldType, Inquiry, InquiryReply, LimitName, LimitReached,
+    OpenInquiry, QuestionField, RequestSubject,
 };
 pub use web_source::WebSource;

@@ -157,6 +157,23 @@ pub struct QuestionField {
     /// Whether the field must be answered.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub required: bool,
+    /// What an answer is, if it is more than a text. Only whoever asked can check that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value_type: Option<FieldType>,
+    /// The answer that an empty one stands for, if there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
+    pub default: Vec<String>,
+}
+
+word_enum! {
+    /// What the answer to a field is.
+    FieldType {
+        Integer = "integer",
+        Number = "number",
+        /// `true` or `false`.
+        Boolean = "boolean",
+    }
 }
 
 /// One choice of a field.
@@ -193,6 +210,8 @@ impl AgentQuestion {
                 several: false,
                 free: false,
                 required: true,
+                value_type: None,
+                default: Vec::new(),
             }],
         }
     }
@@ -211,7 +230,8 @@ impl AgentQuestion {
 }
 
 impl QuestionField {
-    fn find_value_problem(&self, given: &[String]) -> Option<String> {
+    /// Returns what is wrong with the answer to this field, or `None` if it fits.
+    pub fn find_value_problem(&self, given: &[String]) -> Option<String> {
         let name = &self.name;
         if given.is_empty() {
             return self.required.then(|| format!("{name:?} must be answered"));

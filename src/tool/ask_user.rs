@@ -125,6 +125,8 @@ fn build_question(input: &AskUserInput, cx: &ToolContext) -> Result<AgentQuestio
             // The user can always write an answer of their own.
             free: true,
             required: true,
+            value_type: None,
+            default: Vec::new(),
         }],
     })
 }

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::context::ask_withdrawing;
 use super::progress::ToolProgress;
 use super::{ToolContext, UserPrompt};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::user_request::CHOICE_FIELD;
-use crate::domain::{AgentQuestion, FieldChoice, InquiryReply, QuestionField};
+use crate::domain::{AgentQuestion, FieldChoice, FieldType, InquiryReply, QuestionField};
 use crate::mcp::{
     Elicitation, ElicitationAnswer, ElicitationRequest, FieldKind, FieldOption, Form, FormField, Requested,
 };
@@ -194,7 +196,22 @@ fn build_field(field: &FormField) -> QuestionField {
         free: false,
         // An empty answer stands for the default.
         required: field.is_required && field.default.is_none(),
+        value_type: match &field.kind {
+            FieldKind::Number { is_integer: true, .. } => Some(FieldType::Integer),
+            FieldKind::Number { .. } => Some(FieldType::Number),
+            FieldKind::YesNo => Some(FieldType::Boolean),
+            FieldKind::Text { .. } | FieldKind::Choice(_) | FieldKind::Choices { .. } => None,
+        },
+        default: match &field.default {
+            None => Vec::new(),
+            Some(Value::Array(values)) => values.iter().map(to_answer).collect(),
+            Some(value) => vec![to_answer(value)],
+        },
     }
+}
+
+fn to_answer(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn build_choice(value: &str, label: &str) -> FieldChoice {
@@ -215,12 +232,7 @@ fn build_label(field: &FormField) -> String {
     }
     let mut notes: Vec<String> = field.describe_values().into_iter().collect();
     match &field.default {
-        Some(default) => {
-            let shown = default
-                .as_str()
-                .map_or_else(|| default.to_string(), str::to_owned);
-            notes.push(format!("default: {shown}"));
-        }
+        Some(default) => notes.push(format!("default: {}", to_answer(default))),
         None if !field.is_required => notes.push("optional".to_owned()),
         None => {}
     }
@@ -241,7 +253,7 @@ mod tests {
     use std::sync::Mutex;
 
     use futures::future::BoxFuture;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -318,6 +330,11 @@ mod tests {
         let required: Vec<bool> = question.fields.iter().map(|field| field.required).collect();
         assert_eq!(required, [true, false, false, false]);
         assert!(question.fields[3].several);
+        let agree = &question.fields[1];
+        assert_eq!(
+            (agree.value_type, &*agree.default),
+            (Some(FieldType::Boolean), &["false".to_owned()][..])
+        );
     }
 
     #[tokio::test]

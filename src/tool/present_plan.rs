@@ -125,6 +125,8 @@ fn build_question(input: &PresentPlanInput, cx: &ToolContext) -> AgentQuestion {
             // What the user writes instead is for the next version of the plan.
             free: true,
             required: true,
+            value_type: None,
+            default: Vec::new(),
         }],
     }
 }

@@ -90,6 +90,9 @@ fn to_question_field(cutter: &mut FieldBudget, field: &QuestionField) -> wire::Q
         several,
         free,
         required,
+        // The label says both, because these answers are texts.
+        value_type: _,
+        default: _,
     } = field;
     wire::QuestionField {
         name: cutter.fit_line(name),

@@ -121,6 +121,8 @@ fn question() -> Arc<Inquiry> {
                 several: true,
                 free: true,
                 required: true,
+                value_type: None,
+                default: Vec::new(),
             }],
         }),
     })

@@ -405,6 +405,71 @@ fn prompts_of_servers_are_commands_and_follow_changes() {
     assert!(last.contains("An added prompt."), "{last}");
 }
 
+fn start_with_forms(world: &World) -> AcpClient {
+    AcpClient::start(world, json!({"elicitation": {"form": {}}}))
+}
+
+#[test]
+fn answers_that_do_not_fit_are_asked_again_and_the_others_are_kept() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    let client = start_with_forms(&world);
+    let session = client.new_session(&world);
+    let ask = || {
+        let call = Reply::tool("mcp__peer__elicit_form", json!({}));
+        world.mock().push(call);
+        world.mock().push(Reply::text("done"));
+        client.prompt(&session, "go")
+    };
+    let read_result = |prompt: i64| {
+        assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+        let request = world.wait_for_request(world.requests() - 1);
+        let result = request.messages().last().unwrap()["content"][0].to_string();
+        result.replace([' ', '\\'], "")
+    };
+    let prompt = ask();
+    let asked = client.asked("elicitation/create");
+    let fields = &asked["params"]["requestedSchema"]["properties"];
+    for (name, value_type) in [("name", "string"), ("age", "integer"), ("share", "number")] {
+        assert_eq!(fields[name]["type"], value_type, "{fields}");
+    }
+    assert_eq!(
+        (&fields["agree"]["type"], &fields["agree"]["default"]),
+        (&json!("boolean"), &json!(false))
+    );
+    let content = json!({"age": 36, "agree": true, "color": "blue", "unknown": "x"});
+    client.respond(&asked, json!({"action": "accept", "content": content}));
+    let asked = client.asked("elicitation/create");
+    let params = &asked["params"];
+    let fields = params["requestedSchema"]["properties"].as_object().unwrap();
+    assert_eq!(fields.len(), 2, "{fields:?}");
+    let message = params["message"].as_str().unwrap();
+    assert!(message.starts_with("\"name\" must be answered\n"), "{message}");
+    let content = json!({"name": "Ada", "color": "green"});
+    client.respond(&asked, json!({"action": "accept", "content": content}));
+    let result = read_result(prompt);
+    for part in [
+        r#""name":"Ada""#,
+        r#""age":36"#,
+        r#""agree":true"#,
+        r#""color":"green""#,
+    ] {
+        assert!(result.contains(part), "{part}: {result}");
+    }
+    client.taken_updates();
+    let prompt = ask();
+    for _ in 0..3 {
+        let asked = client.asked("elicitation/create");
+        client.respond(&asked, json!({"action": "accept", "content": {}}));
+    }
+    let result = read_result(prompt);
+    assert!(result.contains("decline"), "{result}");
+    let note = chunk_text(&client.taken_updates(), "agent_thought_chunk");
+    assert!(
+        note.contains("did not fit 3 times: \"name\" must be answered"),
+        "{note}"
+    );
+}
+
 #[test]
 fn a_form_of_a_server_is_shown_by_the_client() {
     let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
@@ -432,7 +497,7 @@ fn a_form_of_a_server_is_shown_by_the_client() {
         let request = world.wait_for_request(world.requests() - 1);
         request.messages().last().unwrap()["content"][0].to_string()
     };
-    let client = AcpClient::start(&world, json!({"elicitation": {"form": {}}}));
+    let client = start_with_forms(&world);
     let content = json!({"name": "Ada", "age": "36", "color": "green", "size": "l", "tags": ["a", "c"]});
     let read = ask(&client, Some(json!({"action": "accept", "content": content})));
     for part in [

@@ -139,6 +139,8 @@ fn sparse_question() -> Arc<Inquiry> {
                 several: false,
                 free: false,
                 required: false,
+                value_type: None,
+                default: Vec::new(),
             }],
         }),
     })
