@@ -9,7 +9,7 @@ use super::context::AcpContext;
 use super::error::{command_refusal, invalid_param};
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
-use crate::session::{CommandError, SessionCommand, SessionInfo, SessionSnapshot};
+use crate::session::{CommandError, EffortChoice, SessionCommand, SessionInfo, SessionSnapshot};
 use crate::store::ContentChoice;
 
 /// The name of the agent that is used when none is named.
@@ -84,18 +84,17 @@ async fn describe_options(state: &AcpContext, snapshot: &SessionSnapshot) -> Vec
         let values = names.iter().map(|name| json!({"value": name, "name": name}));
         options.push(select(("model", "Model", "model"), &current, values));
     }
-    let mut values: Vec<Value> = Effort::ALL
+    let configured_effort = json!({"value": EffortChoice::CONFIGURED, "name": "as configured"});
+    let efforts = Effort::ALL
         .iter()
-        .map(|effort| json!({"value": effort.name(), "name": effort.name()}))
-        .collect();
-    let effort = snapshot.choice.effort.map_or("configured", Effort::name);
-    if snapshot.choice.effort.is_none() {
-        values.insert(0, json!({"value": effort, "name": "as configured"}));
-    }
+        .map(|effort| json!({"value": effort.name(), "name": effort.name()}));
     options.push(select(
         ("effort", "Reasoning effort", "thought_level"),
-        effort,
-        values.into_iter(),
+        snapshot
+            .choice
+            .effort
+            .map_or(EffortChoice::CONFIGURED, Effort::name),
+        std::iter::once(configured_effort).chain(efforts),
     ));
     let settings = &configured.loaded.settings;
     if settings.agents.len() > 1 && is_unused(snapshot) {
@@ -157,12 +156,13 @@ pub(super) async fn set_option(
     };
     match option {
         "mode" => set_mode(state, session, value).await,
-        "model" => choose(Some(value.to_owned()), None)
+        "model" if value.trim().is_empty() => Err(invalid_param("name a model as `provider/model`")),
+        "model" => choose(Some(value.trim().to_owned()), None)
             .await
             .map_err(command_refusal),
         "effort" => {
-            let effort = Effort::from_name(value).ok_or_else(|| {
-                invalid_param("the efforts are none, minimal, low, medium, high, xhigh and max")
+            let effort = EffortChoice::from_name(value).ok_or_else(|| {
+                invalid_param("the efforts are configured, none, minimal, low, medium, high, xhigh and max")
             })?;
             choose(None, Some(effort)).await.map_err(command_refusal)
         }

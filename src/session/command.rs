@@ -87,8 +87,8 @@ pub enum SessionCommand {
     SetModel {
         /// `provider/model`; unchanged if `None`.
         model: Option<String>,
-        /// Reasoning effort; unchanged if `None`.
-        effort: Option<Effort>,
+        /// Unchanged if `None`.
+        effort: Option<EffortChoice>,
         reply: Reply<()>,
     },
     Rename {
@@ -297,6 +297,34 @@ impl PartialMessage {
             reasoning: String::new(),
             tool_calls: Vec::new(),
             stored: (0, 0),
+        }
+    }
+}
+
+/// A user's choice of the reasoning effort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EffortChoice {
+    /// The effort of the configuration.
+    Configured,
+    Chosen(Effort),
+}
+
+impl EffortChoice {
+    /// The name of [`Self::Configured`]. It is stored like an effort, and reads as none.
+    pub const CONFIGURED: &str = "configured";
+
+    /// Returns the choice with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        if name == Self::CONFIGURED {
+            return Some(Self::Configured);
+        }
+        Effort::from_name(name).map(Self::Chosen)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Configured => Self::CONFIGURED,
+            Self::Chosen(effort) => effort.name(),
         }
     }
 }

@@ -10,7 +10,9 @@ use tokio::sync::oneshot;
 
 use super::actor::Actor;
 use super::choices::remembered_choice_write;
-use super::command::{CommandError, LoadReply, PromptReply, Reply, RevertReply, SessionCommand, TurnHandle};
+use super::command::{
+    CommandError, EffortChoice, LoadReply, PromptReply, Reply, RevertReply, SessionCommand, TurnHandle,
+};
 use super::command_queue::{Gathered, Operation};
 use super::messages::make_title;
 use super::residency::LoadState;
@@ -21,7 +23,6 @@ use crate::domain::{
     Block, ChangeState, CircuitState, CircuitSubject, Event, Message, Mode, ResolvedBy, Role, TerminalReason,
     ToolCallStatus, TurnId, TurnTrigger,
 };
-use crate::provider::Effort;
 use crate::store::{ContentChoice, PendingEvent, StoreWrite};
 use crate::turn::{CarriedCall, TurnTask};
 
@@ -324,7 +325,7 @@ impl Actor {
         &mut self,
         model: Option<String>,
         full_name: Option<String>,
-        effort: Option<Effort>,
+        effort: Option<EffortChoice>,
         reply: Reply<()>,
     ) {
         let effort = effort.map(|effort| effort.name().to_owned());

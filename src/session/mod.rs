@@ -59,9 +59,9 @@ mod wall_time;
 
 pub use assemble::ServiceParts;
 pub use command::{
-    CommandError, InquiryAnswer, LoadReply, OpenQuestions, PartialMessage, QueueAction, QueueReply,
-    RevertReply, SessionChoice, SessionCommand, SessionInfo, SessionMetrics, SessionSnapshot, TurnHandle,
-    TurnOutcome,
+    CommandError, EffortChoice, InquiryAnswer, LoadReply, OpenQuestions, PartialMessage, QueueAction,
+    QueueReply, RevertReply, SessionChoice, SessionCommand, SessionInfo, SessionMetrics, SessionSnapshot,
+    TurnHandle, TurnOutcome,
 };
 pub use config_store::{ConfigStore, FolderConfig};
 pub use daily_spend::build_ledger;

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::SessionManager;
-use super::command::{CommandError, SessionCommand, SessionInfo};
+use super::command::{CommandError, EffortChoice, SessionCommand, SessionInfo};
 use super::config_store::ConfigStore;
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
@@ -119,7 +119,7 @@ impl SessionManager {
         configured: &ConfigStore,
         id: &SessionId,
         model: Option<String>,
-        effort: Option<Effort>,
+        effort: Option<EffortChoice>,
     ) -> Result<(), CommandError> {
         let set = |model: Option<String>| {
             self.send_request(id, move |reply| SessionCommand::SetModel { model, effort, reply })

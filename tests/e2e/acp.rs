@@ -450,11 +450,23 @@ fn modes_and_options_can_be_chosen() {
     assert_eq!(set("mode", "full")[0]["currentValue"], "full");
     assert_eq!(client.update("current_mode_update")["currentModeId"], "full");
     assert_eq!(set("effort", "high")[2]["currentValue"], "high");
+    assert_eq!(set("effort", "configured")[2]["currentValue"], "configured");
     let options = set("model", "other/other-model");
     assert_eq!(options[1]["currentValue"], "other/other-model");
-    let wrong = json!({"sessionId": session, "configId": "mode", "value": "reckless"});
-    let refused = client.answer(client.request("session/set_config_option", wrong));
-    assert_eq!(refused["error"]["code"], -32602);
+    for (option, value) in [("mode", "reckless"), ("model", " "), ("effort", "huge")] {
+        let wrong = json!({"sessionId": session, "configId": option, "value": value});
+        let refused = client.answer(client.request("session/set_config_option", wrong));
+        assert_eq!(refused["error"]["code"], -32602, "{option}");
+    }
+    // A new session begins with the last choice.
+    let next = client.call("session/new", json!({"cwd": world.workspace(), "mcpServers": []}));
+    let values: Vec<&Value> = next["configOptions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|option| &option["currentValue"])
+        .collect();
+    assert_eq!(values[1..3], ["other/other-model", "configured"]);
 }
 
 #[test]

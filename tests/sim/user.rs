@@ -18,7 +18,9 @@ use agentls::base::CancellationToken;
 use agentls::base::clock;
 use agentls::domain::{Approval, ApprovalId, Decision, DecisionKind, Mode, SessionId, TurnId};
 use agentls::provider::Effort;
-use agentls::session::{CommandError, QueueAction, QueueReply, SessionCommand, SessionInfo, TurnHandle};
+use agentls::session::{
+    CommandError, EffortChoice, QueueAction, QueueReply, SessionCommand, SessionInfo, TurnHandle,
+};
 use agentls::store::ContentChoice;
 
 /// One window, which shows one session at a time.
@@ -466,7 +468,8 @@ async fn rename_session(server: &ServerRun, session: &SessionId) {
 
 async fn set_model(server: &ServerRun, session: &SessionId) {
     let model = server.world.rng.chance(500).then(|| "sim/three".to_owned());
-    let effort = server.world.rng.chance(500).then_some(Effort::High);
+    let high = EffortChoice::Chosen(Effort::High);
+    let effort = server.world.rng.chance(500).then_some(high);
     // Renaming already checks this kind of answer.
     let set = |reply| SessionCommand::SetModel { model, effort, reply };
     let _ = server.sessions.send_request(session, set).await;

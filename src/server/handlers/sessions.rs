@@ -18,7 +18,7 @@ use crate::protocol::{
     RevertResult, SessionInfo, SessionState, SetModeParams, SetModelParams,
 };
 use crate::provider::Effort;
-use crate::session::{self, NewSessionError, SessionCommand, SessionManager, SessionSnapshot};
+use crate::session::{self, EffortChoice, NewSessionError, SessionCommand, SessionManager, SessionSnapshot};
 use crate::store::{
     ContentChoice, EventPage, EventWindow, SessionHit, SessionQuery, SkippedRow, StoreError, StoreHealth,
     StoredEvent,
@@ -254,7 +254,7 @@ impl Service {
         if model.is_empty() {
             return Err(invalid_param("model", "name a model as `provider/model`"));
         }
-        let effort = params.effort.map(Effort::from);
+        let effort = params.effort.map(|effort| EffortChoice::Chosen(effort.into()));
         let id = session_param(&params.session_id);
         let sessions = &self.state.sessions;
         let done = sessions
