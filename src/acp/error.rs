@@ -24,6 +24,14 @@ pub(super) fn invalid_param(message: impl Into<String>) -> Error {
     refusal(ErrorCode::InvalidParams, message)
 }
 
+/// Builds the error for a prompt while another one runs.
+pub(super) fn prompt_running() -> Error {
+    refusal(
+        ErrorCode::InvalidRequest,
+        "a prompt is running in this session; wait for its end, or cancel it with session/cancel",
+    )
+}
+
 /// Converts a session's refusal.
 pub(super) fn command_refusal(refused: CommandError) -> Error {
     match refused {
@@ -31,10 +39,7 @@ pub(super) fn command_refusal(refused: CommandError) -> Error {
             ErrorCode::from(NOT_FOUND),
             format!("unknown session {session}; see session/list"),
         ),
-        CommandError::TurnRunning(_) => refusal(
-            ErrorCode::InvalidRequest,
-            "a prompt is running in this session; wait for its end, or cancel it with session/cancel",
-        ),
+        CommandError::TurnRunning(_) => prompt_running(),
         CommandError::UnknownModel(_) | CommandError::NeedsModelList(_) | CommandError::BadCommand(_) => {
             invalid_param(refused.to_string())
         }

@@ -60,6 +60,7 @@ pub(super) struct NewSessionParams {
 #[serde(rename_all = "camelCase")]
 pub(super) struct LoadSessionParams {
     pub(super) session_id: String,
+    pub(super) cwd: PathBuf,
 }
 
 /// `session/close`, `session/delete` and `session/cancel`.

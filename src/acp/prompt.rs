@@ -9,16 +9,14 @@ use std::sync::Arc;
 use tower_lsp::jsonrpc::Error;
 
 use super::context::AcpContext;
-use super::error::{agent_error, command_refusal, invalid_param};
+use super::error::{agent_error, command_refusal, invalid_param, prompt_running};
 use super::links::to_reference;
 use super::params::{ContentBlock, EmbeddedResource, PromptParams, SessionParams};
 use super::{options, updates};
 use crate::base::CancellationToken;
 use crate::base::text::escape_hidden_characters;
 use crate::domain::{AgentError, Block, ErrorCode, MediaData, SessionId, TerminalReason, TurnState};
-use crate::session::{
-    CommandError, SessionCommand, SessionSnapshot, TurnHandle, TurnOutcome, resolve_reference,
-};
+use crate::session::{SessionCommand, SessionSnapshot, TurnHandle, TurnOutcome, resolve_reference};
 use crate::transport::cancel_token;
 use crate::workspace::Roots;
 
@@ -32,7 +30,7 @@ pub(super) async fn run_prompt(state: &AcpContext, params: PromptParams) -> Resu
     {
         let mut starting = state.lock_starting();
         if starting.contains_key(&session) {
-            return Err(command_refusal(CommandError::Busy));
+            return Err(prompt_running());
         }
         // Before the first await: a cancel may be the next message.
         starting.insert(session.clone(), canceled.clone());

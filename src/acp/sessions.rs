@@ -102,8 +102,10 @@ async fn open_session(
     (servers, replays): (Vec<McpServerSettings>, bool),
 ) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
+    let cwd = folder_key(&params.cwd);
     let row = state.sessions.find_row(&id).await.map_err(store_refusal)?;
     if let Some(row) = &row {
+        refuse_other_folder(&cwd, row.cwd.as_ref())?;
         // Trust comes first: it decides which settings the session loads.
         state.resolve_trust(row.folder.as_ref()).await;
         let options = state.feed_options(row.folder.as_ref(), row.cwd.as_ref());
@@ -117,6 +119,8 @@ async fn open_session(
     };
     let loaded = state.sessions.send_request(&id, load).await;
     let loaded = loaded.map_err(command_refusal)?;
+    // A session in which nothing has happened yet has no row.
+    refuse_other_folder(&cwd, &loaded.snapshot.info.cwd)?;
     // An error means that the store ended with the server: then the stored events are all there are.
     let _ = loaded.passed.await;
     let mut skipped = loaded.skipped;
@@ -137,6 +141,18 @@ async fn open_session(
     });
     state.introduce_after(request, id);
     Ok(answer)
+}
+
+/// Refuses to open a session in another folder than its own: its tools would work elsewhere than the user expects.
+fn refuse_other_folder(cwd: &Path, own: &Path) -> Result<(), Error> {
+    if folder_key(own) == cwd {
+        return Ok(());
+    }
+    Err(invalid_param(format!(
+        "cwd: the session belongs to {}; open it there, or start a new session in {}",
+        own.display(),
+        cwd.display()
+    )))
 }
 
 /// Sends the stored history up to the last event of the snapshot. Later events are sent as they happen.

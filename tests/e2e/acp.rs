@@ -491,6 +491,36 @@ fn questions_are_forms_where_the_client_shows_them() {
 }
 
 #[test]
+fn a_second_prompt_and_another_folder_are_refused() {
+    let world = World::new();
+    world.write("inner/a.txt", "one\n");
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let open = |method: &str, cwd: std::path::PathBuf| {
+        let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
+        client.answer(client.request(method, params))
+    };
+    // Before and after the session is stored.
+    for _ in 0..2 {
+        for method in ["session/load", "session/resume"] {
+            let refused = open(method, world.workspace().join("inner"));
+            assert_eq!(refused["error"]["code"], -32602, "{refused}");
+            let message = refused["error"]["message"].as_str().unwrap();
+            assert!(message.contains(world.workspace().to_str().unwrap()), "{message}");
+            assert!(open(method, world.workspace().join("inner/.."))["error"].is_null());
+        }
+        let gate = Gate::new();
+        world.mock().push(Reply::text("done").gate(&gate));
+        let first = client.prompt(&session, "first");
+        let refused = client.answer(client.prompt(&session, "second"));
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("a prompt is running"), "{message}");
+        gate.release();
+        assert_eq!(client.answer(first)["result"]["stopReason"], "end_turn");
+    }
+}
+
+#[test]
 fn bad_lines_are_answered_and_not_echoed() {
     let world = World::new();
     let client = AcpClient::launch(&world);
