@@ -19,7 +19,7 @@ use crate::base::clock::Instant;
 use crate::base::text::{prefix_within, strip_control_characters, suffix_within};
 use crate::domain::{
     Delta, DeltaEnvelope, Envelope, Event, Message, MessageId, Role, TerminalReason, ToolCallId,
-    ToolCallUpdate, TurnEnd,
+    ToolCallUpdate, Transition, TurnEnd, TurnTrigger,
 };
 use crate::session::PartialMessage;
 use crate::transport::outbox::Outgoing;
@@ -70,6 +70,8 @@ pub(super) struct SessionFeed {
     waiting: Vec<String>,
     /// The list of commands that was sent last, and the change of MCP servers that it is as new as.
     commands: Option<(u64, Value)>,
+    /// Whether the turn compacts the history.
+    compacts: bool,
     /// How many requests replay the history now.
     replays: usize,
 }
@@ -98,6 +100,7 @@ impl SessionFeed {
             calls: HashMap::new(),
             waiting: Vec::new(),
             commands: None,
+            compacts: false,
             replays: 0,
         }
     }
@@ -213,7 +216,8 @@ impl SessionFeed {
     pub(super) fn handle_event(&mut self, envelope: &mut Envelope) -> Vec<Outgoing> {
         let mut out = Vec::new();
         match &envelope.event {
-            Event::TurnStarted { .. } => {
+            Event::TurnStarted { by, .. } => {
+                self.compacts = *by == TurnTrigger::Compact;
                 self.in_progress = None;
                 self.shown.clear();
                 self.calls.clear();
@@ -224,6 +228,14 @@ impl SessionFeed {
                 }
             }
             Event::TurnEnded(end) => self.end_turn(end, &mut out),
+            // Nothing else says why a compaction changed nothing.
+            Event::Transition {
+                transition: Transition::Terminal(TerminalReason::Completed),
+                detail: Some(detail),
+            } if self.compacts => self.push(
+                updates::text_chunk("agent_message_chunk", &format!("note_{}", envelope.seq), detail),
+                &mut out,
+            ),
             Event::Message(message) => self.complete_message(message, &mut out),
             Event::MessageRetracted { message, .. } => self.retract(message, &mut out),
             Event::ToolCall(update) => self.show_call(update, &mut out),

@@ -521,6 +521,17 @@ fn a_second_prompt_and_another_folder_are_refused() {
 }
 
 #[test]
+fn a_compaction_with_nothing_to_do_says_so() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let answer = client.answer(client.prompt(&session, "/compact"));
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    let text = chunk_text(&client.taken_updates(), "agent_message_chunk");
+    assert!(text.contains("nothing to compact"), "{text}");
+}
+
+#[test]
 fn bad_lines_are_answered_and_not_echoed() {
     let world = World::new();
     let client = AcpClient::launch(&world);
