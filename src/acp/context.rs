@@ -15,7 +15,7 @@ use super::feed::FeedOptions;
 use super::sink::Feeds;
 use super::updates::Notice;
 use crate::base::CancellationToken;
-use crate::config::Settings;
+use crate::config::{Diagnostic, Settings};
 use crate::domain::SessionId;
 use crate::session::{ConfigStore, SessionManager, StoredTrust};
 use crate::transport::outbox::Outbox;
@@ -93,7 +93,11 @@ impl AcpContext {
             };
             self.feeds.add_note(session, notice);
         }
-        for problem in self.configured.folder_config(folder).untold_problems() {
+        // The notice above says that of all of them.
+        let is_told = |problem: &Diagnostic| !described.trusted && count > 0 && problem.needs_trust();
+        let configured = self.configured.folder_config(folder);
+        let problems = configured.untold_problems().iter();
+        for problem in problems.filter(|problem| !is_told(problem)) {
             let notice = Notice::new("warning", "config", format!("Configuration: {problem}"));
             self.feeds.add_note(session, notice);
         }

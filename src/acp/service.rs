@@ -115,12 +115,15 @@ async fn answer_request(state: &AcpContext, method: &str, id: Id, mut params: Va
 /// Parses params and removes known keys from all their strings: a key must reach no model and no store (I15).
 fn parse<T: DeserializeOwned>(state: &AcpContext, mut params: Value) -> Result<T, Error> {
     state.sessions.redactor().redact_json(&mut params);
-    // An error of serde quotes values, so only its kind and the field are kept.
+    // An error of serde quotes values and names our types, so only its kind and the field are kept.
     serde_json::from_value(params).map_err(|error| {
         let text = error.to_string();
         let expected = text
             .split_once(", expected ")
-            .map(|(_, expected)| format!("expected {expected}"));
+            .map(|(_, expected)| match expected.split_once(' ') {
+                Some(("struct" | "enum" | "internally", _)) => "expected an object".to_owned(),
+                _ => format!("expected {expected}"),
+            });
         let missing = text.starts_with("missing field").then_some(text);
         invalid_param(
             missing

@@ -6,6 +6,10 @@ use super::location::ConfigLocation;
 pub(super) use crate::base::nearest::nearest_name;
 use crate::base::text::reveal_hidden_characters;
 
+/// What to do about a setting of a folder that is not trusted.
+pub(super) const TRUST_HINT: &str = "to use it, trust the folder (`/trust` in a chat, or `agent/setTrust`), or list it \
+                                     under `trusted` in your own config file";
+
 /// How serious a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConfigSeverity {
@@ -91,6 +95,11 @@ impl Diagnostic {
             self.format_location(),
             self.message
         ))
+    }
+
+    /// Whether trust of the folder is all that the setting lacks.
+    pub fn needs_trust(&self) -> bool {
+        self.hint.as_deref() == Some(TRUST_HINT)
     }
 
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {

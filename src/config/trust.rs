@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::approval::Rule;
 use crate::domain::{Mode, SandboxNetwork, SandboxPolicy};
 
-use super::diagnostics::Diagnostic;
+use super::diagnostics::{Diagnostic, TRUST_HINT};
 use super::expand::names_variable;
 use super::schema::{TrustRule, find_trust_rule};
 use super::settings::{RetryPolicy, RetryProfile, SandboxSettings};
@@ -218,8 +218,12 @@ fn build_loosening(value: &SpannedValue, path: &str) -> Diagnostic {
 }
 
 fn build_refusal(value: &SpannedValue, path: &str, reason: &str, folder: &Path) -> Diagnostic {
-    Diagnostic::new_warning(&value.at, path, format!("{reason}: the folder {} is not trusted", folder.display()))
-        .with_hint("to use it, trust the folder (`/trust` in a chat, or `agent/setTrust`), or list it under `trusted` in your own config file")
+    Diagnostic::new_warning(
+        &value.at,
+        path,
+        format!("{reason}: the folder {} is not trusted", folder.display()),
+    )
+    .with_hint(TRUST_HINT)
 }
 
 /// Returns whether `mode` allows more than `than`.

@@ -556,6 +556,18 @@ fn bad_lines_are_answered_and_not_echoed() {
         let answer = client.answer(client.request(method, json!({"cwd": 3})));
         assert_eq!(answer["error"]["code"], code, "{method}: {answer}");
     }
+    for prompt in [json!("hi"), json!(["hi"]), json!([{"type": "text"}])] {
+        let params = json!({"sessionId": "ses_x", "prompt": prompt});
+        let answer = client.answer(client.request("session/prompt", params));
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(
+            !message.contains("struct") && !message.contains("enum"),
+            "{message}"
+        );
+    }
+    let answer = client.answer(client.request("session/prompt", json!("hi")));
+    assert_eq!(answer["error"]["message"], "expected an object");
     let unknown = client.request(
         "session/load",
         json!({"sessionId": "ses_x", "cwd": "/", "mcpServers": []}),
@@ -576,6 +588,14 @@ fn an_untrusted_folder_stays_so_and_says_it_once() {
         "{trust}"
     );
     assert!(trust["description"].as_str().unwrap().contains("/trust"));
+    world.mock().push(Reply::text("hello"));
+    let session = answer["sessionId"].as_str().unwrap();
+    client.answer(client.prompt(session, "hello"));
+    let updates = client.taken_updates();
+    assert!(
+        !updates.iter().any(|update| update.to_string().contains("rust")),
+        "{updates:?}"
+    );
 }
 
 #[test]
