@@ -71,8 +71,10 @@ pub(super) fn list_caches(
             programs,
         }));
     };
-    for (programs, parts) in home.iter().flat_map(|_| CACHES) {
-        add(programs, home.unwrap_or(Path::new("/")), parts);
+    if let Some(home) = home {
+        for (programs, parts) in CACHES {
+            add(programs, home, parts);
+        }
     }
     for (programs, name, parts) in CACHE_VARIABLES {
         // A relative value means a folder of the workspace, and `/` would make everything writable.
