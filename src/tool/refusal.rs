@@ -149,14 +149,28 @@ impl Refusals {
                 };
                 format!("a connection{host}: {reason}")
             }
-            RefusedAction::Server => {
-                "a connection to another program: commands reach only servers that they start themselves".to_owned()
-            }
+            RefusedAction::Server => match network {
+                SandboxNetwork::Open => {
+                    "a connection to a socket: commands reach no sockets of other programs".to_owned()
+                }
+                _ if self.access.has_mounts() => {
+                    "a connection to another program: commands reach only servers that they start themselves"
+                        .to_owned()
+                }
+                SandboxNetwork::Offline | SandboxNetwork::Proxy => {
+                    "a connection: commands have no network, not even on this machine".to_owned()
+                }
+            },
             RefusedAction::Signal => {
                 "a signal to a process: commands reach only processes that they start themselves".to_owned()
             }
             RefusedAction::Privilege(what) => {
-                let what = what.unwrap_or("a privileged operation");
+                // Landlock leaves the network to seccomp, whose error is the same.
+                let what = what.unwrap_or(if self.access.has_mounts() {
+                    "a privileged operation"
+                } else {
+                    "a connection or a privileged operation"
+                });
                 format!("{what}: commands have no privileges")
             }
         })
@@ -197,8 +211,17 @@ mod tests {
     use crate::workspace::process::Command;
 
     fn refusals(origin: CommandOrigin, policy: SandboxPolicy, network: SandboxNetwork) -> Refusals {
+        refusals_with(SandboxMethod::Namespaces, origin, policy, network)
+    }
+
+    fn refusals_with(
+        method: SandboxMethod,
+        origin: CommandOrigin,
+        policy: SandboxPolicy,
+        network: SandboxNetwork,
+    ) -> Refusals {
         let plan = SandboxPlan {
-            method: SandboxMethod::Namespaces,
+            method,
             network,
             temp: "/tmp/private".into(),
             rules: Vec::new(),
@@ -293,6 +316,35 @@ mod tests {
             assert_eq!(text.is_some(), want.is_some(), "{network:?}");
             assert!(text.unwrap_or_default().contains(want.unwrap_or_default()));
         }
+    }
+
+    #[test]
+    fn a_server_is_explained_by_what_commands_reach() {
+        use SandboxMethod::{Landlock, Namespaces};
+        for (method, network, want) in [
+            (
+                Namespaces,
+                SandboxNetwork::Offline,
+                "only servers that they start",
+            ),
+            (Namespaces, SandboxNetwork::Open, "no sockets of other programs"),
+            (Landlock, SandboxNetwork::Offline, "not even on this machine"),
+        ] {
+            let refusals = refusals_with(method, CommandOrigin::Bash, SandboxPolicy::Workspace, network);
+            let text = explain(&refusals, "connect: Connection refused").unwrap();
+            assert!(text.contains(want), "{method:?} {network:?}: {text}");
+        }
+        let refusals = refusals_with(
+            Landlock,
+            CommandOrigin::Bash,
+            SandboxPolicy::Workspace,
+            SandboxNetwork::Offline,
+        );
+        let text = explain(&refusals, "PermissionError: [Errno 1] Operation not permitted");
+        assert!(text.unwrap().contains("a connection or a privileged operation"));
+        // Landlock has no error of its own for writes.
+        let text = explain(&refusals, "touch: cannot touch '/etc/zz': Permission denied");
+        assert!(text.unwrap().contains("does not let this command write /etc/zz"));
     }
 
     #[tokio::test]
