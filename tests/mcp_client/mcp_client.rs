@@ -90,6 +90,7 @@ fn find_agentls() -> PathBuf {
 }
 
 async fn use_server(folder: &McpFolder) -> Result<(), String> {
+    let cancel = CancellationToken::new();
     let link = folder.connect_server(SERVER, START).await?;
     for tool in folder.list_tools() {
         let called = call_tool(&tool).await;
@@ -100,11 +101,11 @@ async fn use_server(folder: &McpFolder) -> Result<(), String> {
         let arguments: Map<String, Value> = arguments
             .map(|argument| (argument.name.clone(), json!("text")))
             .collect();
-        let messages = link.get_prompt(&served.prompt, arguments).await;
+        let messages = link.get_prompt(&served.prompt, arguments, &cancel).await;
         println!("prompt {}: {messages:?}", served.name);
     }
     for resource in link.list_resources().await.map_err(|error| error.to_string())? {
-        let contents = link.read_resource(&resource.uri).await;
+        let contents = link.read_resource(&resource.uri, &cancel).await;
         println!("resource {}: {contents:?}", resource.uri);
     }
     Ok(())
