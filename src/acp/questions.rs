@@ -149,10 +149,8 @@ pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry
     let mut given = Answers::new();
     let mut problem = None;
     let shows_forms = ClientFacts::has(&state.facts.shows_forms);
-    for _ in 0..=MAX_REPEATS {
-        if !shows_forms {
-            break;
-        }
+    let attempts = if shows_forms { MAX_REPEATS + 1 } else { 0 };
+    for _ in 0..attempts {
         let answer = ask_form(state, session, inquiry, &mut given, problem.as_deref()).await;
         match send_answer(state, session, inquiry, answer).await {
             Ok(()) => return,
@@ -166,8 +164,7 @@ pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry
     }
     if let Some(problem) = problem {
         let title = format!(
-            "A question counts as declined, because the answers did not fit {} times: {problem}",
-            MAX_REPEATS + 1
+            "A question counts as declined, because the answers did not fit {attempts} times: {problem}"
         );
         let notice = Notice::new("warning", "question_declined", title);
         let shows_notices = ClientFacts::has(&state.facts.shows_notices);
