@@ -6,11 +6,14 @@ import { test } from "node:test";
 
 const ROOT = new URL("../../", import.meta.url);
 const manifest = JSON.parse(readFileSync(new URL("package.json", ROOT), "utf8")) as {
+  capabilities: { untrustedWorkspaces: { restrictedConfigurations: string[] } };
   contributes: {
     commands: { command: string }[];
     menus: Record<string, { command: string }[]>;
     keybindings: { command: string; key: string; win?: string }[];
-    configuration: { properties: Record<string, { description?: string; markdownDescription?: string }> };
+    configuration: {
+      properties: Record<string, { scope?: string; description?: string; markdownDescription?: string }>;
+    };
   };
 };
 const { commands, menus, keybindings, configuration } = manifest.contributes;
@@ -40,6 +43,16 @@ test("each setting is described and used", () => {
     // vscode-languageclient reads the trace setting.
     const shortName = name.replace("agentls.", "");
     assert.ok(name === "agentls.trace.server" || all.includes(`"${shortName}"`), `${name} has an effect`);
+  }
+});
+
+test("a workspace's settings can change only harmless settings", () => {
+  const harmless = ["agentls.follow", "agentls.notifyAfterSeconds", "agentls.saveAfterEdit", "agentls.trace.server"];
+  const userSettings = Object.keys(configuration.properties).filter((name) => !harmless.includes(name));
+  assert.deepEqual([...manifest.capabilities.untrustedWorkspaces.restrictedConfigurations].sort(), userSettings.sort());
+  for (const name of userSettings) {
+    // VS Code ignores values of a workspace or its folders in these scopes.
+    assert.match(configuration.properties[name]?.scope ?? "window", /^(application|machine)$/, name);
   }
 });
 
