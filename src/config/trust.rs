@@ -19,6 +19,13 @@ use super::settings::{RetryPolicy, RetryProfile, SandboxSettings};
 use super::tree::{Node, SpannedValue, join, join_keys, split_keys};
 use super::untrusted::Untrusted;
 
+/// Why a setting that loosens the sandbox is ignored.
+const LOOSENS_SANDBOX: &str =
+    "ignored: a project's file can only restrict the sandbox, even if its folder is trusted";
+/// Why the mode `full` is ignored.
+const CHOOSES_FULL: &str =
+    "ignored: a project's file cannot choose this mode, which has no sandbox, even if its folder is trusted";
+
 /// Returns whether a path is, or is below, something that an untrusted folder must not set.
 pub(super) fn is_forbidden(path: &str) -> bool {
     find_trust_rule(path).untrusted == Untrusted::Never
@@ -61,11 +68,9 @@ pub(super) fn drop_refused_settings(
         let Some(reason) = refusal_reason(path, value, user) else {
             return true;
         };
-        problems.push(match find_trust_rule(path).untrusted {
-            // Trust would not help.
-            Untrusted::StricterSandbox => build_loosening(value, path),
-            _ => build_refusal(value, path, reason, folder),
-        });
+        // Where trust would not help, the reason must not name it.
+        let loosening = find_loosening(path, value, user);
+        problems.push(loosening.unwrap_or_else(|| build_refusal(value, path, reason, folder)));
         false
     });
     problems
@@ -161,18 +166,14 @@ pub(super) fn drop_own_trust(tree: &mut SpannedValue) -> Option<Diagnostic> {
 }
 
 /// Removes what would loosen the user's sandbox: settings of a trusted folder that would allow more than the user's
-/// own, policies that would, or that are `off`, and rules for commands outside of the sandbox.
+/// own, policies that would, or that are `off`, rules for commands outside of the sandbox, and the mode `full`.
 pub(super) fn drop_weaker_sandboxes(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<Diagnostic> {
     let to_policy = |value: &SpannedValue| serde_json::from_value::<SandboxPolicy>(value.to_json()).ok();
     let mut problems = Vec::new();
     retain_values(tree, "", &mut |path, value| {
         let keys = split_keys(path);
-        let is_loosening = match find_trust_rule(path).untrusted {
-            Untrusted::StricterSandbox => loosens_sandbox(&keys, value, find_own(user, &keys)),
-            _ => path == "approvals.allow" && is_rule_for_outside(value),
-        };
-        if is_loosening {
-            problems.push(build_loosening(value, path));
+        if let Some(problem) = find_loosening(path, value, user) {
+            problems.push(problem);
             return false;
         }
         let [table, _, key] = keys.as_slice() else {
@@ -194,6 +195,29 @@ pub(super) fn drop_weaker_sandboxes(tree: &mut SpannedValue, user: &SpannedValue
     problems
 }
 
+/// Returns what to report about a setting that would loosen the user's sandbox, which not even trust allows.
+fn find_loosening(path: &str, value: &SpannedValue, user: &SpannedValue) -> Option<Diagnostic> {
+    let keys = split_keys(path);
+    let own = find_own(user, &keys);
+    let message = match find_trust_rule(path).untrusted {
+        Untrusted::StricterSandbox if loosens_sandbox(&keys, value, own) => LOOSENS_SANDBOX,
+        Untrusted::StricterMode if leaves_sandbox(value, own) => CHOOSES_FULL,
+        _ if path == "approvals.allow" && is_rule_for_outside(value) => LOOSENS_SANDBOX,
+        _ => return None,
+    };
+    Some(
+        Diagnostic::new_warning(&value.at, path, message)
+            .with_hint("to allow it, set it in your own config file"),
+    )
+}
+
+/// Returns whether a mode confines no commands, unless the user's own confines none either.
+fn leaves_sandbox(value: &SpannedValue, own: Option<&SpannedValue>) -> bool {
+    let is_full = |mode: Mode| mode.sandbox_policy() == SandboxPolicy::Off;
+    // Fails closed for a mode that is unknown.
+    to_mode(value).is_none_or(is_full) && !own.and_then(to_mode).is_some_and(is_full)
+}
+
 /// Returns whether a setting of `[sandbox]` allows commands something that the user's own value does not.
 fn loosens_sandbox(keys: &[String], value: &SpannedValue, own: Option<&SpannedValue>) -> bool {
     let [_, key] = keys else { return false };
@@ -210,11 +234,6 @@ fn loosens_sandbox(keys: &[String], value: &SpannedValue, own: Option<&SpannedVa
 fn is_rule_for_outside(value: &SpannedValue) -> bool {
     let rule = value.text().map(Rule::parse);
     matches!(rule, Some(Ok(rule)) if rule.is_for_outside())
-}
-
-fn build_loosening(value: &SpannedValue, path: &str) -> Diagnostic {
-    let message = "ignored: a project's file can only restrict the sandbox, even if its folder is trusted";
-    Diagnostic::new_warning(&value.at, path, message).with_hint("to allow it, set it in your own config file")
 }
 
 fn build_refusal(value: &SpannedValue, path: &str, reason: &str, folder: &Path) -> Diagnostic {
@@ -317,7 +336,7 @@ mod tests {
                 "[provider.'a.b']\nbase_url = 'u'",
                 Some("provider.\"a.b\".base_url"),
             ),
-            ("", "[agent.'a.b']\nmode = 'full'", Some("agent.\"a.b\".mode")),
+            ("", "[agent.'a.b']\nmode = 'autoEdit'", Some("agent.\"a.b\".mode")),
             ("", "[approvals]\nallow = ['bash']", Some("approvals.allow")),
             (
                 "",
@@ -352,7 +371,11 @@ mod tests {
             ("", "[tool.deploy]\ntimeout_s = 3", None),
             ("", "[model.m]\ninput = 0.0\noutput = 0.0", Some("model")),
             ("", "trusted = ['/w']", Some("trusted")),
-            ("", "[agent.default]\nmode = 'full'", Some("agent.default.mode")),
+            (
+                "",
+                "[agent.default]\nmode = 'autoEdit'",
+                Some("agent.default.mode"),
+            ),
             ("", "[agent.default]\nmode = 'ask'", None),
             ("", "[agent.default]\nmode = 'plan'", None),
             (
@@ -367,7 +390,7 @@ mod tests {
             ),
             (
                 "[agent.a]\nmode = 'full'",
-                "[agent.default]\nmode = 'full'",
+                "[agent.default]\nmode = 'autoEdit'",
                 Some("agent.default.mode"),
             ),
             (

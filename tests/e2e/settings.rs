@@ -24,7 +24,7 @@ fn create_permissive_folder(folder: &Path) {
     std::fs::create_dir_all(folder.join(".agentls")).unwrap();
     std::fs::write(
         folder.join(".agentls/config.toml"),
-        "[agent.default]\nmode = \"full\"\n",
+        "[agent.default]\nmode = \"autoEdit\"\n",
     )
     .unwrap();
 }
@@ -67,19 +67,19 @@ fn trusted_option_covers_workspace_folders_and_yields_to_the_user() {
     create_permissive_folder(&own);
     create_permissive_folder(&foreign);
     let client = start(&world, json!({"trusted": true}));
-    assert_eq!(new_session_mode(&client, &own), "full");
+    assert_eq!(new_session_mode(&client, &own), "autoEdit");
     assert_eq!(new_session_mode(&client, &foreign), "ask", "no workspace folder");
     set_trust(&client, display_path(&own), false);
     set_trust(&client, display_path(&foreign), true);
     for _ in 0..2 {
         assert_eq!(new_session_mode(&client, &own), "ask");
-        assert_eq!(new_session_mode(&client, &foreign), "full");
+        assert_eq!(new_session_mode(&client, &foreign), "autoEdit");
     }
     drop(client);
     for option in [json!({"trusted": true}), json!({"trusted": false}), json!({})] {
         let client = start(&world, option.clone());
         assert_eq!(new_session_mode(&client, &own), "ask", "{option}");
-        assert_eq!(new_session_mode(&client, &foreign), "full", "{option}");
+        assert_eq!(new_session_mode(&client, &foreign), "autoEdit", "{option}");
     }
 }
 
@@ -118,7 +118,7 @@ fn spellings_of_a_folder_are_equivalent() {
         set_trust(&client, spelled.as_str(), trusted);
         drop(client);
         let client = world.start();
-        let wanted = if trusted { "full" } else { "ask" };
+        let wanted = if trusted { "autoEdit" } else { "ask" };
         assert_eq!(new_session_mode(&client, &own), wanted, "{spelled}");
         for other in &spellings {
             let created: Value = client.call("agent/newSession", json!({"cwd": other}));
@@ -271,7 +271,7 @@ fn workspace_folder_changes_update_trust_and_file_access() {
         if inside || world.requests() > 0 {
             change(inside);
         }
-        let wanted = if inside { "full" } else { "ask" };
+        let wanted = if inside { "autoEdit" } else { "ask" };
         assert_eq!(new_session_mode(&client, &second), wanted);
         let path = display_path(&second.join("file"));
         world.mock().push(Reply::tool(

@@ -246,7 +246,7 @@ fn describe_trust_runs_nothing_and_shows_hidden_characters() {
         format!(
             "[hook.x]\non = \"prompt\"\ncommand = \"touch {} # \\u202e\\U000e0041\"\n\
              [tool.deploy]\ncommand = \"touch y\"\ndescription = \"d\"\n\
-             [agent.default]\nmode = \"full\"\n",
+             [agent.default]\nmode = \"autoEdit\"\n",
             ran.display()
         ),
     );

@@ -165,7 +165,7 @@ testInWorkbench(
 
 testInWorkbench(
   "an untrusted folder cannot loosen approvals",
-  { config: CASSETTE_CONFIG, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "full"\n' } },
+  { config: CASSETTE_CONFIG, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "autoEdit"\n' } },
   async (s, page) => {
     // VS Code starts in Restricted Mode.
     await page.locator(".statusbar-item", { hasText: "Restricted Mode" }).waitFor();
@@ -188,6 +188,6 @@ testInWorkbench(
     await s.runCommand("Agent: New Session");
     await s.at("welcome").waitFor();
     await s.sendPrompt("hello");
-    await s.at("mode").filter({ hasText: "Full" }).waitFor();
+    await s.at("mode").filter({ hasText: "Auto" }).waitFor();
   },
 );

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn editor_options_trust_no_folder_by_path() {
-    let workspace = "[agent.default]\nmode = 'full'\n";
+    let workspace = "[agent.default]\nmode = 'autoEdit'\n";
     for value in [
         json!(["/w"]),
         json!("/w"),

@@ -180,7 +180,7 @@ fn same_target_or_no_secret_is_not_a_redirect() {
         "[provider.mine]\nkind = 'openai'\nbase_url = 'http://localhost:1234/v1'",
         "[provider.mine]\nkind = 'openai'\nbase_url = 'https://llm.example'\napi_key = 'in the file'",
         "[network]\nproxy = 'http://proxy.example:1'",
-        "[agent.default]\nmode = 'full'",
+        "[agent.default]\nmode = 'autoEdit'",
     ] {
         assert_eq!(redirects(&trusting(workspace)), [], "{workspace}");
         assert_eq!(lines(&trusting(workspace).load()), [""; 0], "{workspace}");
@@ -248,7 +248,7 @@ fn description_lists_everything_trust_would_activate() {
         ..trusting(
             "[hook.a]\non = 'stop'\ncommand = \"echo \\u202e\\u001b]0;x\\u0007\"\n\
              [tool.deploy]\ncommand = ['sh', '-c', 'x']\ndescription = 'd'\neffect = 'read'\n\
-             [agent.default]\nmode = 'full'\nmodel = 'm'\nsystem_prompt = 'use ${GITHUB_TOKEN}'\n\
+             [agent.default]\nmode = 'autoEdit'\nmodel = 'm'\nsystem_prompt = 'use ${GITHUB_TOKEN}'\n\
              [approvals]\nallow = ['bash']\n\
              [provider.anthropic]\napi_key = 'literal'\n[network]\nproxy = 'http://p.example'",
         )
@@ -271,7 +271,7 @@ fn description_lists_everything_trust_would_activate() {
             r#"Hook a | on = "stop", timeout_s = 3, from .agentls/config.toml:3 | Some("echo <U+202E>␛]0;x␇")"#,
             r#"Tool deploy | description = "d", effect = "read", from .agentls/config.toml:5 | Some("[\"sh\",\"-c\",\"x\"]")"#,
             r#"Setting agent.default.max_session_cost | 9, from .agentls/config.local.toml:4 | None"#,
-            r#"Setting agent.default.mode | "full", from .agentls/config.toml:9 | None"#,
+            r#"Setting agent.default.mode | "autoEdit", from .agentls/config.toml:9 | None"#,
             r#"Setting agent.default.system_prompt | "use ${GITHUB_TOKEN}", from .agentls/config.toml:11 | None"#,
             r#"Setting approvals.allow | ["bash"], from .agentls/config.toml:13 | None"#,
             r#"Setting network.proxy | "http://p.example", from .agentls/config.toml:17 | None"#,

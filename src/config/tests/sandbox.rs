@@ -243,6 +243,51 @@ fn no_folder_allows_commands_outside_of_the_sandbox() {
 }
 
 #[test]
+fn no_folder_chooses_the_mode_full() {
+    for (user, folder, modes) in [
+        ("", "[agent.default]\nmode = 'full'", [Mode::Ask; 2]),
+        ("", "[agent.default]\nmode = '${FULL}'", [Mode::Ask; 2]),
+        (
+            "[agent.default]\nmode = 'autoEdit'",
+            "[agent.x]\nmode = 'full'",
+            [Mode::AutoEdit; 2],
+        ),
+        (
+            "[agent.default]\nmode = 'full'\n[agent.x]\nmode = 'plan'",
+            "[agent.x]\nmode = 'full'",
+            [Mode::Full, Mode::Plan],
+        ),
+    ] {
+        for trusted in [true, false] {
+            let layers = TestLayers {
+                user,
+                workspace: folder,
+                env: &[("FULL", "full")],
+                trusted,
+                ..TestLayers::default()
+            };
+            let loaded = layers.load();
+            let agents = &loaded.settings.agents;
+            let found = ["default", "x"].map(|name| agents.get(name).unwrap_or(&agents["default"]).mode);
+            assert_eq!(found, modes, "{user} / {folder}");
+            let reported = lines(&loaded);
+            assert_eq!(reported.len(), 1, "{reported:?}");
+            if !folder.contains('$') {
+                let expected = "cannot choose this mode, which has no sandbox, even if its folder is trusted";
+                assert!(reported[0].contains(expected), "{reported:?}");
+            }
+            assert!(layers.describe().items.is_empty(), "{folder}");
+        }
+    }
+    // What the user chose may be repeated, and a folder can still be less strict than `ask`.
+    for (user, mode) in [("[agent.default]\nmode = 'full'", "full"), ("", "autoEdit")] {
+        let loaded = load_folder(user, &format!("[agent.default]\nmode = '{mode}'"), true);
+        assert_eq!(loaded.settings.default_agent().mode.name(), mode);
+        assert!(loaded.diagnostics.is_empty(), "{:?}", lines(&loaded));
+    }
+}
+
+#[test]
 fn the_question_about_trust_lists_nothing_that_trust_does_not_activate() {
     let described = TestLayers {
         workspace: "[sandbox]\nenabled = false\nrequired = true\n[approvals]\n\

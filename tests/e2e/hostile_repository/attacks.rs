@@ -66,7 +66,8 @@ const SETTINGS: &[Attack] = &[
         planter.local_setting("tool.glob.description = 'Finds files.'");
         planter.local_setting("tool.glob.effect = 'read'");
     }),
-    row("mode", Activates("setting", "agent.default.mode"), |planter| {
+    // Not even trust lets a folder switch the sandbox off.
+    row("mode", Nothing, |planter| {
         planter.setting("agent.default.mode = 'full'");
         planter.program("mode.sh");
     }),
