@@ -1,7 +1,7 @@
 //! What a folder's own files would activate if the folder were trusted, listed for the user who decides.
 //!
-//! Invariants: texts appear as they are in the file, with variables unexpanded. Invisible characters become visible,
-//! and every cut is announced. Reads only what `layers` has parsed; starts nothing.
+//! Invariants: texts appear as they are in the file, with variables unexpanded. Invisible characters become visible.
+//! Every cut is announced, and what was cut or not listed keeps the folder from being trusted. Reads only what `layers` has parsed; starts nothing.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use super::untrusted::Untrusted;
 /// How many items are listed.
 const MAX_ITEMS: usize = 200;
 /// The longest text of an item, in characters. A longer one loses its middle.
-const MAX_TEXT: usize = 2_000;
+const MAX_TEXT: usize = 4_000;
 
 /// The kinds of things that a folder's files activate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,16 +44,33 @@ pub struct FolderItem {
     pub detail: String,
     /// The command that it runs.
     pub command: Option<String>,
+    /// Whether a user sees all of it. Otherwise the folder must not be trusted.
+    pub is_complete: bool,
 }
 
 impl FolderItem {
     /// Creates an item whose texts are safe to show: invisible characters are visible, and long texts are cut.
     pub fn new(kind: FolderItemKind, name: &str, detail: &str, command: Option<String>) -> Self {
+        let mut is_complete = true;
+        let mut show = |text: &str| {
+            let (text, is_cut) = reveal_and_truncate(text);
+            is_complete &= !is_cut;
+            text
+        };
         Self {
             kind,
-            name: reveal_and_truncate(name),
-            detail: reveal_and_truncate(detail),
-            command: command.map(|command| reveal_and_truncate(&command)),
+            name: show(name),
+            detail: show(detail),
+            command: command.map(|command| show(&command)),
+            is_complete,
+        }
+    }
+
+    /// Creates the note that stands for items that are not listed.
+    pub fn new_omission(kind: FolderItemKind, detail: &str) -> Self {
+        Self {
+            is_complete: false,
+            ..Self::new(kind, "…", detail, None)
         }
     }
 }
@@ -78,8 +95,8 @@ pub(super) fn folder_mcp_servers(folder: &SpannedValue, root: &Path) -> Vec<Fold
         let stated = entry.find(&["command"]).or_else(|| entry.find(&["url"]))?;
         let target = server_command(entry).unwrap_or_else(|| command_text(stated));
         Some(FolderMcpServer {
-            name: reveal_and_truncate(name),
-            target: reveal_and_truncate(&target),
+            name: reveal_and_truncate(name).0,
+            target: reveal_and_truncate(&target).0,
             source: stated.at.format_source(root),
         })
     });
@@ -111,9 +128,8 @@ pub(super) fn folder_items<'a>(
         // One place is for the note itself.
         let more = items.len() - (MAX_ITEMS - 1);
         items.truncate(MAX_ITEMS - 1);
-        let detail =
-            format!("{more} more are not listed; read the folder's `.agentls` files before you trust it");
-        items.push(build_item(FolderItemKind::Setting, "…", detail, None));
+        let detail = format!("{more} more are not listed, so the folder cannot be trusted here");
+        items.push(FolderItem::new_omission(FolderItemKind::Setting, &detail));
     }
     items
 }
@@ -267,8 +283,11 @@ fn build_item(kind: FolderItemKind, name: &str, detail: String, command: Option<
     FolderItem::new(kind, name, &detail, command)
 }
 
-/// Makes all characters visible and limits the length.
-fn reveal_and_truncate(text: &str) -> String {
+/// Makes all characters visible and limits the length. Returns also whether the text was cut.
+fn reveal_and_truncate(text: &str) -> (String, bool) {
     let text = reveal_hidden_characters(text);
-    cut_middle(&text, MAX_TEXT).unwrap_or_else(|| text.into_owned())
+    match cut_middle(&text, MAX_TEXT) {
+        Some(cut) => (cut, true),
+        None => (text.into_owned(), false),
+    }
 }

@@ -238,6 +238,39 @@ fn fallback_and_route_never_use_an_unaccepted_address() {
 }
 
 #[test]
+fn a_folder_is_not_trusted_if_a_user_cannot_see_all_that_it_activates() {
+    let world = World::new();
+    let hooks = |count: usize, command: &str| -> String {
+        let hook = |n| format!("[hook.h{n:03}]\non = \"stop\"\ncommand = \"{command}\"\n");
+        (0..count).map(hook).collect()
+    };
+    let client = world.start();
+    let padded = format!("true {} # touch ran", " ".repeat(5_000));
+    for (text, hidden) in [
+        (hooks(200, "true"), None),
+        (hooks(231, "true"), Some("more than can be listed")),
+        (hooks(1, &padded), Some("`h000` is too long")),
+    ] {
+        world.write(".agentls/config.toml", text);
+        let trust = json!({"folder": world.workspace(), "trusted": true});
+        let is_trusted = match hidden {
+            None => {
+                let _: Value = client.call("agent/setTrust", trust);
+                true
+            }
+            Some(reason) => {
+                let refused = client.refused("agent/setTrust", trust);
+                assert_eq!(refused.data["field"], "folder", "{refused:?}");
+                assert!(refused.message.contains(reason), "{refused:?}");
+                false
+            }
+        };
+        assert_eq!(describe(&client, &world.workspace())["trusted"], is_trusted);
+        set_trust(&client, &world.workspace(), false, json!([]));
+    }
+}
+
+#[test]
 fn describe_trust_runs_nothing_and_shows_hidden_characters() {
     let world = World::new();
     let ran = world.path("ran");

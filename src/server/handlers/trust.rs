@@ -9,7 +9,7 @@ use super::super::service::Service;
 use super::super::state::{folder_param, invalid_param};
 use super::super::to_wire;
 use super::store_failed;
-use crate::config::FolderDescription;
+use crate::config::{FolderDescription, FolderItem};
 use crate::protocol::{DescribeTrustParams, DescribeTrustResult, EmptyResult, SetTrustParams};
 
 impl Service {
@@ -29,14 +29,13 @@ impl Service {
         let params: SetTrustParams = self.parse_params(params)?;
         let folder = folder_param("folder", &params.folder)?;
         let accepted = params.accept_redirects;
-        if !accepted.is_empty() {
-            if !params.trusted {
-                return Err(invalid_param(
-                    "acceptRedirects",
-                    "accepting redirects requires `trusted: true`",
-                ));
+        if params.trusted {
+            let described = self.describe_folder(&folder).await;
+            // Only what the user could see in full counts: a long list may hide its last command.
+            if let Some(hidden) = described.items.iter().find(|item| !item.is_complete) {
+                return Err(invalid_param("folder", explain_incomplete_list(hidden)));
             }
-            let described = to_wire::to_redirects(self.describe_folder(&folder).await.redirects);
+            let described = to_wire::to_redirects(described.redirects);
             let is_described = |provider: &str, to: &str| {
                 described
                     .iter()
@@ -50,6 +49,11 @@ impl Service {
                 );
                 return Err(invalid_param("acceptRedirects", problem));
             }
+        } else if !accepted.is_empty() {
+            return Err(invalid_param(
+                "acceptRedirects",
+                "accepting redirects requires `trusted: true`",
+            ));
         }
         let accepted = accepted.into_iter().map(|one| (one.provider, one.to)).collect();
         let set = self.state.set_trust(&folder, params.trusted, accepted).await;
@@ -65,4 +69,16 @@ impl Service {
             .extend(self.state.workspace.list_git_activations(folder).await);
         described
     }
+}
+
+/// Explains why a folder is not trusted whose list leaves something out.
+fn explain_incomplete_list(hidden: &FolderItem) -> String {
+    let shown: String = hidden.name.chars().take(80).collect();
+    let what = match shown.as_str() {
+        "…" => "its files activate more than can be listed".to_owned(),
+        name => format!("`{name}` is too long to be shown in full"),
+    };
+    format!(
+        "the folder cannot be trusted: {what}; to trust it unseen, list it under `trusted` in your own config file"
+    )
 }

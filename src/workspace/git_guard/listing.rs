@@ -34,7 +34,8 @@ impl GitGuard {
             list_repository(git, &root, &folder, &mut items).await;
             if items.len() >= MAX_ITEMS {
                 items.truncate(MAX_ITEMS - 1);
-                items.push(build_item("…", "more is not listed", None));
+                let detail = "more is not listed, so the folder cannot be trusted here";
+                items.push(FolderItem::new_omission(FolderItemKind::GitSetting, detail));
                 return items;
             }
         }
