@@ -30,6 +30,8 @@ use serde_json::Value;
 
 #[path = "sandbox/attacks.rs"]
 mod attacks;
+#[path = "sandbox/nested_folders.rs"]
+mod nested_folders;
 #[path = "sandbox/random_plans.rs"]
 mod random_plans;
 #[path = "sandbox/sockets.rs"]

@@ -132,7 +132,10 @@ impl SandboxScope {
     /// Later rules win, so secrets come after everything that is writable, and caches after the home folder.
     pub fn build_plan(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> SandboxPlan {
         let mut rules = Vec::new();
-        let folders = self.workspace.iter().cloned();
+        let mut folders = self.workspace.clone();
+        // Outer folders first: the rule of one around another would undo those of the inner one's files.
+        folders.sort_by_key(|folder| folder.components().count());
+        let folders = folders.into_iter();
         if self.policy == SandboxPolicy::Workspace {
             let (around_home, others) = folders.partition::<Vec<_>, _>(|folder| self.is_around_home(folder));
             if !around_home.is_empty() {
@@ -270,6 +273,23 @@ mod tests {
             Some(PathRule::Write),
             "a cache"
         );
+    }
+
+    #[test]
+    fn an_outer_workspace_folder_never_undoes_the_rules_of_an_inner_one() {
+        for workspace in [["/w", "/w/sub"], ["/w/sub", "/w"]] {
+            let scope = SandboxScope {
+                workspace: workspace.map(PathBuf::from).to_vec(),
+                ..scope(SandboxPolicy::Workspace)
+            };
+            let rules = scope.build_plan(|_| None).rules;
+            let folders: Vec<_> = rules
+                .iter()
+                .filter(|(rule, _)| *rule == PathRule::Workspace)
+                .collect();
+            let expected = ["/w", "/w/sub"].map(|path| (PathRule::Workspace, PathBuf::from(path)));
+            assert_eq!(folders, expected.iter().collect::<Vec<_>>(), "{workspace:?}");
+        }
     }
 
     #[test]
