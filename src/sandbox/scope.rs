@@ -35,12 +35,32 @@ const SECRETS: &[&str] = &[
     ".config/1Password",
     ".config/rclone",
     ".config/sops",
+    ".config/hcloud",
+    ".config/stripe",
+    ".config/ngrok",
+    ".config/helm",
+    ".config/netlify",
+    ".config/.wrangler",
+    ".config/Bitwarden",
     ".config/chromium",
     ".config/google-chrome",
+    ".config/google-chrome-beta",
+    ".config/google-chrome-unstable",
     ".config/BraveSoftware",
     ".config/microsoft-edge",
+    ".config/microsoft-edge-beta",
+    ".config/microsoft-edge-dev",
+    ".config/opera",
+    ".config/vivaldi",
     ".config/Slack",
     ".config/Signal",
+    ".config/Code/User/globalStorage",
+    ".config/Cursor/User/globalStorage",
+    ".config/VSCodium/User/globalStorage",
+    // The data of programs in Flatpak and Snap packages, which have their own `.config` and `.mozilla`.
+    ".var/app",
+    "snap/chromium/common/chromium",
+    "snap/firefox/common/.mozilla",
     ".mozilla",
     ".thunderbird",
     ".local/share/keyrings",
@@ -50,6 +70,13 @@ const SECRETS: &[&str] = &[
     ".claude/.credentials.json",
     ".gemini",
     ".terraform.d/credentials.tfrc.json",
+    ".cache/huggingface/token",
+    ".cache/huggingface/stored_tokens",
+    ".kaggle",
+    ".dbt",
+    ".netlify",
+    ".wrangler",
+    ".bitcoin",
     ".vault-token",
     ".databrickscfg",
     ".boto",
@@ -91,6 +118,35 @@ const TOKEN_FILES: &[&str] = &[
     ".bundle/config",
     ".composer/auth.json",
     ".config/composer/auth.json",
+    ".config/containers/auth.json",
+    ".config/pypoetry/auth.toml",
+    ".terraformrc",
+    ".claude.json",
+];
+
+/// Variables that name the place of secrets: the rule, and the part of the place that is secret. A value may list
+/// several places.
+const SECRET_VARIABLES: &[(&str, PathRule, &[&str])] = &[
+    ("AWS_CONFIG_FILE", PathRule::Hide, &[""]),
+    ("AWS_SHARED_CREDENTIALS_FILE", PathRule::Hide, &[""]),
+    ("AZURE_CONFIG_DIR", PathRule::Hide, &[""]),
+    ("CLOUDSDK_CONFIG", PathRule::Hide, &[""]),
+    ("GH_CONFIG_DIR", PathRule::Hide, &[""]),
+    ("GNUPGHOME", PathRule::Hide, &[""]),
+    ("GOOGLE_APPLICATION_CREDENTIALS", PathRule::Hide, &[""]),
+    ("HF_HOME", PathRule::Hide, &["token", "stored_tokens"]),
+    ("KUBECONFIG", PathRule::Hide, &[""]),
+    ("PGPASSFILE", PathRule::Hide, &[""]),
+    (
+        "CARGO_HOME",
+        PathRule::Blank,
+        &["credentials", "credentials.toml"],
+    ),
+    ("DOCKER_CONFIG", PathRule::Blank, &["config.json"]),
+    ("GRADLE_USER_HOME", PathRule::Blank, &["gradle.properties"]),
+    ("NETRC", PathRule::Blank, &[""]),
+    ("NPM_CONFIG_USERCONFIG", PathRule::Blank, &[""]),
+    ("npm_config_userconfig", PathRule::Blank, &[""]),
 ];
 
 /// Files of the system that only root can read: they matter if this program runs as root.
@@ -158,6 +214,7 @@ impl SandboxScope {
             rules.extend(below(PathRule::Hide, home, SECRETS));
             rules.extend(below(PathRule::Blank, home, TOKEN_FILES));
         }
+        rules.extend(self.list_named_secrets(&variable));
         rules.extend(with_rule(
             PathRule::Hide,
             SYSTEM_SECRETS.iter().map(PathBuf::from),
@@ -176,6 +233,31 @@ impl SandboxScope {
     pub fn create_missing_caches(&self, variable: impl Fn(&str) -> Option<PathBuf>) {
         let caches = list_caches(self.home.as_deref(), &variable);
         create_missing_caches(&self.build_plan(&variable), &caches, variable("PATH").as_deref());
+    }
+
+    /// Lists the secrets whose place a variable names, and those below `XDG_CONFIG_HOME`.
+    fn list_named_secrets(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<(PathRule, PathBuf)> {
+        let mut rules = Vec::new();
+        for (name, rule, parts) in SECRET_VARIABLES {
+            let places = variable(name).unwrap_or_default();
+            for place in std::env::split_paths(&places).filter(|place| place.is_absolute()) {
+                // Joining an empty part would end the path of a file with a slash.
+                rules.extend(parts.iter().map(|part| match *part {
+                    "" => (*rule, place.clone()),
+                    part => (*rule, place.join(part)),
+                }));
+            }
+        }
+        if let Some(config) = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute()) {
+            for (rule, names) in [(PathRule::Hide, SECRETS), (PathRule::Blank, TOKEN_FILES)] {
+                let names = names.iter().filter_map(|name| name.strip_prefix(".config/"));
+                rules.extend(names.map(|name| (rule, config.join(name))));
+            }
+        }
+        // A value such as `/` must not hide the workspace.
+        let folders: Vec<&PathBuf> = self.workspace.iter().chain(&self.home).collect();
+        rules.retain(|(_, path)| !folders.iter().any(|folder| folder.starts_with(path)));
+        rules
     }
 
     /// Returns whether a folder is the home folder, or one around it.
@@ -241,6 +323,40 @@ mod tests {
             ("/usr/lib/x", None),
         ] {
             assert_eq!(plan.find_rule(Path::new(path)), rule, "{path}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_hidden_where_variables_place_them() {
+        let variables = |name: &str| match name {
+            "XDG_CONFIG_HOME" => Some(PathBuf::from("/etc/u")),
+            "CARGO_HOME" => Some(PathBuf::from("/opt/cargo")),
+            "KUBECONFIG" => Some(PathBuf::from("/k/one:relative:/k/two")),
+            "GNUPGHOME" => Some(PathBuf::from("/home")),
+            "NETRC" => Some(PathBuf::from("/n/netrc")),
+            _ => None,
+        };
+        for policy in [SandboxPolicy::Workspace, SandboxPolicy::ReadOnly] {
+            let plan = scope(policy).build_plan(variables);
+            for (path, rule) in [
+                ("/etc/u/gh/hosts.yml", Some(PathRule::Hide)),
+                ("/etc/u/git/credentials", Some(PathRule::Blank)),
+                ("/home/u/.config/gh/hosts.yml", Some(PathRule::Hide)),
+                ("/opt/cargo/credentials.toml", Some(PathRule::Blank)),
+                ("/opt/cargo/config.toml", None),
+                ("/k/one", Some(PathRule::Hide)),
+                ("/k/two", Some(PathRule::Hide)),
+                ("/n/netrc", Some(PathRule::Blank)),
+                ("/home/u/other", None),
+                (
+                    "/home/u/.config/Code/User/globalStorage/state.vscdb",
+                    Some(PathRule::Hide),
+                ),
+                ("/home/u/.config/Code/User/settings.json", None),
+                ("/home/u/.claude.json", Some(PathRule::Blank)),
+            ] {
+                assert_eq!(plan.find_rule(Path::new(path)), rule, "{path}");
+            }
         }
     }
 
