@@ -518,6 +518,40 @@ fn output_exit_code_and_signals_come_through() {
 }
 
 #[test]
+fn a_command_of_the_user_is_confined_as_one_of_the_agent() {
+    let world = World::new(false);
+    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+        let run = |args: &[&str]| {
+            let mut command = world.agentls(method, args);
+            command
+                .env("GITHUB_TOKEN", "ghp_0123456789abcdefghijklmnopqrstuvwxyz")
+                .env("KEPT", "kept");
+            command.output().unwrap()
+        };
+        let script = "echo \"$KEPT$GITHUB_TOKEN\"";
+        let output = run(&["run", "--", "sh", "-c", script]);
+        assert_eq!(output.stdout, b"kept\n", "{method}: {output:?}");
+        let script = "echo x > file && echo open";
+        let output = run(&["run", "--mode", "plan", "--", "sh", "-c", script]);
+        assert_eq!(output.stdout, b"", "{method}");
+        let output = run(&["run", "--mode", "full", "--", "sh", "-c", script]);
+        assert_eq!(output.stdout, OPEN, "{method}: {output:?}");
+        let output = run(&[
+            "run",
+            "--mode",
+            "full",
+            "--",
+            "sh",
+            "-c",
+            "echo x > $OUT/file && echo open",
+        ]);
+        assert_eq!(output.stdout, b"", "{method}");
+        let output = run(&["run", "--", "no-such-program"]);
+        assert_eq!(output.status.code(), Some(127), "{method}: {output:?}");
+    }
+}
+
+#[test]
 fn files_that_agentls_inherited_do_not_reach_a_command() {
     let world = World::new(false);
     let inner = "cat <&9; echo end";

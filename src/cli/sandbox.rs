@@ -17,7 +17,12 @@ use crate::config::{ConfigSource, Trust};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::proxy::{CommandProxy, NoPrompt};
 use crate::sandbox::{SandboxScope, list_steering_paths, name_reader};
-use crate::workspace::process::{Command, ExitStatus, Launcher, Stream, adopt_orphans, sweep_orphans};
+use crate::workspace::process::{
+    Command, ExitStatus, Launcher, SpawnError, Stream, adopt_orphans, sweep_orphans,
+};
+
+/// The exit code of a shell for a program that does not exist.
+const NOT_FOUND: i32 = 127;
 
 /// Runs one of the commands and returns the exit code.
 pub(super) async fn run_sandbox_command(
@@ -40,11 +45,8 @@ pub(super) async fn run_sandbox_command(
             if tools.detected.method == SandboxMethod::None {
                 return Err(format!("no sandbox works here: {}", tools.detected.explain()).into());
             }
-            let settings = source
-                .load_settings(Some(&folder), trust)
-                .settings
-                .sandbox
-                .clone();
+            let all_settings = source.load_settings(Some(&folder), trust).settings;
+            let settings = all_settings.sandbox.clone();
             let refused = |reason| format!("cannot set up the sandbox: {reason}");
             tools
                 .detected
@@ -54,7 +56,12 @@ pub(super) async fn run_sandbox_command(
                 policy: if read_only {
                     SandboxPolicy::ReadOnly
                 } else {
-                    SandboxPolicy::Workspace
+                    // In `full`, no command is confined; this one is, since that is what it is for.
+                    all_settings
+                        .default_agent()
+                        .mode
+                        .sandbox_policy()
+                        .min(SandboxPolicy::Workspace)
                 },
                 network: if network {
                     SandboxNetwork::Open
@@ -74,7 +81,9 @@ pub(super) async fn run_sandbox_command(
                 command
             };
             let known = list_steering_paths(&folder);
-            let code = run_command(&tools.launcher, command).await?;
+            let stripped = all_settings.secret_env_names(&source.env);
+            let launcher = tools.launcher.with_stripped_env(stripped);
+            let code = run_command(&launcher, command).await?;
             report_created(&folder, &known);
             Ok(code)
         }
@@ -97,7 +106,13 @@ fn report_created(folder: &Path, known: &BTreeSet<PathBuf>) {
 /// Runs a command, passes its output on, and returns its exit code as a shell would.
 async fn run_command(launcher: &Launcher, command: Command) -> Result<i32, Box<dyn Error>> {
     let network = command.proxy_report();
-    let mut child = launcher.spawn(command).await?;
+    let mut child = match launcher.spawn(command).await {
+        Err(error @ SpawnError::NotFound { .. }) => {
+            writeln!(std::io::stderr(), "agentls: {error}")?;
+            return Ok(NOT_FOUND);
+        }
+        spawned => spawned?,
+    };
     while let Some(chunk) = child.output.next().await {
         let passed_on = match chunk.stream {
             Stream::Stdout => std::io::stdout().write_all(&chunk.bytes),
