@@ -35,6 +35,10 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         let Ok(real) = fs::canonicalize(path) else {
             continue;
         };
+        // Many link `~/.bash_history` there. Without the device, programs fail.
+        if real == Path::new("/dev/null") {
+            continue;
+        }
         let is_writable = matches!(
             rule,
             PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace
@@ -103,6 +107,21 @@ fn pin_folders(rules: Vec<(PathRule, PathBuf)>) -> Vec<(PathRule, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{SandboxMethod, SandboxNetwork};
+
+    #[test]
+    fn a_secret_that_is_a_link_to_the_null_device_hides_no_device() {
+        let home = tempfile::tempdir().unwrap();
+        let history = home.path().join(".bash_history");
+        std::os::unix::fs::symlink("/dev/null", &history).unwrap();
+        let plan = SandboxPlan {
+            method: SandboxMethod::Namespaces,
+            network: SandboxNetwork::Offline,
+            temp: home.path().to_owned(),
+            rules: vec![(PathRule::Hide, history)],
+        };
+        assert_eq!(expand_rules(&plan).unwrap(), []);
+    }
 
     #[test]
     fn folders_between_are_pinned_and_no_rule_changes() {
