@@ -33,6 +33,7 @@ const NAMES: &[&str] = &[
     ".git-credentials",
     ".vault-token",
     ".boto",
+    ".claude.json",
     ".s3cfg",
     "id_rsa",
     "id_dsa",
@@ -87,13 +88,25 @@ const COPIES: &[&str] = &[
 const SHARED_ENDINGS: &[&str] = &["example", "sample", "template", "dist"];
 
 /// Folders whose whole content is secret.
-const FOLDERS: &[&str] = &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store"];
+const FOLDERS: &[&str] = &[
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".bitcoin",
+    ".kaggle",
+    ".kube",
+    ".password-store",
+];
 
 /// Secret files that are recognized together with their parent folder: (folder, file).
 const IN_FOLDER: &[(&str, &str)] = &[
     (".docker", "config.json"),
     (".cargo", "credentials.toml"),
     (".composer", "auth.json"),
+    ("containers", "auth.json"),
+    ("huggingface", "token"),
+    ("pypoetry", "auth.toml"),
     (".git", "config"),
     (".gradle", "gradle.properties"),
     (".m2", "settings-security.xml"),
@@ -106,8 +119,17 @@ const IN_FOLDER: &[(&str, &str)] = &[
 
 /// Folders whose whole content is secret, recognized together with their parent folder: (parent, folder).
 const FOLDERS_IN: &[(&str, &str)] = &[
+    (".config", "bravesoftware"),
     (".config", "chromium"),
     (".config", "google-chrome"),
+    (".config", "google-chrome-beta"),
+    (".config", "google-chrome-unstable"),
+    (".config", "hcloud"),
+    (".config", "microsoft-edge"),
+    (".config", "ngrok"),
+    (".config", "opera"),
+    (".config", "stripe"),
+    (".config", "vivaldi"),
     (".mozilla", "firefox"),
     ("library", "keychains"),
     ("share", "keyrings"),
@@ -310,6 +332,10 @@ mod tests {
             "~/.kube/config",
             "~/.config/gh/hosts.yml",
             "~/.cargo/credentials.toml",
+            "~/.cache/huggingface/token",
+            "~/.claude.json",
+            "~/.config/BraveSoftware/Brave-Browser/Default/History",
+            "~/.kaggle/kaggle.json",
             "secrets.yaml",
             "config/credentials.json",
             "/proc/self/environ",
