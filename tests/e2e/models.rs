@@ -480,6 +480,13 @@ fn a_cheap_model_that_the_provider_lacks_gives_way_to_the_callers() {
     assert_eq!([models[0], models[2], models[3]], ["claude-opus-5"; 3]);
     let told = requests[3].messages().last().unwrap().to_string();
     assert!(told.contains("In src/a.rs:1."), "{told}");
+    let switched = client.all(&session, "agent/modelSwitched");
+    assert_eq!(switched.len(), 1);
+    assert!(
+        switched[0]
+            .text("why")
+            .starts_with("anthropic has no claude-haiku")
+    );
 }
 
 /// Ollama cuts prompts silently at its own small window, so it is told a larger one.
