@@ -40,6 +40,11 @@ pub(super) struct TrustDecision {
 }
 
 impl ClientInfo {
+    /// Returns how many decisions about folders the user has made.
+    pub(super) fn count_decisions(&self) -> u64 {
+        self.decisions
+    }
+
     /// Records the user's decision about a folder and returns its number.
     pub(super) fn decide_trust(
         &mut self,

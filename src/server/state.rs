@@ -167,6 +167,11 @@ impl ServerContext {
         }
     }
 
+    /// Returns how many decisions about trust the user has made.
+    pub(super) fn count_trust_decisions(&self) -> u64 {
+        self.lock_client().count_decisions()
+    }
+
     /// Stores whether a folder is trusted, and which of its redirects (provider and target) are accepted.
     ///
     /// The decision applies immediately, and is in the store on return.

@@ -271,6 +271,19 @@ fn a_folder_is_not_trusted_if_a_user_cannot_see_all_that_it_activates() {
 }
 
 #[test]
+fn trust_that_is_withdrawn_at_once_stays_withdrawn() {
+    let world = World::new();
+    world.write(".agentls/config.toml", "[approvals]\nallow = [\"bash\"]\n");
+    let client = world.start();
+    let trust = json!({"folder": world.workspace(), "trusted": true});
+    let trusting = client.send("agent/setTrust", trust);
+    set_trust(&client, &world.workspace(), false, json!([]));
+    // Done before the withdrawal, or refused.
+    let _ = client.answer(&trusting);
+    assert_eq!(describe(&client, &world.workspace())["trusted"], false);
+}
+
+#[test]
 fn describe_trust_runs_nothing_and_shows_hidden_characters() {
     let world = World::new();
     let ran = world.path("ran");

@@ -30,6 +30,7 @@ impl Service {
         let folder = folder_param("folder", &params.folder)?;
         let accepted = params.accept_redirects;
         if params.trusted {
+            let decisions = self.state.count_trust_decisions();
             let described = self.describe_folder(&folder).await;
             // Only what the user could see in full counts: a long list may hide its last command.
             if let Some(hidden) = described.items.iter().find(|item| !item.is_complete) {
@@ -48,6 +49,11 @@ impl Service {
                     unknown.provider
                 );
                 return Err(invalid_param("acceptRedirects", problem));
+            }
+            // Trust that was withdrawn during the wait must stay withdrawn.
+            if self.state.count_trust_decisions() != decisions {
+                let problem = "another decision about trust came in the meantime; send this one again";
+                return Err(invalid_param("trusted", problem));
             }
         } else if !accepted.is_empty() {
             return Err(invalid_param(
