@@ -141,7 +141,7 @@ impl McpFolder {
         let starting = self
             .servers
             .iter()
-            .filter(|server| matches!(server.server.phase(), Phase::Starting));
+            .filter(|server| !server.server.phase().is_settled());
         starting.map(|server| server.settings.name.clone()).collect()
     }
 
@@ -162,7 +162,7 @@ impl McpFolder {
         for server in &self.servers {
             let name = &server.settings.name;
             match server.server.phase() {
-                Phase::Failed(error) => {
+                Phase::Failed(error, _) => {
                     let reason = match error {
                         McpError::NeedsLogin => {
                             format!("{error}; see the list of MCP servers, or run `agentls mcp login {name}`")
@@ -192,7 +192,7 @@ impl McpFolder {
             .iter()
             .filter(|server| server.settings.required)
             .find_map(|server| match server.server.phase() {
-                Phase::Failed(error) => Some((server.settings.name.clone(), error.to_string())),
+                Phase::Failed(error, _) => Some((server.settings.name.clone(), error.to_string())),
                 _ => None,
             })
     }
@@ -256,8 +256,8 @@ impl McpFolder {
                 settings: known.settings.clone(),
                 ready,
             }),
-            Phase::Failed(McpError::NeedsLogin) => Err(format!("the MCP server {name} needs a login")),
-            Phase::Failed(error) => Err(format!("the MCP server {name} does not run: {error}")),
+            Phase::Failed(McpError::NeedsLogin, _) => Err(format!("the MCP server {name} needs a login")),
+            Phase::Failed(error, _) => Err(format!("the MCP server {name} does not run: {error}")),
             Phase::Idle | Phase::Starting => Err(format!(
                 "the MCP server {name} is still starting; try again in a moment"
             )),
@@ -374,8 +374,8 @@ pub(super) fn describe_server(
             title.clone_from(&ready.peer().title);
             McpServerState::Ready { tools: tools.len() }
         }
-        Some(Phase::Failed(McpError::NeedsLogin)) => McpServerState::NeedsLogin,
-        Some(Phase::Failed(error)) => McpServerState::Failed {
+        Some(Phase::Failed(McpError::NeedsLogin, _)) => McpServerState::NeedsLogin,
+        Some(Phase::Failed(error, _)) => McpServerState::Failed {
             reason: error.to_string(),
         },
     };

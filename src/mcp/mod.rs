@@ -26,6 +26,8 @@ mod names;
 mod prompt_arguments;
 mod registration;
 mod request_router;
+#[cfg(test)]
+mod restart_tests;
 mod rmcp_connection;
 mod sampling;
 mod schema;

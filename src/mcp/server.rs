@@ -42,18 +42,7 @@ impl McpServer {
 
     /// Starts it if it does not run, unless it rests after failures.
     pub(super) fn need(&self) {
-        // At once, so that whoever waits for the start sees it.
-        let began = self.shared.phase.send_if_modified(|phase| {
-            let is_idle = matches!(phase, Phase::Idle);
-            if is_idle {
-                *phase = Phase::Starting;
-            }
-            is_idle
-        });
-        if began {
-            self.shared.note_change();
-        }
-        self.shared.needed.notify_one();
+        self.shared.need();
     }
 
     /// Stops it for good.
@@ -63,29 +52,18 @@ impl McpServer {
 
     /// Stops it, if it runs, and starts it again at once.
     pub(super) fn restart(&self) {
-        // At once, so that whoever waits for the start sees it.
-        let began = self.shared.phase.send_if_modified(|phase| {
-            let rests = matches!(phase, Phase::Idle | Phase::Failed(_));
-            if rests {
-                *phase = Phase::Starting;
-            }
-            rests
-        });
-        if began {
-            self.shared.note_change();
-        }
-        self.shared.restart.notify_one();
+        self.shared.start_again();
     }
 
     pub(super) fn phase(&self) -> Phase {
         self.shared.phase.borrow().clone()
     }
 
-    /// Waits until it has started or failed.
+    /// Waits until it has started or failed. One that rests is not waited for.
     pub(super) async fn wait_until_settled(&self) {
         let mut phase = self.shared.phase.subscribe();
         // An error means that the supervisor is gone, and nothing more will happen.
-        let _ = phase.wait_for(|phase| !matches!(phase, Phase::Starting)).await;
+        let _ = phase.wait_for(Phase::is_settled).await;
     }
 
     /// Returns what it offers, also while it starts again after a crash: calls wait for that.
@@ -121,7 +99,7 @@ impl McpServer {
         let is_settled = |phase: &Phase| match phase {
             Phase::Ready(_) | Phase::Idle => true,
             Phase::Starting => false,
-            Phase::Failed(_) => self.shared.last_ready().is_none(),
+            Phase::Failed(..) => self.shared.last_ready().is_none(),
         };
         let settled = tokio::select! { biased;
             () = call.cancel.cancelled() => return Err(McpError::Cancelled),
@@ -129,7 +107,7 @@ impl McpServer {
         };
         match settled.map(|settled| settled.map(|phase| phase.clone())) {
             Ok(Ok(Phase::Ready(ready))) => Ok(ready),
-            Ok(Ok(Phase::Failed(error))) => {
+            Ok(Ok(Phase::Failed(error, _))) => {
                 Err(McpError::Failed(format!("the server does not run: {error}")))
             }
             Ok(_) => Err(McpError::Closed),
@@ -154,7 +132,7 @@ impl McpServer {
         let Ok(Ok(known)) = known else {
             return McpError::Closed;
         };
-        let Phase::Failed(error) = &*known else {
+        let Phase::Failed(error, _) = &*known else {
             return McpError::Closed;
         };
         let lines = self.stderr_lines();

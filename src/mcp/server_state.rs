@@ -1,7 +1,7 @@
 //! What is known of one MCP server: what it is started from, what it is doing, and what it offers.
 //!
-//! The supervisor is the only writer of the phase. The handle, the supervisor, and the server's side of the connection
-//! share it. It must not know how a server is started.
+//! The supervisor writes the phase. The handle only notes in it that someone needs the server, so that whoever waits sees
+//! that at once. It must not know how a server is started.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -49,7 +49,39 @@ pub(super) enum Phase {
     Idle,
     Starting,
     Ready(Arc<ReadyServer>),
-    Failed(McpError),
+    Failed(McpError, NextStart),
+}
+
+/// When a server that has failed starts again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum NextStart {
+    /// It rests. Afterwards it starts if someone has needed it since.
+    AfterRest { is_needed: bool },
+    /// When someone needs it.
+    WhenNeeded,
+    /// Someone needs it, and the supervisor is about to start it or to find that it still needs a login.
+    Undecided,
+}
+
+impl Phase {
+    /// Returns whether nothing happens before someone needs the server, or its rest is over.
+    pub(super) fn is_settled(&self) -> bool {
+        !matches!(self, Self::Starting | Self::Failed(_, NextStart::Undecided))
+    }
+
+    /// Notes that someone needs the server. Returns whether that changed anything.
+    fn note_need(&mut self) -> bool {
+        let next = match self {
+            Self::Idle => Self::Starting,
+            Self::Failed(error, NextStart::WhenNeeded) => Self::Failed(error.clone(), NextStart::Undecided),
+            Self::Failed(error, NextStart::AfterRest { is_needed: false }) => {
+                Self::Failed(error.clone(), NextStart::AfterRest { is_needed: true })
+            }
+            _ => return false,
+        };
+        *self = next;
+        true
+    }
 }
 
 /// A server that answers.
@@ -64,8 +96,6 @@ pub(super) struct ServerShared {
     pub(super) host: Arc<McpHost>,
     pub(super) setup: ServerSetup,
     pub(super) phase: watch::Sender<Phase>,
-    /// Someone wants to use it.
-    pub(super) needed: Notify,
     pub(super) restart: Notify,
     pub(super) tools_changed: Notify,
     pub(super) prompts_changed: Notify,
@@ -83,7 +113,6 @@ impl ServerShared {
             host,
             setup,
             phase: watch::channel(Phase::Idle).0,
-            needed: Notify::new(),
             restart: Notify::new(),
             tools_changed: Notify::new(),
             prompts_changed: Notify::new(),
@@ -128,6 +157,56 @@ impl ServerShared {
         }
         self.phase.send_replace(phase);
         self.note_change();
+    }
+
+    /// Starts the server if nobody has needed it yet, or if it has failed and does not rest.
+    pub(super) fn need(&self) {
+        // A server that was stopped for good has no supervisor. Checked with the phase locked: the last phase is `Idle`.
+        let begun = |phase: &mut Phase| !self.stop.is_cancelled() && phase.note_need();
+        if self.phase.send_if_modified(begun) {
+            self.note_change();
+        }
+    }
+
+    /// Starts the server again at once.
+    pub(super) fn start_again(&self) {
+        let begun = self.phase.send_if_modified(|phase| {
+            // While the phase is locked, so that the supervisor never sees one without the other.
+            self.restart.notify_one();
+            let rests = matches!(phase, Phase::Idle | Phase::Failed(..)) && !self.stop.is_cancelled();
+            if rests {
+                *phase = Phase::Starting;
+            }
+            rests
+        });
+        if begun {
+            self.note_change();
+        }
+    }
+
+    /// Lets the next need start a server that has failed: its rest is over, or it still lacks a login.
+    pub(super) fn set_startable(&self) {
+        self.phase.send_if_modified(|phase| match phase {
+            Phase::Failed(_, next @ (NextStart::AfterRest { is_needed: false } | NextStart::Undecided)) => {
+                *next = NextStart::WhenNeeded;
+                true
+            }
+            _ => false,
+        });
+    }
+
+    /// Waits until someone needs the server.
+    pub(super) async fn wait_until_needed(&self) {
+        let is_needed = |phase: &Phase| match phase {
+            Phase::Starting => true,
+            Phase::Failed(_, next) => matches!(
+                next,
+                NextStart::AfterRest { is_needed: true } | NextStart::Undecided
+            ),
+            Phase::Idle | Phase::Ready(_) => false,
+        };
+        // The channel is open as long as this exists.
+        let _ = self.phase.subscribe().wait_for(is_needed).await;
     }
 
     pub(super) fn last_ready(&self) -> Option<Arc<ReadyServer>> {

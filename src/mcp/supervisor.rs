@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use futures::FutureExt;
 use secrecy::ExposeSecret;
 use tokio::time::timeout;
 
@@ -13,7 +14,7 @@ use super::connection::{McpClient, McpConnection, McpError, McpPrompt, McpTool};
 use super::environment::collect_variables;
 use super::http;
 use super::rmcp_connection::RmcpConnection;
-use super::server_state::{Phase, ReadyServer, ServerShared};
+use super::server_state::{NextStart, Phase, ReadyServer, ServerShared};
 use super::stdio::StdioTransport;
 use crate::base::backoff::{Backoff, JITTER};
 use crate::base::{CancellationToken, clock, random};
@@ -60,11 +61,12 @@ pub(super) async fn supervise(shared: Arc<ServerShared>) {
 async fn run_until_stopped(shared: &Arc<ServerShared>) {
     tokio::select! { biased;
         () = shared.stop.cancelled() => return,
-        () = shared.needed.notified() => {}
-        () = shared.restart.notified() => {}
+        () = shared.wait_until_needed() => {}
     }
     let mut failures = 0;
     loop {
+        // This start is the one that an earlier request wants.
+        let _ = shared.restart.notified().now_or_never();
         shared.set_phase(Phase::Starting);
         let started = clock::now();
         let (error, was_ready) = match start(shared).await {
@@ -93,7 +95,14 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
         if !starts_by_itself {
             shared.set_last_ready(None);
         }
-        shared.set_phase(Phase::Failed(error));
+        let next_start = if needs_login {
+            NextStart::WhenNeeded
+        } else {
+            NextStart::AfterRest {
+                is_needed: starts_by_itself,
+            }
+        };
+        shared.set_phase(Phase::Failed(error, next_start));
         let pause = if failures >= TRIP {
             COOLDOWN
         } else {
@@ -104,9 +113,8 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
                 return wait_for_other_tokens(shared, tokens).await;
             }
             tokio::time::sleep(pause).await;
-            if !starts_by_itself {
-                shared.needed.notified().await;
-            }
+            shared.set_startable();
+            shared.wait_until_needed().await;
         };
         tokio::select! { biased;
             () = shared.stop.cancelled() => return,
@@ -119,10 +127,11 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
 /// Waits until someone wants to use the server, and another process has logged in.
 async fn wait_for_other_tokens(shared: &ServerShared, known: Option<SystemTime>) {
     loop {
-        shared.needed.notified().await;
+        shared.wait_until_needed().await;
         if shared.find_token_change().await != known {
             return;
         }
+        shared.set_startable();
     }
 }
 

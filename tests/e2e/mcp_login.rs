@@ -132,6 +132,26 @@ fn a_login_needs_no_turn_before_it() {
 }
 
 #[test]
+fn the_turn_after_a_login_in_another_process_has_the_tools() {
+    let peer = HttpPeer::start(&["--oauth"]);
+    let world = world_at(&peer, "");
+    world.mock().allow_rewrites();
+    let client = world.start();
+    let session = client.session();
+    start_turn(&world, &client, &session);
+    wait_for_update(&world, &client, "needsLogin");
+    // A turn before the login waits for nothing, and changes nothing.
+    let known = updates(&client);
+    start_turn(&world, &client, &session);
+    assert_eq!(updates(&client), known);
+    let other = world.start();
+    log_in_by_browser(&login(&other));
+    wait_for_update(&world, &other, "ready");
+    let echo = call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
+    assert!(echo.contains("hello"), "{echo}");
+}
+
+#[test]
 fn a_refused_token_is_refreshed_once_and_the_request_repeated() {
     let peer = HttpPeer::start(&["--oauth"]);
     let world = world_at(&peer, "");

@@ -1,0 +1,167 @@
+//! When a server that has failed starts again, and whether a turn waits for that. Time is paused.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, pending, ready};
+use serde_json::{Map, Value};
+
+use super::connection::{
+    McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt,
+    McpResource, McpTool, McpWait, PromptReply,
+};
+use super::{McpContent, McpFolder, McpManager, McpRegistration};
+use crate::config::McpServerSettings;
+use crate::workspace::WorkspaceShared;
+
+/// How long a start takes.
+const START: Duration = Duration::from_secs(5);
+/// Longer than the pause after a failure, and shorter than the rest after three.
+const PAUSE: Duration = Duration::from_secs(20);
+
+#[derive(Default)]
+struct Connector {
+    works: AtomicBool,
+}
+
+impl McpConnector for Connector {
+    fn connect<'a>(
+        &'a self,
+        _settings: &'a McpServerSettings,
+        _client: Arc<dyn McpClient>,
+    ) -> BoxFuture<'a, Result<Arc<dyn McpConnection>, McpError>> {
+        async {
+            tokio::time::sleep(START).await;
+            if !self.works.load(Ordering::Relaxed) {
+                return Err(McpError::Failed("no database".to_owned()));
+            }
+            Ok(Arc::new(Connection(McpPeer::default())) as Arc<dyn McpConnection>)
+        }
+        .boxed()
+    }
+}
+
+/// A connection to a server that offers nothing.
+struct Connection(McpPeer);
+
+impl McpConnection for Connection {
+    fn peer(&self) -> &McpPeer {
+        &self.0
+    }
+
+    fn list_tools(&self) -> BoxFuture<'_, Result<Vec<McpTool>, McpError>> {
+        ready(Err(McpError::Closed)).boxed()
+    }
+
+    fn call_tool(&self, _call: McpCall) -> BoxFuture<'_, Result<McpCallResult, McpError>> {
+        ready(Err(McpError::Closed)).boxed()
+    }
+
+    fn list_prompts(&self) -> BoxFuture<'_, Result<Vec<McpPrompt>, McpError>> {
+        ready(Err(McpError::Closed)).boxed()
+    }
+
+    fn get_prompt(&self, _name: &str, _arguments: Map<String, Value>, _wait: McpWait) -> PromptReply<'_> {
+        ready(Err(McpError::Closed)).boxed()
+    }
+
+    fn list_resources(&self) -> BoxFuture<'_, Result<Vec<McpResource>, McpError>> {
+        ready(Err(McpError::Closed)).boxed()
+    }
+
+    fn read_resource(&self, _uri: &str, _wait: McpWait) -> BoxFuture<'_, Result<Vec<McpContent>, McpError>> {
+        ready(Err(McpError::Closed)).boxed()
+    }
+
+    fn notify_roots_changed(&self) -> BoxFuture<'_, ()> {
+        ready(()).boxed()
+    }
+
+    fn wait_until_closed(&self) -> BoxFuture<'_, ()> {
+        pending().boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        ready(()).boxed()
+    }
+}
+
+struct Fixture {
+    connector: Arc<Connector>,
+    manager: Arc<McpManager>,
+    folder: Arc<McpFolder>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let connector = Arc::new(Connector::default());
+        let manager = McpManager::with_connector(WorkspaceShared::new(&[], None), connector.clone());
+        let server = McpServerSettings {
+            name: "peer".to_owned(),
+            command: Some("peer".to_owned()),
+            required: true,
+            ..McpServerSettings::default()
+        };
+        let registration = McpRegistration {
+            servers: vec![server].into(),
+            ..McpRegistration::default()
+        };
+        let folder = manager.open_folder(Path::new("/w"), &registration).unwrap();
+        Self {
+            connector,
+            manager,
+            folder,
+        }
+    }
+
+    /// Does what a turn does first. Returns how long it waits, and why it cannot go on.
+    async fn start_turn(&self) -> (Duration, Option<String>) {
+        let started = tokio::time::Instant::now();
+        self.folder.need_servers();
+        self.folder.wait_until_started().await;
+        let missing = self.folder.find_missing_required();
+        (started.elapsed(), missing.map(|(_, reason)| reason))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turn_that_starts_a_failed_server_again_waits_for_it() {
+    let fixture = Fixture::new();
+    let reason = Some("no database".to_owned());
+    assert_eq!(fixture.start_turn().await, (START, reason.clone()));
+    // Within the pause, no turn waits for it.
+    assert_eq!(fixture.start_turn().await, (Duration::ZERO, reason.clone()));
+    // That turn needs it, so it starts when the pause is over.
+    tokio::time::sleep(PAUSE).await;
+    fixture.connector.works.store(true, Ordering::Relaxed);
+    fixture.folder.need_servers();
+    assert_eq!(fixture.folder.names_of_starting(), ["peer"]);
+    assert_eq!(fixture.start_turn().await, (START, None));
+    assert_eq!(fixture.start_turn().await, (Duration::ZERO, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_rests_after_three_failures_is_not_waited_for() {
+    let fixture = Fixture::new();
+    for _ in 0..3 {
+        assert_eq!(fixture.start_turn().await.0, START);
+        tokio::time::sleep(PAUSE).await;
+    }
+    fixture.connector.works.store(true, Ordering::Relaxed);
+    assert_eq!(fixture.start_turn().await.0, Duration::ZERO);
+    // A person does not have to wait.
+    assert!(fixture.manager.restart_server(Path::new("/w"), "peer"));
+    assert_eq!(fixture.start_turn().await, (START, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_server_keeps_no_turn_waiting() {
+    let fixture = Fixture::new();
+    fixture.manager.close_folder(Path::new("/w"));
+    assert_eq!(fixture.start_turn().await.0, Duration::ZERO);
+    tokio::task::yield_now().await;
+    assert_eq!(fixture.start_turn().await.0, Duration::ZERO);
+}
