@@ -15,7 +15,7 @@ use rmcp::model::{
     ErrorData, FormElicitationCapability, Implementation, ListRootsResult, ProtocolVersion, Root,
     RootsCapabilities, SamplingCapability, UrlElicitationCapability,
 };
-use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::service::RequestContext;
 use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
 
@@ -154,13 +154,5 @@ impl ClientHandler for ClientSide {
             "agentls does not know this method",
             None,
         ))
-    }
-
-    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.client.note_tools_changed();
-    }
-
-    async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.client.note_prompts_changed();
     }
 }

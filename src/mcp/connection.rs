@@ -89,11 +89,8 @@ pub trait McpClient: Send + Sync {
     /// Returns whether the server may ask our model.
     fn allows_sampling(&self) -> bool;
 
-    /// Takes note that the server has other tools now.
-    fn note_tools_changed(&self);
-
-    /// Takes note that the server has other prompts now.
-    fn note_prompts_changed(&self);
+    /// Takes note that the server has other tools or prompts now.
+    fn note_lists_changed(&self);
 }
 
 /// What a server says about itself.

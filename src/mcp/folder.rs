@@ -155,6 +155,12 @@ impl McpFolder {
         .await;
     }
 
+    /// Waits until all changes of lists that servers have announced up to now were read.
+    pub async fn wait_until_lists_current(&self) {
+        let servers = self.servers.iter();
+        join_all(servers.map(|server| server.server.wait_until_lists_current())).await;
+    }
+
     /// Returns the failures that no session has heard of, as the name of the server and the reason.
     pub fn take_new_failures(&self) -> Vec<(String, String)> {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);

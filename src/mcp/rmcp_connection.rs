@@ -64,7 +64,7 @@ impl RmcpConnection {
         client: Arc<dyn McpClient>,
     ) -> Result<Self, McpError> {
         let (progress, closed) = (Arc::<ProgressReceivers>::default(), CancellationToken::new());
-        let transport = GuardedTransport::new(transport, progress.clone(), closed.clone());
+        let transport = GuardedTransport::new(transport, client.clone(), progress.clone(), closed.clone());
         let requests = Arc::<RequestRouter>::default();
         let service = ClientSide::new(client, requests.clone())
             .serve(transport)

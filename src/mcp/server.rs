@@ -66,6 +66,11 @@ impl McpServer {
         let _ = phase.wait_for(Phase::is_settled).await;
     }
 
+    /// Waits until all changes of its lists that it has announced up to now were read, or it does not run.
+    pub(super) async fn wait_until_lists_current(&self) {
+        self.shared.wait_until_lists_current().await;
+    }
+
     /// Returns what it offers, also while it starts again after a crash: calls wait for that.
     pub(super) fn find_offer(&self) -> Option<Arc<ReadyServer>> {
         match self.phase() {

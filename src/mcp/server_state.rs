@@ -89,6 +89,8 @@ pub(super) struct ReadyServer {
     pub(super) connection: Arc<dyn McpConnection>,
     pub(super) tools: Vec<Arc<McpTool>>,
     pub(super) prompts: Vec<Arc<McpPrompt>>,
+    /// How many changes of the lists it had announced before they were read.
+    pub(super) list_changes: u64,
 }
 
 /// What the supervisor shares with the handle.
@@ -97,8 +99,8 @@ pub(super) struct ServerShared {
     pub(super) setup: ServerSetup,
     pub(super) phase: watch::Sender<Phase>,
     pub(super) restart: Notify,
-    pub(super) tools_changed: Notify,
-    pub(super) prompts_changed: Notify,
+    /// Counts the changes of lists that the server has announced.
+    pub(super) list_changes: watch::Sender<u64>,
     pub(super) stop: CancellationToken,
     stderr: Mutex<Arc<StderrTail>>,
     /// What it offered last, as long as it runs or starts again by itself.
@@ -114,8 +116,7 @@ impl ServerShared {
             setup,
             phase: watch::channel(Phase::Idle).0,
             restart: Notify::new(),
-            tools_changed: Notify::new(),
-            prompts_changed: Notify::new(),
+            list_changes: watch::channel(0).0,
             stop: CancellationToken::new(),
             stderr: Mutex::default(),
             last_ready: Mutex::default(),
@@ -209,6 +210,32 @@ impl ServerShared {
         let _ = self.phase.subscribe().wait_for(is_needed).await;
     }
 
+    pub(super) fn list_changes(&self) -> u64 {
+        *self.list_changes.borrow()
+    }
+
+    /// Waits until the server has announced a change of its lists since they were read.
+    pub(super) async fn wait_until_lists_change(&self) {
+        let known = self.last_ready().map_or(0, |ready| ready.list_changes);
+        // The channel is open as long as this exists.
+        let _ = self
+            .list_changes
+            .subscribe()
+            .wait_for(|count| *count > known)
+            .await;
+    }
+
+    /// Waits until all changes of lists that the server has announced up to now were read, or it does not run.
+    pub(super) async fn wait_until_lists_current(&self) {
+        let announced = self.list_changes();
+        let is_current = |phase: &Phase| match phase {
+            Phase::Ready(ready) => ready.list_changes >= announced,
+            _ => true,
+        };
+        // The channel is open as long as this exists.
+        let _ = self.phase.subscribe().wait_for(is_current).await;
+    }
+
     pub(super) fn last_ready(&self) -> Option<Arc<ReadyServer>> {
         self.last_ready
             .lock()
@@ -259,12 +286,8 @@ impl McpClient for ServerShared {
         self.setup.settings.sampling
     }
 
-    fn note_tools_changed(&self) {
-        self.tools_changed.notify_one();
-    }
-
-    fn note_prompts_changed(&self) {
-        self.prompts_changed.notify_one();
+    fn note_lists_changed(&self) {
+        self.list_changes.send_modify(|count| *count += 1);
     }
 }
 

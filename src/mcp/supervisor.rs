@@ -185,6 +185,7 @@ async fn connect(
         Some(connector) => connector.connect(&shared.setup.settings, client).await?,
         None => Arc::new(connect_by_settings(shared, client, started, needs_login).await?),
     };
+    let list_changes = shared.list_changes();
     let (tools, prompts) = tokio::join!(
         list_tools(&*connection),
         timeout(PROMPTS, list_prompts(&*connection))
@@ -201,6 +202,7 @@ async fn connect(
         connection: connection.clone(),
         tools,
         prompts,
+        list_changes,
     })));
     Ok(connection)
 }
@@ -291,8 +293,7 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
                 // The manager is gone.
                 Err(_) => break ServiceEnd::Stopped,
             },
-            () = shared.tools_changed.notified() => read_lists_again(shared, &connection).await,
-            () = shared.prompts_changed.notified() => read_lists_again(shared, &connection).await,
+            () = shared.wait_until_lists_change() => read_lists_again(shared, &connection).await,
         }
     };
     connection.close().await;
@@ -310,20 +311,26 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
 /// Reads the lists of tools and prompts again. Meanwhile the old ones stay in use.
 async fn read_lists_again(shared: &ServerShared, connection: &Arc<dyn McpConnection>) {
     let limit = shared.setup.settings.startup_timeout_s.0;
+    let list_changes = shared.list_changes();
     let lists = async { tokio::try_join!(list_tools(&**connection), list_prompts(&**connection)) };
     let read = tokio::select! { biased;
         () = shared.stop.cancelled() => return,
         () = connection.wait_until_closed() => return,
         read = timeout(limit, lists) => read,
     };
-    match read {
-        Ok(Ok((tools, prompts))) => shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
+    let lists = read.unwrap_or(Err(McpError::TimedOut(limit))).or_else(|error| {
+        tracing::warn!(%error, "an MCP server did not list what it has changed");
+        // Nobody waits for this change any longer.
+        let known = shared.last_ready().ok_or(error)?;
+        Ok::<_, McpError>((known.tools.clone(), known.prompts.clone()))
+    });
+    if let Ok((tools, prompts)) = lists {
+        shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
             connection: connection.clone(),
             tools,
             prompts,
-        }))),
-        Ok(Err(error)) => tracing::warn!(%error, "an MCP server did not list what it has changed"),
-        Err(_) => tracing::warn!("an MCP server did not list what it has changed in time"),
+            list_changes,
+        })));
     }
     // A server that announces changes all the time must not keep us busy.
     tokio::time::sleep(LIST_PAUSE).await;

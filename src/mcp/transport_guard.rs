@@ -1,7 +1,7 @@
 //! Bounds what a server can make the SDK do, between any transport and the SDK.
 //!
-//! The SDK starts a task for each message that is not an answer. Here progress is delivered directly and in order, log
-//! messages are dropped, and requests of the server beyond a bound wait for nobody.
+//! The SDK starts a task for each message that is not an answer. Here progress and changes of lists are delivered
+//! directly and in order, log messages are dropped, and requests of the server beyond a bound wait for nobody.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +16,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::mpsc;
 
+use super::connection::McpClient;
 use crate::base::CancellationToken;
 
 /// Requests of a server that are answered at the same time. Further ones are ignored.
@@ -70,6 +71,7 @@ fn format_progress(progress: &ProgressNotificationParam) -> String {
 /// A transport whose incoming messages are bounded.
 pub(super) struct GuardedTransport<T> {
     inner: T,
+    client: Arc<dyn McpClient>,
     progress: Arc<ProgressReceivers>,
     /// Canceled when nothing arrives any more.
     closed: CancellationToken,
@@ -77,9 +79,15 @@ pub(super) struct GuardedTransport<T> {
 }
 
 impl<T> GuardedTransport<T> {
-    pub(super) fn new(inner: T, progress: Arc<ProgressReceivers>, closed: CancellationToken) -> Self {
+    pub(super) fn new(
+        inner: T,
+        client: Arc<dyn McpClient>,
+        progress: Arc<ProgressReceivers>,
+        closed: CancellationToken,
+    ) -> Self {
         Self {
             inner,
+            client,
             progress,
             closed,
             open_requests: Arc::default(),
@@ -130,6 +138,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for GuardedTransport<T> {
                     notification: ServerNotification::ProgressNotification(progress),
                     ..
                 }) => self.progress.deliver(&progress.params),
+                // Before the answer that follows: the next step must not use the old list.
+                JsonRpcMessage::Notification(JsonRpcNotification {
+                    notification:
+                        ServerNotification::ToolListChangedNotification(_)
+                        | ServerNotification::PromptListChangedNotification(_),
+                    ..
+                }) => self.client.note_lists_changed(),
                 JsonRpcMessage::Notification(JsonRpcNotification {
                     notification:
                         ServerNotification::LoggingMessageNotification(_)

@@ -21,6 +21,9 @@ pub trait ToolSource: Send + Sync {
     /// Waits until nothing is starting any more. Every start has a time limit.
     fn wait_until_started(&self) -> BoxFuture<'_, ()>;
 
+    /// Waits until all changes of the tools that were announced up to now can be listed. It may take long.
+    fn wait_until_current(&self) -> BoxFuture<'_, ()>;
+
     /// Returns the failures that no turn has reported, as name and reason.
     fn take_new_failures(&self) -> Vec<(String, String)>;
 
@@ -82,6 +85,10 @@ impl ToolSource for McpToolSource {
 
     fn wait_until_started(&self) -> BoxFuture<'_, ()> {
         self.folder.wait_until_started().boxed()
+    }
+
+    fn wait_until_current(&self) -> BoxFuture<'_, ()> {
+        self.folder.wait_until_lists_current().boxed()
     }
 
     fn take_new_failures(&self) -> Vec<(String, String)> {

@@ -19,6 +19,8 @@ use crate::domain::{AgentError, ErrorCode, Event};
 const MCP_FAILED: &str = "mcp_failed";
 /// A start that takes longer is announced.
 const SLOW: Duration = Duration::from_millis(300);
+/// How long a step waits for tools whose change was announced. A server may announce changes all the time.
+const MAX_REFRESH: Duration = Duration::from_secs(2);
 /// Definitions are deferred from this many tools on.
 const MANY_TOOLS: usize = 60;
 /// Definitions are deferred if they take more than this part of the window.
@@ -70,6 +72,13 @@ async fn warn_of_failures(cx: &TurnContext) -> Result<(), TurnStopped> {
 /// Takes over the tools that there are now, and reports what failed. Called between steps, because a step needs the same
 /// tools throughout.
 pub(super) async fn refresh_tools(cx: &TurnContext, state: &mut LoopState) -> Result<(), TurnStopped> {
+    if let Some(source) = cx.tools.source() {
+        tokio::select! { biased;
+            () = cx.cancel.cancelled() => return Err(TurnStopped),
+            // Late tools count at a later step.
+            _ = tokio::time::timeout(MAX_REFRESH, source.wait_until_current()) => {}
+        }
+    }
     warn_of_failures(cx).await?;
     let window = state.model.info.window;
     let has_changed = cx.tools.refresh(Some(current_model(cx, state)), |specs| {

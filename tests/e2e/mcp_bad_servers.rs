@@ -77,6 +77,22 @@ fn a_server_that_does_not_start_delays_the_first_call_within_its_limit_and_visib
 }
 
 #[test]
+fn a_changed_list_that_does_not_come_delays_a_step_only_briefly() {
+    let world = world_with(&[], &format!("startup_timeout_s = 60\n{ALLOW}"));
+    let client = world.start();
+    let session = client.session();
+    let started = now();
+    let called = call_tool(&world, &client, &session, "stall_lists", json!({}));
+    assert!(called.contains("stalled"), "{called}");
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(servers(&client)[0]["state"], "ready");
+}
+
+#[test]
 fn a_cancel_while_servers_start_ends_the_turn() {
     let world = world_with(&["--start", "hang"], "startup_timeout_s = 60");
     let client = world.start();

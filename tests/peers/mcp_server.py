@@ -62,6 +62,7 @@ TOOLS = [
     {"name": "elicit", "description": "Asks with any parameters, a number of times, one after the other or at once.",
      "inputSchema": {"type": "object", "properties": {"params": {"type": "object"}, "times": {"type": "integer"},
                                                       "together": {"type": "boolean"}, "pause": {"type": "number"}}}},
+    {"name": "stall_lists", "description": "Answers no further list of tools.", "inputSchema": OBJECT},
     {"name": "change_prompts", "description": "Adds the prompt `added` and removes `plain`.", "inputSchema": OBJECT},
     {"name": "environment", "description": "Returns the names of the environment and the folder.", "inputSchema": OBJECT},
 ]
@@ -154,6 +155,7 @@ class Connection:
         self.lock = threading.Lock()
         self.capabilities = {}
         self.cancelled = set()
+        self.stalls = False
 
     def receive(self, message):
         """Handles a message. Returns a thread if it is a request that is now being answered."""
@@ -241,6 +243,8 @@ class Connection:
 
     def list_tools(self, params):
         """Returns pages of 100 tools."""
+        if self.stalls:
+            threading.Event().wait()
         first = int(params.get("cursor") or 0)
         page = {"tools": self.tools[first:first + 100]}
         if self.options.endless_pages or first + 100 < len(self.tools):
@@ -378,6 +382,11 @@ class Connection:
         self.tools = [*(tool for tool in self.tools if tool.get("name") != "fail"), ADDED]
         self.notify("notifications/tools/list_changed", {}, request)
         return text("changed")
+
+    def call_stall_lists(self, _arguments, request, _meta):
+        self.stalls = True
+        self.notify("notifications/tools/list_changed", {}, request)
+        return text("stalled")
 
     def call_added(self, _arguments, _request, _meta):
         return text("added ran")

@@ -345,7 +345,7 @@ impl SimConnection {
             "roots" => Ok(result(vec![text(format!("{:?}", self.client.list_roots()))])),
             "grow" => {
                 self.has_extra.fetch_xor(true, Ordering::Relaxed);
-                self.client.note_tools_changed();
+                self.client.note_lists_changed();
                 Ok(result(vec![text("changed".to_owned())]))
             }
             "sample" => Ok(result(vec![text(sample(call).await)])),
