@@ -52,7 +52,7 @@ pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> ForeignServe
     let servers = match &file.bytes {
         Ok(bytes) => reader.read_servers(bytes),
         Err(reason) => {
-            reader.report_error("", format!("cannot be read: {reason}"));
+            reader.report_error(format!("cannot be read: {reason}"));
             BTreeMap::new()
         }
     };
@@ -75,8 +75,10 @@ struct ForeignReader {
 }
 
 impl ForeignReader {
-    fn report_error(&mut self, path: &str, message: String) {
-        self.problems.push(Diagnostic::new_error(&self.at, path, message));
+    /// Reports a problem of the whole file. It has a path, because an error without one may hide rules about approvals.
+    fn report_error(&mut self, message: String) {
+        self.problems
+            .push(Diagnostic::new_error(&self.at, "mcp", message));
     }
 
     fn report_warning(&mut self, name: &str, message: &str) {
@@ -92,19 +94,25 @@ impl ForeignReader {
             Ok(parsed) => parsed,
             Err(error) => {
                 self.at = self.at.with_line(error.line());
-                self.report_error("", format!("is not valid JSON: {error}"));
+                self.report_error(format!("is not valid JSON: {error}"));
                 return BTreeMap::new();
             }
         };
+        if !parsed.is_object() {
+            self.report_error("must contain a JSON object; not used".to_owned());
+            return BTreeMap::new();
+        }
         self.inputs = ForeignInputs::read(parsed.get("inputs"));
         // `.mcp.json` has the first name, VS Code's file the second.
-        let key = ["mcpServers", "servers"]
-            .into_iter()
-            .find(|key| parsed.get(key).is_some());
-        let Some(Value::Object(servers)) = key.map(|key| &parsed[key]) else {
+        let mut keys = ["mcpServers", "servers"].into_iter();
+        let Some(key) = keys.find(|key| parsed.get(key).is_some()) else {
             return BTreeMap::new();
         };
-        let lines = find_lines(&text, key.unwrap_or_default());
+        let Value::Object(servers) = &parsed[key] else {
+            self.report_error(format!("`{key}` must be an object; not used"));
+            return BTreeMap::new();
+        };
+        let lines = find_lines(&text, key);
         let mut converted = BTreeMap::new();
         for (name, server) in servers {
             self.at = self.at.with_line(lines.get(name).copied().unwrap_or(1));
@@ -143,6 +151,9 @@ impl ForeignReader {
         }
         if let Some(oauth) = stated.get("oauth") {
             self.convert_login(name, oauth, &mut converted)?;
+        }
+        if !converted.contains_key("command") && !converted.contains_key("url") {
+            self.report_warning(name, "has neither `command` nor `url`");
         }
         if stated.get("disabled") == Some(&json!(true)) {
             converted.insert("enabled".to_owned(), json!(false));
@@ -384,7 +395,19 @@ mod tests {
                 "the default of `${input:a}`",
             ),
             (r#"{"servers": {"x": 3}}"#, false, "must be an object"),
-            ("{", false, "is not valid JSON"),
+            (
+                r#"{"servers": {"x": {}}}"#,
+                true,
+                "mcp.x: has neither `command` nor `url`",
+            ),
+            ("{", false, "mcp: is not valid JSON"),
+            ("[]", false, "mcp: must contain a JSON object"),
+            (
+                r#"{"mcpServers": []}"#,
+                false,
+                "mcp: `mcpServers` must be an object",
+            ),
+            (r#"{"servers": null}"#, false, "mcp: `servers` must be an object"),
         ] {
             let (tree, problems) = read(text);
             assert_eq!(tree["mcp"].get("x").is_some(), server, "{text}");
@@ -405,7 +428,7 @@ mod tests {
         assert_eq!(servers.problems[0].line, 4);
         let (_, problems) = read("{\n{");
         assert!(
-            problems[0].starts_with("/w/.mcp.json:2:1: error: is not valid JSON"),
+            problems[0].starts_with("/w/.mcp.json:2:1: error: mcp: is not valid JSON"),
             "{problems:?}"
         );
     }

@@ -317,3 +317,33 @@ fn a_failed_request_is_explained_without_the_secrets_of_its_address() {
         assert!(!text.contains("canary-query"), "{text}");
     }
 }
+
+#[test]
+fn files_of_other_programs_that_cannot_be_used_are_named() {
+    let world = World::new();
+    let file = world.path("work/.mcp.json");
+    for (text, problem) in [
+        ("{", ".mcp.json:1:1: error: mcp: is not valid JSON"),
+        ("[]", "mcp: must contain a JSON object; not used"),
+        (
+            "{\"mcpServers\": []}",
+            "mcp: `mcpServers` must be an object; not used",
+        ),
+        (
+            "{\"mcpServers\": {\"x\": {}}}",
+            "mcp.x: has neither `command` nor `url`",
+        ),
+        (&"x".repeat(20 << 20), "mcp: cannot be read"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let listed = world.run(&["mcp", "list"]);
+        listed.assert_exit_code(0).assert_stdout(problem);
+        assert!(!listed.out.contains("no MCP server"), "{}", listed.out);
+        let checked = world.run(&["config", "check"]);
+        assert!(
+            (checked.out.clone() + &checked.err).contains(problem),
+            "{}",
+            checked.out
+        );
+    }
+}

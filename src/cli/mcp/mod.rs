@@ -14,7 +14,9 @@ use super::args::{McpAddArguments, McpCommand};
 use super::screen::Screen;
 use super::style::{Color, format_path};
 use crate::base::text::{one_line, reveal_hidden_characters};
-use crate::config::{ConfigSource, Diagnostic, LoadedConfig, McpServerSettings, Redactor, Trust};
+use crate::config::{
+    ConfigSeverity, ConfigSource, Diagnostic, LoadedConfig, McpServerSettings, Redactor, Trust,
+};
 use crate::domain::{McpServerState, McpServerStatus};
 use crate::mcp::{McpFolder, McpLogout, McpManager, McpRegistration, hide_secrets};
 use crate::workspace::process::{adopt_orphans, sweep_orphans};
@@ -124,7 +126,9 @@ impl<'a> McpCommands<'a> {
         // In an untrusted folder, each server says that it does not start.
         problems
             .filter(|problem| format!("{}.", problem.key).starts_with(&prefix))
-            .filter(|problem| problem.key != "mcp" || self.loaded.trusted)
+            .filter(|problem| {
+                problem.key != "mcp" || problem.severity == ConfigSeverity::Error || self.loaded.trusted
+            })
             .collect()
     }
 
