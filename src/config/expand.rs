@@ -19,22 +19,34 @@ pub(super) struct ExpandedVariables {
     pub(super) failed: BTreeSet<String>,
 }
 
+/// What happens to a text that names a variable that is not set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum UnsetVariables {
+    /// It is removed and reported.
+    Remove,
+    /// It stays as written, for a description of what a file names.
+    Keep,
+}
+
 /// Where the values of variables come from.
 struct VariableSource<'a> {
     env: &'a Env,
+    unset: UnsetVariables,
     /// What to do about variables that are not set, by their names.
     hints: &'a BTreeMap<String, String>,
 }
 
-/// Expands the variables in every text below `tree`. Removes a text that names an unset variable, and reports it with
-/// the hint for this variable, if there is one.
+/// Expands the variables in every text below `tree`. A text that is removed because of an unset variable is reported
+/// with the hint for this variable, if there is one.
 pub(super) fn expand_variables(
     tree: &mut SpannedValue,
     env: &Env,
     hints: &BTreeMap<String, String>,
+    unset: UnsetVariables,
 ) -> ExpandedVariables {
     let mut expansion = ExpandedVariables::default();
-    expand_value(tree, "", &VariableSource { env, hints }, &mut expansion);
+    let source = VariableSource { env, unset, hints };
+    expand_value(tree, "", &source, &mut expansion);
     expansion
 }
 
@@ -52,6 +64,11 @@ fn expand_value(
                 let raw = std::mem::replace(text, new);
                 tree.raw = (!named.is_empty()).then(|| raw.into());
                 out.named.extend(named);
+                true
+            }
+            Err(ExpansionError::Unset(name)) if source.unset == UnsetVariables::Keep => {
+                tree.raw = Some(text.as_str().into());
+                out.named.insert(name);
                 true
             }
             Err(ExpansionError::Unset(name)) => {

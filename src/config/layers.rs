@@ -18,7 +18,7 @@ use crate::base::nofollow;
 use crate::domain::Mode;
 
 use super::diagnostics::Diagnostic;
-use super::expand::expand_variables;
+use super::expand::{UnsetVariables, expand_variables};
 use super::folder_items::{
     FolderItem, FolderMcpServer, compute_fingerprint, folder_items, folder_mcp_servers,
 };
@@ -79,7 +79,10 @@ pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
         diagnostics: assembled.diagnostics,
         trusted,
         untrusted_mcp: match inputs.root {
-            Some(root) if !trusted => folder_mcp_servers(&FolderLayer::read(inputs).tree, root),
+            Some(root) if !trusted => {
+                let folder = FolderLayer::read(inputs, UnsetVariables::Keep);
+                folder_mcp_servers(&folder.tree, root)
+            }
             _ => Vec::new(),
         },
     }
@@ -95,7 +98,7 @@ pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
         || SpannedValue::new_table(ConfigLocation::without_position(ValueSource::Options)),
         |layer| layer.tree,
     );
-    let mut folder = FolderLayer::read(inputs);
+    let mut folder = FolderLayer::read(inputs, UnsetVariables::Keep);
     let fingerprint = compute_fingerprint(&folder.tree);
     // Not even trust activates these.
     trust::drop_weaker_sandboxes(&mut folder.tree, &user);
@@ -122,7 +125,7 @@ fn build_change_warning(root: &Path) -> Diagnostic {
 fn is_trusted(inputs: &LoadInputs<'_>) -> bool {
     let Some(root) = inputs.root else { return true };
     let is_accepted = |accepted: &Option<String>| {
-        let current = || compute_fingerprint(&FolderLayer::read(inputs).tree);
+        let current = || compute_fingerprint(&FolderLayer::read(inputs, UnsetVariables::Keep).tree);
         accepted.as_ref().is_none_or(|accepted| *accepted == current())
     };
     if inputs.trust.folders.get(root).is_some_and(is_accepted) {
@@ -147,7 +150,7 @@ fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
     let Some(root) = inputs.root else {
         return Vec::new();
     };
-    let folder = FolderLayer::read(inputs);
+    let folder = FolderLayer::read(inputs, UnsetVariables::Remove);
     let of_folder = |table: &str| folder.tree.find(&[table]).is_some();
     // Only these tables can redirect a request.
     if !of_folder("provider") && !of_folder("network") {
@@ -221,7 +224,7 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> MergedLaye
         let layer = match folder {
             FolderUse::Ignored => continue,
             FolderUse::Trusted(redirects) => {
-                let mut layer = layer.into_trusted(inputs.env, redirects);
+                let mut layer = layer.into_trusted(inputs.env, UnsetVariables::Remove, redirects);
                 let problems = trust::drop_weaker_sandboxes(&mut layer.tree, &user);
                 layer.problems.extend(problems);
                 layer
@@ -273,11 +276,11 @@ struct FolderLayer {
 }
 
 impl FolderLayer {
-    fn read(inputs: &LoadInputs<'_>) -> Self {
+    fn read(inputs: &LoadInputs<'_>, unset: UnsetVariables) -> Self {
         let mut stack = LayerStack::new();
         for layer in read_folder_files(inputs) {
             // As if everything were accepted: the description must show all that trust could activate.
-            stack.push_layer(Some(layer.into_trusted(inputs.env, &[])));
+            stack.push_layer(Some(layer.into_trusted(inputs.env, unset, &[])));
         }
         Self {
             tree: stack.merged,
@@ -425,7 +428,7 @@ struct ConfigLayer {
 impl ConfigLayer {
     fn from_file(file: &FileText, env: &Env) -> Self {
         let mut layer = Self::read(file);
-        layer.expand_and_validate(env);
+        layer.expand_and_validate(env, UnsetVariables::Remove);
         layer
     }
 
@@ -447,7 +450,7 @@ impl ConfigLayer {
         layer
             .problems
             .extend(trust::hold_back_variables(&mut layer.tree, root));
-        layer.expand_and_validate(env);
+        layer.expand_and_validate(env, UnsetVariables::Remove);
         layer.problems.extend(trust::drop_own_trust(&mut layer.tree));
         layer
             .problems
@@ -459,8 +462,8 @@ impl ConfigLayer {
     }
 
     /// Completes a file of a trusted folder, without the redirects that were not accepted.
-    fn into_trusted(mut self, env: &Env, redirects: &[ProviderRedirect]) -> Self {
-        self.expand_and_validate(env);
+    fn into_trusted(mut self, env: &Env, unset: UnsetVariables, redirects: &[ProviderRedirect]) -> Self {
+        self.expand_and_validate(env, unset);
         self.problems.extend(trust::drop_own_trust(&mut self.tree));
         let (problems, failed) = redirect::hold_back(&mut self.tree, redirects);
         self.problems.extend(problems);
@@ -480,7 +483,7 @@ impl ConfigLayer {
         }
         layer.drop_trust();
         layer.drop_keys();
-        layer.expand_and_validate(env);
+        layer.expand_and_validate(env, UnsetVariables::Remove);
         Some(layer)
     }
 
@@ -619,8 +622,8 @@ impl ConfigLayer {
         }
     }
 
-    fn expand_and_validate(&mut self, env: &Env) {
-        let expansion = expand_variables(&mut self.tree, env, &self.hints);
+    fn expand_and_validate(&mut self, env: &Env, unset: UnsetVariables) {
+        let expansion = expand_variables(&mut self.tree, env, &self.hints, unset);
         self.problems.extend(expansion.problems);
         self.failed.extend(expansion.failed);
         self.named.extend(expansion.named);

@@ -250,3 +250,33 @@ fn a_token_is_never_sent_next_to_another_authorization_or_host() {
         );
     }
 }
+
+#[test]
+fn the_trust_question_shows_variables_that_are_not_set() {
+    let layers = |env| TestLayers {
+        workspace: "[mcp.ours]\ncommand = '${PROGRAM}'",
+        vscode_json: r#"{"servers": {"theirs": {"command": "c", "args": ["x.py", "${input:api-key}"], "env": {"KEY": "${NONE}"}}}}"#,
+        env,
+        ..TestLayers::default()
+    };
+    let described = layers(&[]).describe();
+    let items: Vec<_> = described
+        .items
+        .iter()
+        .map(|item| (&*item.name, item.command.as_deref()))
+        .collect();
+    assert_eq!(
+        items,
+        [
+            ("ours", Some("${PROGRAM}")),
+            ("theirs", Some(r#"c ["x.py","${AGENTLS_INPUT_API_KEY}"]"#))
+        ]
+    );
+    let detail = &described.items[1].detail;
+    assert!(detail.contains(r#"env = {"KEY":"${NONE}"}"#), "{detail}");
+    let named = layers(&[]).load().untrusted_mcp;
+    assert_eq!(named[0].target, "${PROGRAM}");
+    // What was shown counts, whether a variable is set later or not.
+    let set = layers(&[("PROGRAM", "p"), ("NONE", "n"), ("AGENTLS_INPUT_API_KEY", "k")]).describe();
+    assert_eq!(set.fingerprint, described.fingerprint);
+}
