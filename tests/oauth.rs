@@ -94,7 +94,7 @@ async fn a_person_logs_in_and_the_token_works() {
     let world = LoginWorld::new(&[]);
     assert!(world.tokens().get_access_token().await.unwrap().is_none());
     let page = world.complete().await.unwrap();
-    assert!(page.contains("You are logged in"), "{page}");
+    assert!(page.contains("agentls has the answer"), "{page}");
     let token = world.tokens().get_access_token().await.unwrap().unwrap();
     assert!(world.accepts(token.expose_secret()).await);
     assert_eq!(world.peer.oauth_steps("authorize")[0]["scope"], "notes");

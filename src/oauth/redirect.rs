@@ -124,7 +124,7 @@ fn page(is_error: bool) -> &'static str {
     if is_error {
         "The login was refused. You can close this page.\n"
     } else {
-        "You are logged in. You can close this page and go back to your editor.\n"
+        "agentls has the answer. Your editor or terminal shows the result. You can close this page.\n"
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
             "GET /callback?code=a%20b&state=right HTTP/1.1\r\nHost: x\r\n\r\n",
         )
         .await;
-        assert!(answer.contains("You are logged in"), "{answer}");
+        assert!(answer.contains("agentls has the answer"), "{answer}");
         assert_eq!(waiting.await.unwrap().unwrap().get("code"), Some("a b"));
     }
 }

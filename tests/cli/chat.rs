@@ -663,7 +663,7 @@ fn a_login_at_an_mcp_server_is_shown_waited_for_and_canceled() {
     let shown = chat.wait_for_text("waiting for the login");
     let address = shown.lines().find(|line| line.starts_with("http")).unwrap();
     let page = log_in_by_browser(address.trim());
-    assert!(page.contains("You are logged in"), "{page}");
+    assert!(page.contains("agentls has the answer"), "{page}");
     chat.wait_for_text("✓ wiki · ready · ");
     chat.wait_for_text("› ");
     chat.send_keys("/mcp logout wiki\r");

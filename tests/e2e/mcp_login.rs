@@ -78,7 +78,7 @@ fn a_server_is_ready_after_a_login() {
     wait_for_update(&world, &client, "needsLogin waits");
     assert_eq!(servers(&client)[0]["loginUrl"], json!(url));
     let page = log_in_by_browser(&url);
-    assert!(page.contains("You are logged in"), "{page}");
+    assert!(page.contains("agentls has the answer"), "{page}");
     wait_for_update(&world, &client, "ready");
     let echo = call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
     assert!(echo.contains("hello"), "{echo}");

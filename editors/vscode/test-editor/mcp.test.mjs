@@ -118,7 +118,7 @@ test("a login shows its address and opens it after the user agrees", { timeout: 
       await dialog.getByRole("button", { name: "Copy Address" }).click();
       await waitForRow(page, "wiki", "waits for the login in your browser");
       const copied = await page.evaluate(() => navigator.clipboard.readText());
-      assert.match(await (await fetch(copied)).text(), /You are logged in/);
+      assert.match(await (await fetch(copied)).text(), /agentls has the answer/);
       await waitForRow(page, "wiki", "tools · Scripted peer 1.0.0");
       await s.takeScreenshot("mcp-logged-in");
       await pressRowButton(page, "wiki", "Log Out");
