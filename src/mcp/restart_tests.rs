@@ -14,6 +14,7 @@ use super::connection::{
     McpResource, McpTool, McpWait, PromptReply,
 };
 use super::{McpContent, McpFolder, McpManager, McpRegistration};
+use crate::base::clock;
 use crate::config::McpServerSettings;
 use crate::workspace::WorkspaceShared;
 
@@ -119,7 +120,7 @@ impl Fixture {
 
     /// Does what a turn does first. Returns how long it waits, and why it cannot go on.
     async fn start_turn(&self) -> (Duration, Option<String>) {
-        let started = tokio::time::Instant::now();
+        let started = clock::now();
         self.folder.need_servers();
         self.folder.wait_until_started().await;
         let missing = self.folder.find_missing_required();
