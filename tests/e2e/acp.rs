@@ -449,6 +449,7 @@ fn modes_and_options_can_be_chosen() {
     assert_eq!(set("agent", "reviewer")[3]["currentValue"], "reviewer");
     assert_eq!(set("mode", "full")[0]["currentValue"], "full");
     assert_eq!(client.update("current_mode_update")["currentModeId"], "full");
+    assert_eq!(set("agent", "default")[3]["currentValue"], "default");
     assert_eq!(set("effort", "high")[2]["currentValue"], "high");
     assert_eq!(set("effort", "configured")[2]["currentValue"], "configured");
     let options = set("model", "other/other-model");
@@ -458,7 +459,7 @@ fn modes_and_options_can_be_chosen() {
         let refused = client.answer(client.request("session/set_config_option", wrong));
         assert_eq!(refused["error"]["code"], -32602, "{option}");
     }
-    // A new session begins with the last choice.
+    // A new session of the agent begins with the last choice.
     let next = client.call("session/new", json!({"cwd": world.workspace(), "mcpServers": []}));
     let values: Vec<&Value> = next["configOptions"]
         .as_array()
@@ -567,7 +568,10 @@ fn bad_lines_are_answered_and_not_echoed() {
         );
     }
     let answer = client.answer(client.request("session/prompt", json!("hi")));
-    assert_eq!(answer["error"]["message"], "expected an object");
+    assert_eq!(
+        answer["error"]["message"],
+        "params is neither an object nor an array"
+    );
     let unknown = client.request(
         "session/load",
         json!({"sessionId": "ses_x", "cwd": "/", "mcpServers": []}),
@@ -578,7 +582,7 @@ fn bad_lines_are_answered_and_not_echoed() {
 #[test]
 fn an_untrusted_folder_stays_so_and_says_it_once() {
     let world = World::new();
-    world.write(".agentls/config.toml", "[agent.default]\nmode = \"full\"\n");
+    world.write(".agentls/config.toml", "[agent.default]\nmode = \"autoEdit\"\n");
     let client = AcpClient::start(&world, json!({"session": {"notices": {}}}));
     let answer = client.call("session/new", json!({"cwd": world.workspace(), "mcpServers": []}));
     assert_eq!(answer["modes"]["currentModeId"], "ask");

@@ -244,7 +244,7 @@ fn tool_circuit_can_be_reset() {
 #[test]
 fn edits_that_do_not_fit_say_nothing_about_the_tool() {
     let world = World::new();
-    world.write("a.txt", "right\n");
+    world.write("a.txt", "right\nlast\n");
     let edit = |old: &str| json!({"path": "a.txt", "edits": [{"old_text": old, "new_text": "edited"}]});
     let wrong = ["wrong 1", "wrong 2", "wrong 3", "wrong 4"];
     let wrong = wrong
