@@ -447,9 +447,9 @@ fn modes_and_options_can_be_chosen() {
         client.call("session/set_config_option", params)["configOptions"].clone()
     };
     assert_eq!(set("agent", "reviewer")[3]["currentValue"], "reviewer");
+    assert_eq!(set("agent", "default")[3]["currentValue"], "default");
     assert_eq!(set("mode", "full")[0]["currentValue"], "full");
     assert_eq!(client.update("current_mode_update")["currentModeId"], "full");
-    assert_eq!(set("agent", "default")[3]["currentValue"], "default");
     assert_eq!(set("effort", "high")[2]["currentValue"], "high");
     assert_eq!(set("effort", "configured")[2]["currentValue"], "configured");
     let options = set("model", "other/other-model");
