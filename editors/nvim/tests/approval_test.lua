@@ -329,7 +329,7 @@ return function(_, drive)
   ---A folder whose files need trust.
   local CONFIG = table.concat({
     '[agent.default]',
-    'mode = "full"',
+    'mode = "autoEdit"',
     '',
     '[hook.greet]',
     'on = "stop"',
@@ -359,7 +359,7 @@ return function(_, drive)
       'greet',
       '$ echo <U+202E>greetings',
       'agent.default.mode',
-      'full',
+      'autoEdit',
     }) do
       assert(lines:find(expected, 1, true), expected .. ' in:\n' .. lines)
     end

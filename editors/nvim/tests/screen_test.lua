@@ -80,7 +80,7 @@ return function(test)
   show('trust and permissions are shown, given and revoked', 'cart.py', function(tui)
     support.write(
       tui.workspace .. '/.agentls/config.toml',
-      '[agent.default]\nmode = "full"\n\n[hook.greet]\non = "stop"\ncommand = "echo greetings"\n'
+      '[agent.default]\nmode = "autoEdit"\n\n[hook.greet]\non = "stop"\ncommand = "echo greetings"\n'
     )
     tui.command('AgentPrompt fix it')
     tui.see('y allow  n deny')
