@@ -474,7 +474,7 @@ impl CallView {
             (mine @ None, other) => *mine = other,
             (Some(_), None) => {}
         }
-        // Text that is no longer shown must not slow the command down until the next display.
+        // Without this, the command would wait for the next display to release the text outside the view.
         if let Some(permit) = &mut self.permit {
             permit.reduce_to(MAX_OUTPUT);
         }

@@ -57,7 +57,7 @@ impl LoadedConfig {
                 }
             }
         }
-        // They are no mistake, because they may adjust a server that another folder names.
+        // Without a problem: such an entry may adjust a server that another folder names.
         for (name, settings) in &self.settings.unusable_mcp {
             if servers.iter().all(|server| server.name != *name) {
                 let reason = "it has neither `command` nor `url`, and no project names it".to_owned();

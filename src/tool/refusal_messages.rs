@@ -303,7 +303,11 @@ mod tests {
                 "/opt/zz",
                 ReadOnly,
             ),
-            ("cat: /root/.ssh/id: Permission denied", "/root/.ssh/id", Denied),
+            (
+                "cat: /home/ada/.ssh/id: Permission denied",
+                "/home/ada/.ssh/id",
+                Denied,
+            ),
             (
                 "rm: cannot remove '.git/config': Device or resource busy",
                 ".git/config",
@@ -330,8 +334,8 @@ mod tests {
                 ReadOnly,
             ),
             (
-                "PermissionError: [Errno 13] Permission denied: '/root/.ssh/id'",
-                "/root/.ssh/id",
+                "PermissionError: [Errno 13] Permission denied: '/home/ada/.ssh/id'",
+                "/home/ada/.ssh/id",
                 Denied,
             ),
             (
@@ -340,8 +344,8 @@ mod tests {
                 ReadOnly,
             ),
             (
-                "npm error rofs EROFS: read-only file system, mkdir '/root/.npm'",
-                "/root/.npm",
+                "npm error rofs EROFS: read-only file system, mkdir '/home/ada/.npm'",
+                "/home/ada/.npm",
                 ReadOnly,
             ),
             (
@@ -350,8 +354,8 @@ mod tests {
                 ReadOnly,
             ),
             (
-                "failed to initialize build cache at /root/.cache/go: mkdir /root/.cache: read-only file system",
-                "/root/.cache",
+                "failed to initialize build cache at /home/ada/.cache/go: mkdir /home/ada/.cache: read-only file system",
+                "/home/ada/.cache",
                 ReadOnly,
             ),
             (
@@ -370,8 +374,8 @@ mod tests {
                 ReadOnly,
             ),
             (
-                "error: failed to create directory `/root/.cargo/registry`\n\nCaused by:\n  Read-only file system (os error 30)",
-                "/root/.cargo/registry",
+                "error: failed to create directory `/home/ada/.cargo/registry`\n\nCaused by:\n  Read-only file system (os error 30)",
+                "/home/ada/.cargo/registry",
                 ReadOnly,
             ),
         ] {
