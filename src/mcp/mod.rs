@@ -53,4 +53,4 @@ pub use manager::McpManager;
 pub use prompt_arguments::{describe_arguments, match_arguments};
 pub use registration::McpRegistration;
 pub use sampling::{Sampling, SamplingAnswer, SamplingMessage, SamplingRequest, SamplingStop};
-pub use server_request::ServerRequest;
+pub use server_request::{HostRequest, ServerRequest};

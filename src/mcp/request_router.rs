@@ -6,10 +6,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::server_request::ServerRequest;
+use super::server_request::{HostRequest, ServerRequest};
 use crate::base::{CancellationToken, clock};
+use crate::domain::HostTarget;
+use crate::workspace::HostPrompt;
 
 /// The most requests of a call.
 const MAX_PER_CALL: u32 = 10;
@@ -55,6 +58,11 @@ pub(super) enum RequestFailure {
 }
 
 impl RequestRouter {
+    /// Returns whether a call runs, to which a request could belong.
+    fn has_call(&self) -> bool {
+        !self.lock().calls.is_empty()
+    }
+
     /// Adds a call that starts.
     pub(super) fn begin_call(self: &Arc<Self>, requests: mpsc::Sender<ServerRequest>) -> CallRegistration {
         let (is_waiting, receiver) = watch::channel(false);
@@ -127,6 +135,24 @@ impl RequestRouter {
     }
 }
 
+/// Asks about the hosts that the program of a server wants to reach, during a call.
+pub(super) struct CallHostPrompt(pub(super) Arc<RequestRouter>);
+
+impl HostPrompt for CallHostPrompt {
+    fn can_ask(&self) -> bool {
+        self.0.has_call()
+    }
+
+    fn ask(&self, target: &HostTarget) -> BoxFuture<'static, Option<bool>> {
+        let (router, target) = (self.0.clone(), target.clone());
+        async move {
+            let build = |reply| ServerRequest::Connect(HostRequest { target, reply });
+            router.forward(build).await.ok().flatten()
+        }
+        .boxed()
+    }
+}
+
 /// A request without an answer.
 struct OpenRequest<'a> {
     router: &'a RequestRouter,
@@ -191,7 +217,7 @@ mod tests {
     async fn receive(requests: &mut mpsc::Receiver<ServerRequest>) -> ElicitationRequest {
         match requests.recv().await.unwrap() {
             ServerRequest::Elicit(request) => request,
-            ServerRequest::Sample(_) => panic!("no test asks the model"),
+            other => panic!("no test requests {other:?}"),
         }
     }
 

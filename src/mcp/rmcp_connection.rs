@@ -55,17 +55,17 @@ pub(super) struct RmcpConnection {
 }
 
 impl RmcpConnection {
-    /// Introduces us to the server.
+    /// Introduces us to the server, whose requests `requests` leads to its calls.
     ///
     /// # Errors
     /// The server does not answer as the protocol demands, or ends.
     pub(super) async fn open<T: Transport<RoleClient> + 'static>(
         transport: T,
         client: Arc<dyn McpClient>,
+        requests: Arc<RequestRouter>,
     ) -> Result<Self, McpError> {
         let (progress, closed) = (Arc::<ProgressReceivers>::default(), CancellationToken::new());
         let transport = GuardedTransport::new(transport, client.clone(), progress.clone(), closed.clone());
-        let requests = Arc::<RequestRouter>::default();
         let service = ClientSide::new(client, requests.clone())
             .serve(transport)
             .await

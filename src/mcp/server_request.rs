@@ -2,8 +2,11 @@
 //!
 //! Plain values. `request_router` leads them to the call; who answers is `tool::mcp_requests`.
 
+use tokio::sync::oneshot;
+
 use super::elicitation::ElicitationRequest;
 use super::sampling::SamplingRequest;
+use crate::domain::HostTarget;
 
 /// A request of a server.
 #[derive(Debug)]
@@ -12,4 +15,14 @@ pub enum ServerRequest {
     Elicit(ElicitationRequest),
     /// Asks the model.
     Sample(SamplingRequest),
+    /// Wants to connect to a host, from the sandbox.
+    Connect(HostRequest),
+}
+
+/// A host that the program of a server wants to reach. If nobody waits any more, the reply is closed.
+#[derive(Debug)]
+pub struct HostRequest {
+    pub target: HostTarget,
+    /// Whether the user allows it; `None` if nobody answered.
+    pub reply: oneshot::Sender<Option<bool>>,
 }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::connection::{McpClient, McpConnection, McpError, McpPrompt, McpTool};
 use super::environment::collect_variables;
 use super::http;
+use super::request_router::{CallHostPrompt, RequestRouter};
 use super::rmcp_connection::RmcpConnection;
 use super::server_state::{NextStart, Phase, ReadyServer, ServerShared};
 use super::stdio::StdioTransport;
@@ -214,10 +215,10 @@ async fn connect_by_settings(
     needs_login: &CancellationToken,
 ) -> Result<RmcpConnection, McpError> {
     let settings = &shared.setup.settings;
-    let stderr = shared.reset_stderr();
+    let (stderr, requests) = (shared.reset_stderr(), Arc::<RequestRouter>::default());
     match (&settings.command, &settings.url) {
         (Some(program), _) => {
-            let (command, workspace) = build_command(shared, program).await?;
+            let (command, workspace) = build_command(shared, program, &requests).await?;
             let launcher = shared.host.workspace.launcher();
             let child = launcher.spawn_until(&shared.stop, command).await;
             let child = child.map_err(|error| McpError::Failed(error.to_string()))?;
@@ -226,12 +227,12 @@ async fn connect_by_settings(
                 process: child.process,
                 _workspace: workspace,
             });
-            RmcpConnection::open(transport, client).await
+            RmcpConnection::open(transport, client, requests).await
         }
         (None, Some(url)) => {
             let access = shared.build_access(needs_login);
             let transport = http::build_transport(settings, url, &shared.setup.network, access).await?;
-            let connection = RmcpConnection::open(transport, client).await?;
+            let connection = RmcpConnection::open(transport, client, requests).await?;
             Ok(connection.watch_login(needs_login))
         }
         // `config` lets no such server through.
@@ -239,7 +240,11 @@ async fn connect_by_settings(
     }
 }
 
-async fn build_command(shared: &ServerShared, program: &str) -> Result<(Command, Workspace), McpError> {
+async fn build_command(
+    shared: &ServerShared,
+    program: &str,
+    requests: &Arc<RequestRouter>,
+) -> Result<(Command, Workspace), McpError> {
     let setup = &shared.setup;
     let cwd = setup.settings.cwd.clone().unwrap_or_else(|| setup.folder.clone());
     let words = std::iter::once(program.to_owned()).chain(setup.settings.args.iter().cloned());
@@ -254,9 +259,10 @@ async fn build_command(shared: &ServerShared, program: &str) -> Result<(Command,
     };
     let workspace = Workspace::new(shared.host.workspace.clone());
     let confined = workspace.confine_command(&cwd, &sandbox, command).await;
-    confined
-        .map(|(command, _)| (command, workspace))
-        .map_err(|error| McpError::Failed(error.to_string()))
+    let (command, _) = confined.map_err(|error| McpError::Failed(error.to_string()))?;
+    let prompt = Arc::new(CallHostPrompt(requests.clone()));
+    let command = workspace.connect_command(&sandbox.settings, prompt, command);
+    Ok((command, workspace))
 }
 
 async fn list_tools(connection: &dyn McpConnection) -> Result<Vec<Arc<McpTool>>, McpError> {

@@ -41,6 +41,7 @@ pub(super) struct HostGate {
     /// The hosts that this command asked for, with what came of it.
     asked: Mutex<HashMap<HostRule, Answer>>,
     questions: mpsc::Sender<HostQuestion>,
+    prompt: Arc<dyn HostPrompt>,
     report: Arc<ProxyReport>,
 }
 
@@ -53,12 +54,13 @@ impl HostGate {
         report: Arc<ProxyReport>,
     ) -> (Self, impl Future<Output = ()>) {
         let (questions, queue) = mpsc::channel(MAX_QUESTIONS);
-        let asking = answer_questions(queue, session.clone(), prompt, report.clone());
+        let asking = answer_questions(queue, session.clone(), prompt.clone(), report.clone());
         let gate = Self {
             rules,
             session,
             asked: Mutex::default(),
             questions,
+            prompt,
             report,
         };
         (gate, asking)
@@ -110,6 +112,9 @@ impl HostGate {
         let mut asked = lock(&self.asked);
         if let Some(known) = asked.get(&rule) {
             return Ok(known.clone());
+        }
+        if !self.prompt.can_ask() {
+            return Err(Denial::Unanswered);
         }
         if asked.len() >= MAX_QUESTIONS {
             return Err(Denial::TooMany);

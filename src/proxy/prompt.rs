@@ -6,6 +6,12 @@ use crate::domain::HostTarget;
 
 /// Asks the user whether a command may connect to a host.
 pub trait HostPrompt: Send + Sync {
+    /// Returns whether anyone can be asked now (default: yes). A host that nobody could be asked about is asked about
+    /// later.
+    fn can_ask(&self) -> bool {
+        true
+    }
+
     /// Waits for the answer, however long it takes. `None` if nobody can be asked, or nobody answers.
     fn ask(&self, target: &HostTarget) -> BoxFuture<'static, Option<bool>>;
 }
@@ -15,6 +21,10 @@ pub trait HostPrompt: Send + Sync {
 pub struct NoPrompt;
 
 impl HostPrompt for NoPrompt {
+    fn can_ask(&self) -> bool {
+        false
+    }
+
     fn ask(&self, _target: &HostTarget) -> BoxFuture<'static, Option<bool>> {
         Box::pin(std::future::ready(None))
     }

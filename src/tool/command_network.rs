@@ -8,12 +8,14 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 
 use super::context::ask_withdrawing;
+use super::mcp_elicitation::server_of;
 use super::{ToolContext, UserPrompt};
 use crate::base::clock;
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::user_request::CHOICE_FIELD;
 use crate::domain::{AgentQuestion, HostTarget, InquiryReply};
-use crate::proxy::{CommandProxy, HostPrompt, ProxyReport};
+use crate::mcp::HostRequest;
+use crate::proxy::{HostPrompt, ProxyReport};
 use crate::workspace::process::Command;
 
 /// The answer that allows a host.
@@ -23,16 +25,31 @@ const DENY: &str = "deny";
 
 /// Gives a confined command its proxy, if the sandbox has a place for one.
 pub(super) fn connect_command(command: Command, cx: &ToolContext) -> Command {
-    if !command.needs_proxy() {
-        return command;
-    }
     let prompt = UserHostPrompt {
         asker: cx.asker.clone(),
         command: one_line(&reveal_hidden_characters(&command.to_line()), 300),
     };
-    let rules = cx.sandbox.settings.host_rules();
-    let hosts = cx.workspace.session_hosts().clone();
-    command.proxy(Arc::new(CommandProxy::new(rules, hosts, Arc::new(prompt))))
+    let settings = &cx.sandbox.settings;
+    cx.workspace.connect_command(settings, Arc::new(prompt), command)
+}
+
+/// Asks the user about a host that an MCP server wants to reach. `call` is the running call of its tool.
+pub(super) async fn answer_host_request(cx: &ToolContext, call: &str, request: HostRequest) {
+    let HostRequest { target, mut reply } = request;
+    let server = server_of(call);
+    let question = build_question(
+        &target,
+        &format!("MCP server {server}"),
+        &format!("It is in the sandbox, and asks during a call of {call}."),
+        "until the server restarts",
+    );
+    let answer = tokio::select! { biased;
+        // The call has ended, or the server has closed its connection.
+        () = reply.closed() => return,
+        answer = ask_about_host(cx.asker.as_ref(), question) => answer,
+    };
+    // The server may have given up meanwhile.
+    let _ = reply.send(answer);
 }
 
 /// Returns a note for the model about the refused hosts; `None` if there are none.
@@ -68,37 +85,43 @@ struct UserHostPrompt {
 
 impl HostPrompt for UserHostPrompt {
     fn ask(&self, target: &HostTarget) -> BoxFuture<'static, Option<bool>> {
-        let question = build_question(target, &self.command);
+        let question = build_question(
+            target,
+            "command",
+            &format!("It runs in the sandbox: {}", self.command),
+            "for this session",
+        );
         let asker = self.asker.clone();
-        async move {
-            match ask_withdrawing(asker.as_ref(), question).await? {
-                InquiryReply::Answers(answers) => match answers.get(CHOICE_FIELD)?.first()?.as_str() {
-                    ALLOW => Some(true),
-                    DENY => Some(false),
-                    _ => None,
-                },
-                InquiryReply::Dismissed
-                | InquiryReply::Stop
-                | InquiryReply::Accept
-                | InquiryReply::Raise(_) => None,
-            }
-        }
-        .boxed()
+        async move { ask_about_host(asker.as_ref(), question).await }.boxed()
     }
 }
 
+/// Asks a question from [`build_question`]; `None` without an answer.
+async fn ask_about_host(asker: &dyn UserPrompt, question: AgentQuestion) -> Option<bool> {
+    match ask_withdrawing(asker, question).await? {
+        InquiryReply::Answers(answers) => match answers.get(CHOICE_FIELD)?.first()?.as_str() {
+            ALLOW => Some(true),
+            DENY => Some(false),
+            _ => None,
+        },
+        InquiryReply::Dismissed | InquiryReply::Stop | InquiryReply::Accept | InquiryReply::Raise(_) => None,
+    }
+}
+
+/// Builds the question whether `program` may connect. `reason` is a sentence about it, and the answer holds for `period`.
+///
 /// Belongs to no call: a command that was interrupted must not run again for its question.
-fn build_question(target: &HostTarget, command: &str) -> AgentQuestion {
+fn build_question(target: &HostTarget, program: &str, reason: &str, period: &str) -> AgentQuestion {
     let rule = target.to_rule();
     AgentQuestion::with_choices(
-        format!("The command wants to connect to {target}. Allow it?"),
+        format!("The {program} wants to connect to {target}. Allow it?"),
         Some(format!(
-            "It runs in the sandbox: {command}\nIt can send there what it reads. To allow the host always, add \
-             \"{rule}\" to [sandbox] allow_hosts."
+            "{reason}\nIt can send there what it reads. To allow the host always, add \"{rule}\" to [sandbox] \
+             allow_hosts."
         )),
         &[
-            (ALLOW, &format!("Allow {rule} for this session")),
-            (DENY, "Deny for this session"),
+            (ALLOW, &format!("Allow {rule} {period}")),
+            (DENY, &format!("Deny {period}")),
         ],
     )
 }
@@ -110,7 +133,12 @@ mod tests {
     #[test]
     fn the_question_names_the_host_and_the_command() {
         let target = HostTarget::parse("Registry.example:443", None).unwrap();
-        let question = build_question(&target, "npm install");
+        let question = build_question(
+            &target,
+            "command",
+            "It runs in the sandbox: npm install",
+            "for this session",
+        );
         assert_eq!(
             question.text,
             "The command wants to connect to registry.example:443. Allow it?"

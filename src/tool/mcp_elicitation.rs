@@ -140,7 +140,8 @@ fn is_accepted(answers: &BTreeMap<String, Vec<String>>) -> bool {
     chosen.is_some_and(|chosen| chosen == ACCEPT)
 }
 
-fn server_of(call: &str) -> &str {
+/// Returns the server of a tool.
+pub(super) fn server_of(call: &str) -> &str {
     call.split_once('/').map_or(call, |(server, _)| server)
 }
 

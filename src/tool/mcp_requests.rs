@@ -3,6 +3,7 @@
 use tokio::sync::mpsc;
 
 use super::ToolContext;
+use super::command_network::answer_host_request;
 use super::mcp_elicitation::answer_elicitation;
 use super::mcp_sampling::answer_sampling;
 use crate::mcp::ServerRequest;
@@ -19,6 +20,7 @@ pub(super) async fn answer_requests(
     while let Some(request) = requests.recv().await {
         match request {
             ServerRequest::Elicit(request) => answer_elicitation(cx, call, request).await,
+            ServerRequest::Connect(request) => answer_host_request(cx, call, request).await,
             ServerRequest::Sample(request) => sampled.push_str(&answer_sampling(cx, call, request).await),
         }
     }

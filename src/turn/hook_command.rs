@@ -3,6 +3,7 @@
 //! No process outlives its point of the turn, and a cancel kills it immediately. What the output means is
 //! `hook_output`'s.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -12,6 +13,7 @@ use super::hooks::{HookContext, HookExit, HookRunner};
 use super::session_link::TurnStopped;
 use crate::config::{CommandLine, HookSettings};
 use crate::domain::SandboxPolicy;
+use crate::workspace::NoPrompt;
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{
     Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
@@ -57,7 +59,13 @@ async fn run_hook_command(
     };
     let confined = context.workspace.confine_command(context.cwd, &sandbox, command);
     let command = match confined.await {
-        Ok((command, _)) => command,
+        // Nobody is asked about a hook, so it reaches no other host.
+        Ok((command, _)) => {
+            let prompt = Arc::new(NoPrompt);
+            context
+                .workspace
+                .connect_command(context.sandbox, prompt, command)
+        }
         Err(error) => return Ok(HookExit::Failed(error.to_string())),
     };
     let child = launcher.spawn_until(context.cancel, command).await;

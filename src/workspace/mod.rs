@@ -58,9 +58,10 @@ pub use roots::{Folder, Root, Roots};
 pub use sandbox_access::{CommandConfinement, SandboxAccess};
 pub use write::{WriteError, WriteLocks};
 
+pub use crate::proxy::{HostPrompt, NoPrompt};
 pub use crate::sandbox::PathRule;
 
-use crate::proxy::SessionHosts;
+use crate::proxy::{CommandProxy, SessionHosts};
 use command_sandbox::{CallSandbox, CommandPlace, SandboxDetection, SessionTemp};
 use created_steering::SteeringWatch;
 use git_guard::GitGuard;
@@ -273,11 +274,6 @@ impl Workspace {
         &self.background
     }
 
-    /// Returns what the user answered about the hosts that commands of the session want to reach.
-    pub fn session_hosts(&self) -> &Arc<SessionHosts> {
-        &self.hosts
-    }
-
     /// Returns what a cancel does to a running command of the session (default: interrupts it).
     pub fn on_cancel(&self) -> OnCancel {
         *self.on_cancel.read().unwrap_or_else(PoisonError::into_inner)
@@ -316,6 +312,21 @@ impl Workspace {
             home: self.shared.home.clone(),
         };
         command_sandbox::confine_command(place, sandbox, command).await
+    }
+
+    /// Gives a confined command its proxy, if its sandbox has a place for one. `prompt` asks about hosts that neither the
+    /// settings nor an answer in this session allow.
+    pub fn connect_command(
+        &self,
+        settings: &SandboxSettings,
+        prompt: Arc<dyn HostPrompt>,
+        command: Command,
+    ) -> Command {
+        if !command.needs_proxy() {
+            return command;
+        }
+        let proxy = CommandProxy::new(settings.host_rules(), self.hosts.clone(), prompt);
+        command.proxy(Arc::new(proxy))
     }
 
     /// Watches from now on for files that make programs run, until the confined command that starts has ended and

@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::{Config, FileServer, World};
+use crate::mcp::{call_tool, peer_table};
 use crate::mock_llm::Reply;
 use crate::sandbox::{Confined, ConfinedSession, last_result, session_in};
 
@@ -238,6 +239,100 @@ fn a_background_command_that_outlives_its_turn_asks_nobody() {
         "{result}"
     );
     assert_eq!(case.count_questions(), 0);
+}
+
+#[test]
+fn a_background_command_asks_while_its_turn_runs() {
+    let server = FileServer::hello("127.0.0.1");
+    let port = server.port;
+    let Some(case) = proxied(&[format!("127.0.0.1:{port}")]) else {
+        return;
+    };
+    let page = curl(&format!("http://localhost:{port}/hello"));
+    for reply in [
+        Reply::tool("bash", json!({"command": page, "background": true})),
+        Reply::tool("bash_output", json!({"id": "bg1", "wait_s": 60})),
+    ] {
+        case.world().mock().push(reply);
+    }
+    let turn = case.client.prompt(&case.id, "fetch it");
+    case.answer(&case.next_question(), "allow");
+    let result = case.finish(&turn);
+    assert!(result.contains("hello from outside"), "{result}");
+    assert_eq!(case.count_questions(), 1);
+}
+
+#[test]
+fn hooks_reach_the_allowed_hosts_and_ask_about_no_other() {
+    let server = FileServer::hello("127.0.0.2");
+    let port = server.port;
+    let hook = |name: &str, url: &str| {
+        format!(
+            "[hook.{name}]\non = 'prompt'\nsandbox = 'workspace'\n\
+             command = \"cat > /dev/null; curl -sS {url} > {name} 2>&1; true\"\n"
+        )
+    };
+    let tables = format!(
+        "{}\n{}{}",
+        allow(&[format!("127.0.0.2:{port}")]),
+        hook("allowed", &format!("http://127.0.0.2:{port}/hello")),
+        hook("other", "http://other.invalid/"),
+    );
+    let Some(case) = ConfinedSession::start(&tables, Vec::new()) else {
+        return;
+    };
+    case.world().mock().push(Reply::text("done"));
+    case.client.ask(&case.id, "hello");
+    let read = |name: &str| case.world().read(name).unwrap();
+    assert_eq!(read("allowed"), "hello from outside\n");
+    let other = read("other");
+    assert!(other.contains("other.invalid:80 was refused"), "{other}");
+    assert_eq!(case.count_questions(), 0);
+}
+
+/// Starts a session with a confined MCP server that may reach these hosts.
+fn with_mcp_server(hosts: &[String]) -> Option<ConfinedSession> {
+    let server = peer_table(&[], "sandbox = 'workspace'");
+    let approvals = "[approvals]\nallow = [\"mcp:*\"]";
+    ConfinedSession::start(&format!("{}\n{server}{approvals}", allow(hosts)), Vec::new())
+}
+
+#[test]
+fn an_mcp_server_reaches_an_allowed_host_without_a_question() {
+    let server = FileServer::hello("127.0.0.2");
+    let Some(case) = with_mcp_server(&[format!("127.0.0.2:{}", server.port)]) else {
+        return;
+    };
+    let url = format!("http://127.0.0.2:{}/hello", server.port);
+    let result = call_tool(case.world(), &case.client, &case.id, "fetch", json!({"url": url}));
+    assert!(result.contains("hello from outside"), "{result}");
+    assert_eq!(server.requests(), ["/hello"]);
+    assert_eq!(case.count_questions(), 0);
+}
+
+#[test]
+fn an_mcp_server_asks_about_other_hosts_during_a_call() {
+    let Some(case) = with_mcp_server(&[]) else { return };
+    let fetch = |host: &str| case.start_tool("mcp__peer__fetch", json!({"url": format!("http://{host}/")}));
+    let turn = fetch("denied.invalid");
+    let question = case.next_question();
+    assert_eq!(
+        question.text("text"),
+        "The MCP server peer wants to connect to denied.invalid:80. Allow it?"
+    );
+    let detail = question.text("detail");
+    assert!(detail.contains("a call of peer/fetch"), "{detail}");
+    case.answer(&question, "deny");
+    let result = case.finish(&turn);
+    assert!(result.contains("HTTP Error 403"), "{result}");
+    let result = case.finish(&fetch("denied.invalid"));
+    assert!(result.contains("HTTP Error 403"), "{result}");
+    assert_eq!(case.count_questions(), 1, "an answer holds while the server runs");
+    // The proxy tries to reach what the user allows.
+    let turn = fetch("allowed.invalid");
+    case.answer(&case.next_question(), "allow");
+    let result = case.finish(&turn);
+    assert!(result.contains("HTTP Error 502"), "{result}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ import queue
 import sys
 import threading
 import time
+import urllib.request
 
 # No compiled files in the repository.
 sys.dont_write_bytecode = True
@@ -64,6 +65,8 @@ TOOLS = [
                                                       "together": {"type": "boolean"}, "pause": {"type": "number"}}}},
     {"name": "stall_lists", "description": "Answers no further list of tools.", "inputSchema": OBJECT},
     {"name": "change_prompts", "description": "Adds the prompt `added` and removes `plain`.", "inputSchema": OBJECT},
+    {"name": "fetch", "description": "Requests an address as the variables for proxies say.",
+     "inputSchema": {"type": "object", "properties": {"url": {"type": "string"}}}},
     {"name": "environment", "description": "Returns the names of the environment and the folder.", "inputSchema": OBJECT},
 ]
 ADDED = {"name": "added", "description": "Was added later.", "inputSchema": OBJECT}
@@ -431,6 +434,12 @@ class Connection:
         self.prompts = [*(prompt for prompt in PROMPTS if prompt["name"] != "plain"), {"name": "added"}]
         self.notify("notifications/prompts/list_changed", {}, request)
         return text("changed")
+
+    def call_fetch(self, arguments, _request, _meta):
+        try:
+            return text(urllib.request.urlopen(arguments["url"], timeout=30).read().decode())
+        except OSError as error:
+            return text(f"failed: {error}")
 
     def call_environment(self, _arguments, _request, _meta):
         return text(json.dumps({"names": sorted(os.environ), "folder": os.getcwd(), "pid": os.getpid()}))
