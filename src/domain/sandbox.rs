@@ -113,6 +113,17 @@ impl SandboxMethod {
         }
     }
 
+    /// Describes what holds with these settings, for people: the level, and the network unless commands have none.
+    pub fn describe(self, network: SandboxNetwork) -> String {
+        let level = self.level();
+        match self.limit_network(network) {
+            _ if level == SandboxLevel::None => level.to_string(),
+            SandboxNetwork::Offline => level.to_string(),
+            SandboxNetwork::Proxy => format!("{level}, network by proxy"),
+            SandboxNetwork::Open => format!("{level}, network open"),
+        }
+    }
+
     /// Returns the method of this name, as in `AGENTLS_SANDBOX_METHOD`.
     pub fn from_name(name: &str) -> Option<Self> {
         let all = [

@@ -136,8 +136,8 @@ pub struct StatusNotification {
     /// Warnings that concern the whole server and still apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<ServerWarning>,
-    /// How commands are confined. Absent before the first turn, and if the settings of no open folder enable the
-    /// sandbox.
+    /// How commands are confined. Absent before the first turn. If the settings of open folders differ, those that
+    /// confine the least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxStatus>,
 }
@@ -146,10 +146,14 @@ pub struct StatusNotification {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxStatus {
-    /// How the operating system enforces it, such as `namespaces`; `none` if it does not.
+    /// How the operating system enforces it, such as `namespaces`; `none` if it does not, and `off` if the settings
+    /// disable the sandbox.
     pub method: String,
     /// How much of it holds.
     pub level: SandboxLevel,
+    /// What of the network commands may use. Absent if nothing confines them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<SandboxNetwork>,
     /// What commands may do, one entry for each mode. A hook or a tool may have its own policy.
     pub policies: Vec<ModePolicy>,
 }
@@ -174,6 +178,18 @@ pub enum SandboxLevel {
     Partial,
     /// All of it.
     Full,
+}
+
+/// What of the network a command may use in the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SandboxNetwork {
+    /// Nothing but servers that it starts itself.
+    Offline,
+    /// Hosts that the user allows, through a proxy.
+    Proxy,
+    /// Everything.
+    Open,
 }
 
 /// What a command may do in the sandbox.

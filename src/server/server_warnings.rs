@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::to_wire;
+use crate::domain::SandboxNetwork;
 use crate::protocol::{ServerState, StatusNotification};
 use crate::session::{ConfigStore, ServerActivity};
 use crate::store::{StoreHandle, StoreHealth};
@@ -28,8 +29,8 @@ struct ActiveWarnings {
     is_reporting: bool,
     /// Problems in the configuration of each folder that was read.
     folders: BTreeMap<PathBuf, Vec<String>>,
-    /// The folders whose configuration enables the sandbox.
-    sandboxed: BTreeSet<PathBuf>,
+    /// What of the network the configuration of each folder gives to commands; `None` if it disables the sandbox.
+    networks: BTreeMap<PathBuf, Option<SandboxNetwork>>,
     /// The store's last message; it applies while the disk fails.
     store: Option<String>,
 }
@@ -40,23 +41,20 @@ impl ServerWarnings {
         self.0.send_modify(|active| active.is_reporting = true);
     }
 
-    /// Replaces what the status tells of a folder's configuration: its problems, and whether it enables the sandbox.
-    pub(super) fn set_folder(&self, folder: &Path, problems: Vec<String>, is_sandboxed: bool) {
+    /// Replaces what the status tells of a folder's configuration: its problems, and the network that commands have in
+    /// the sandbox, `None` if it disables that.
+    pub(super) fn set_folder(&self, folder: &Path, problems: Vec<String>, network: Option<SandboxNetwork>) {
         self.0.send_if_modified(|active| {
             let before = active.folders.insert(folder.to_path_buf(), problems);
-            let has_switched = if is_sandboxed {
-                active.sandboxed.insert(folder.to_path_buf())
-            } else {
-                active.sandboxed.remove(folder)
-            };
-            has_switched || before.as_ref() != active.folders.get(folder)
+            let network_before = active.networks.insert(folder.to_path_buf(), network);
+            network_before != Some(network) || before.as_ref() != active.folders.get(folder)
         });
     }
 
     /// Drops the warnings of a folder that is no longer in the workspace.
     pub(super) fn forget_folder(&self, folder: &Path) {
         self.0.send_if_modified(|active| {
-            active.sandboxed.remove(folder);
+            active.networks.remove(folder);
             active.folders.remove(folder).is_some()
         });
     }
@@ -75,6 +73,14 @@ impl ServerWarnings {
 }
 
 impl ActiveWarnings {
+    /// Returns the settings that confine commands the least: `Some(None)` if a folder disables the sandbox, and `None`
+    /// if no configuration was read.
+    fn find_widest_network(&self) -> Option<Option<SandboxNetwork>> {
+        // `None` is less than every network.
+        let has_disabled = self.networks.values().min()?.is_none();
+        Some(self.networks.values().max()?.filter(|_| !has_disabled))
+    }
+
     /// Returns the warnings that apply, each once.
     fn list_active(&self, health: StoreHealth) -> Vec<(&'static str, String)> {
         let store = self.store.iter().filter(|_| health != StoreHealth::Ok);
@@ -123,11 +129,12 @@ pub(super) async fn report_status(
             .filter_map(|(name, view)| to_wire::to_provider_circuit(name, view));
         // Trying the methods starts processes, which the server's start need not wait for.
         has_run_turn |= now.turns > 0;
-        let sandbox = if has_run_turn && !active.sandboxed.is_empty() {
-            let detected = workspace.sandbox().detect().await;
-            Some(to_wire::to_sandbox_status(detected.method))
-        } else {
-            None
+        let sandbox = match active.find_widest_network() {
+            Some(network) if has_run_turn => {
+                let detected = workspace.sandbox().detect().await;
+                Some(to_wire::to_sandbox_status(detected.method, network))
+            }
+            Some(_) | None => None,
         };
         let status = StatusNotification {
             circuits: open.collect(),
@@ -177,11 +184,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_status_describes_the_folder_that_confines_the_least() {
+        use SandboxNetwork::{Offline, Open, Proxy};
+        let notices = ServerWarnings::default();
+        let widest = || notices.0.borrow().find_widest_network();
+        assert_eq!(widest(), None);
+        for (folder, network, expected) in [
+            ("/a", Some(Offline), Some(Offline)),
+            ("/b", Some(Open), Some(Open)),
+            ("/c", Some(Proxy), Some(Open)),
+            ("/d", None, None),
+        ] {
+            notices.set_folder(Path::new(folder), Vec::new(), network);
+            assert_eq!(widest(), Some(expected), "{folder}");
+        }
+        notices.forget_folder(Path::new("/d"));
+        assert_eq!(widest(), Some(Some(Open)));
+    }
+
+    #[test]
     fn a_warning_is_listed_once_and_while_it_applies() {
         let notices = ServerWarnings::default();
         let warnings = |health| notices.0.borrow().list_active(health);
-        notices.set_folder(Path::new("/a"), vec!["same".to_owned(), "one".to_owned()], false);
-        notices.set_folder(Path::new("/b"), vec!["same".to_owned()], false);
+        notices.set_folder(Path::new("/a"), vec!["same".to_owned(), "one".to_owned()], None);
+        notices.set_folder(Path::new("/b"), vec!["same".to_owned()], None);
         notices.set_store(Some("disk full"));
         let config = |text: &str| ("config", text.to_owned());
         assert_eq!(warnings(StoreHealth::Ok), [config("one"), config("same")]);
@@ -191,9 +217,9 @@ mod tests {
         );
         notices.forget_folder(Path::new("/a"));
         assert_eq!(warnings(StoreHealth::Ok), [config("same")]);
-        notices.set_folder(Path::new("/b"), Vec::new(), false);
+        notices.set_folder(Path::new("/b"), Vec::new(), None);
         assert_eq!(warnings(StoreHealth::Ok), []);
-        notices.set_folder(Path::new("/b"), (0..50).map(|n| n.to_string()).collect(), false);
+        notices.set_folder(Path::new("/b"), (0..50).map(|n| n.to_string()).collect(), None);
         let listed = warnings(StoreHealth::Ok);
         assert_eq!(listed.len(), MAX_LISTED + 1);
         assert!(listed[MAX_LISTED].1.starts_with("and 30 more"));

@@ -116,8 +116,9 @@ impl ServerContext {
     pub(super) fn report_problems(&self, folder: &Path) {
         let known = self.configured.folder_config(folder);
         let lines = known.loaded.diagnostics.iter().map(ToString::to_string);
-        let is_sandboxed = known.loaded.settings.sandbox.enabled;
-        self.notices.set_folder(folder, lines.collect(), is_sandboxed);
+        let sandbox = &known.loaded.settings.sandbox;
+        let network = sandbox.enabled.then_some(sandbox.network);
+        self.notices.set_folder(folder, lines.collect(), network);
         for problem in known.untold_problems() {
             let body = to_wire::encode_frame(&to_wire::server_warning("config", &problem.to_string()));
             self.outbox.push(Outgoing::Notification {

@@ -402,10 +402,16 @@ async fn describe_confinement(cx: &TurnContext, effect: &Effect, policy: Sandbox
         return None;
     }
     let detected = cx.workspace.shared().sandbox().detect().await;
-    Some(match (policy, detected.method.level()) {
+    let method = detected.method;
+    Some(match (policy, method.level()) {
         (SandboxPolicy::Off, _) => "runs outside the sandbox".to_owned(),
         (_, SandboxLevel::None) => "runs outside the sandbox, which does not work here".to_owned(),
-        (_, level) => format!("runs in the sandbox ({level})"),
+        (_, SandboxLevel::Partial | SandboxLevel::Full) => {
+            format!(
+                "runs in the sandbox ({})",
+                method.describe(cx.settings.sandbox.network)
+            )
+        }
     })
 }
 

@@ -135,6 +135,7 @@ fn the_status_and_the_questions_show_the_level_of_the_sandbox() {
     let status = client.next_matching("", "agent/status", |status| !status.params["sandbox"].is_null());
     let sandbox = &status.params["sandbox"];
     assert_eq!(sandbox["level"], "full");
+    assert_eq!(sandbox["network"], "offline");
     assert_eq!(
         sandbox["policies"][0],
         json!({"mode": "plan", "policy": "readOnly"})
@@ -148,17 +149,41 @@ fn the_status_and_the_questions_show_the_level_of_the_sandbox() {
     client.prompt_result(&id);
     drop(client);
 
-    // Without the sandbox, neither says anything.
-    confined.world.configure(Config {
-        tables: "[sandbox]\nenabled = false\n".to_owned(),
-        ..Config::default()
-    });
-    let client = confined.world.start();
-    let session = client.session();
-    confined.world.mock().push(Reply::text("done"));
-    client.ask(&session, "hello");
-    let status = client.next_matching("", "agent/status", |status| status.params["state"] == "busy");
-    assert!(status.params["sandbox"].is_null());
+    // With the network, both say so. Without the sandbox, the status says that it is off, and questions say nothing.
+    for (setting, [method, level, network], options) in [
+        (
+            "network = true",
+            [json!("namespaces"), json!("full"), json!("open")],
+            json!(["runs in the sandbox (full, network open)"]),
+        ),
+        (
+            "enabled = false",
+            [json!("off"), json!("none"), Value::Null],
+            Value::Null,
+        ),
+    ] {
+        confined.world.configure(Config {
+            tables: format!("[sandbox]\n{setting}\n"),
+            ..Config::default()
+        });
+        let client = confined.world.start();
+        let session = client.session_with(json!({"mode": "ask"}));
+        confined
+            .world
+            .mock()
+            .push(Reply::tool("bash", json!({"command": "make"})));
+        confined.world.mock().push(Reply::text("done"));
+        let id = client.prompt(&session, "build");
+        let status = client.next_matching("", "agent/status", |status| status.params["state"] == "busy");
+        let sandbox = &status.params["sandbox"];
+        assert_eq!(sandbox["method"], method, "{setting}");
+        assert_eq!(sandbox["level"], level, "{setting}");
+        assert_eq!(sandbox["network"], network, "{setting}");
+        let approval = client.next_approval(&session);
+        assert_eq!(approval.params["options"], options, "{setting}");
+        client.decide(&approval, "deny");
+        client.prompt_result(&id);
+    }
 }
 
 #[test]

@@ -10,12 +10,28 @@ return function(test)
     local sandbox = {
       method = 'namespaces',
       level = 'full',
-      policies = { { mode = 'ask', policy = 'workspace' }, { mode = 'full', policy = 'off' } },
+      network = 'offline',
+      policies = {
+        { mode = 'plan', policy = 'readOnly' },
+        { mode = 'ask', policy = 'workspace' },
+        { mode = 'full', policy = 'off' },
+      },
     }
     eq(statusline.format_sandbox(nil, 'ask'), nil)
     eq(statusline.format_sandbox({}, 'ask'), nil)
     eq(statusline.format_sandbox({ sandbox = sandbox }, 'ask'), 'sandbox full')
+    eq(statusline.format_sandbox({ sandbox = sandbox }, 'plan'), 'sandbox full, read-only')
     eq(statusline.format_sandbox({ sandbox = sandbox }, 'full'), 'no sandbox')
+    local function with(fields)
+      return { sandbox = vim.tbl_extend('force', sandbox, fields) }
+    end
+    eq(statusline.format_sandbox(with({ network = 'open' }), 'ask'), 'sandbox full, network open')
+    eq(
+      statusline.format_sandbox(with({ network = 'proxy' }), 'plan'),
+      'sandbox full, read-only, network by proxy'
+    )
+    eq(statusline.format_sandbox(with({ method = 'none', level = 'none' }), 'plan'), 'sandbox none')
+    eq(statusline.format_sandbox(with({ method = 'off', level = 'none' }), 'ask'), 'sandbox off')
     local chat, status = open_chat(), sessions.status
     sessions.status = { sandbox = sandbox }
     local line = statusline.format_session(sessions.get_current())

@@ -63,13 +63,17 @@ export function formatCost(usd: number | undefined): string {
   return usd === 0 ? "free" : formatDollars(usd);
 }
 
-/** Describes how the commands of a session in this mode are confined; empty if the sandbox is not enabled. */
+/** Describes how the commands of a session in this mode are confined; empty before the server has said it. */
 export function formatSandbox(sandbox: SandboxStatus | undefined, mode: Mode | undefined): string {
   if (sandbox === undefined) return "";
+  if (sandbox.method === "off") return "sandbox off";
   const policy = sandbox.policies.find((each) => each.mode === mode)?.policy;
   if (policy === "off") return `no sandbox in the mode ${mode}`;
   if (sandbox.level === "none") return "no sandbox works here";
-  return `sandbox: ${sandbox.level} (${revealHidden(sandbox.method)})${policy === "readOnly" ? ", read-only" : ""}`;
+  const network =
+    sandbox.network === "open" ? ", network open" : sandbox.network === "proxy" ? ", network by proxy" : "";
+  const readOnly = policy === "readOnly" ? ", read-only" : "";
+  return `sandbox: ${sandbox.level} (${revealHidden(sandbox.method)})${readOnly}${network}`;
 }
 
 export function formatBytes(count: number): string {

@@ -1016,7 +1016,7 @@ export interface ApprovalRequestedNotification {
   more?: Record<string, TruncatedField>;
   /**
    * Options of the call that change its effect, and how its command is confined, as short phrases:
-   * `keeps running in the background`, `runs in the sandbox (full)`.
+   * `keeps running in the background`, `runs in the sandbox (full, network open)`.
    */
   options?: string[];
   /**
@@ -2981,8 +2981,8 @@ export interface StatusNotification {
   /** The MCP servers that sessions use. */
   mcpServers?: McpServerHealth[];
   /**
-   * How commands are confined. Absent before the first turn, and if the settings of no open folder
-   * enable the sandbox.
+   * How commands are confined. Absent before the first turn. If the settings of open folders
+   * differ, those that confine the least.
    */
   sandbox?: SandboxStatus;
   /** Warnings that concern the whole server and still apply. */
@@ -2999,12 +2999,17 @@ export interface McpServerHealth {
 
 /** How commands are confined on this machine. */
 export interface SandboxStatus {
-  /** How the operating system enforces it, such as `namespaces`; `none` if it does not. */
+  /**
+   * How the operating system enforces it, such as `namespaces`; `none` if it does not, and `off` if
+   * the settings disable the sandbox.
+   */
   method: string;
   /** How much of it holds. */
   level: SandboxLevel;
   /** What commands may do, one entry for each mode. A hook or a tool may have its own policy. */
   policies: ModePolicy[];
+  /** What of the network commands may use. Absent if nothing confines them. */
+  network?: SandboxNetwork;
 }
 
 /** How much of the sandbox a method enforces. */
@@ -3015,6 +3020,15 @@ export type SandboxLevel =
   | "partial"
   /** All of it. */
   | "full";
+
+/** What of the network a command may use in the sandbox. */
+export type SandboxNetwork =
+  /** Nothing but servers that it starts itself. */
+  | "offline"
+  /** Hosts that the user allows, through a proxy. */
+  | "proxy"
+  /** Everything. */
+  | "open";
 
 /** What commands may do in a mode. */
 export interface ModePolicy {

@@ -27,6 +27,7 @@ to_wire! {
     Mode => Mode { Plan Ask AutoEdit Full }
     Risk => Risk { Low Medium High }
     SandboxLevel => SandboxLevel { None Partial Full }
+    SandboxNetwork => SandboxNetwork { Offline Proxy Open }
     SandboxPolicy => SandboxPolicy { ReadOnly Workspace Off }
     DecisionKind => Decision { Allow AllowSession AllowAlways Deny }
     ResolvedBy => SettledBy { Person Rule Cancel Timeout NewPrompt }

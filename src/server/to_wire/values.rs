@@ -9,7 +9,7 @@ use crate::base::text::{one_line, prefix_within, strip_control_characters};
 use crate::config::AgentSettings;
 use crate::domain::{
     AgentError, Block, CircuitState, Cost, FileLocation, Grant, Mode, PlanItem, PromptQueue, QueuedPrompt,
-    SandboxMethod, ToolSpec, TurnEnd, TurnId, Usage,
+    SandboxMethod, SandboxNetwork, SandboxPolicy, ToolSpec, TurnEnd, TurnId, Usage,
 };
 use crate::protocol as wire;
 use crate::provider::CircuitView;
@@ -198,15 +198,24 @@ pub fn to_provider_circuit(name: &str, view: &CircuitView) -> Option<wire::Circu
     (view.state != CircuitState::Closed).then(|| circuit_info(wire::CircuitSubject::Provider, name, view))
 }
 
-/// Converts how commands are confined.
-pub fn to_sandbox_status(method: SandboxMethod) -> wire::SandboxStatus {
+/// Converts how commands are confined with these settings of the network; `None` if the settings disable the sandbox.
+pub fn to_sandbox_status(method: SandboxMethod, network: Option<SandboxNetwork>) -> wire::SandboxStatus {
+    let is_enabled = network.is_some();
     let policies = Mode::ALL.map(|mode| wire::ModePolicy {
         mode: mode.into(),
-        policy: mode.sandbox_policy().into(),
+        policy: if is_enabled {
+            mode.sandbox_policy()
+        } else {
+            SandboxPolicy::Off
+        }
+        .into(),
     });
+    let method = if is_enabled { method } else { SandboxMethod::None };
+    let network = network.filter(|_| method != SandboxMethod::None);
     wire::SandboxStatus {
-        method: method.name().to_owned(),
+        method: if is_enabled { method.name() } else { "off" }.to_owned(),
         level: method.level().into(),
+        network: network.map(|network| method.limit_network(network).into()),
         policies: policies.into(),
     }
 }

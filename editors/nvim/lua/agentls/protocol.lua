@@ -599,7 +599,7 @@ M.server_notifications = {
 ---@field why string The reason for the request, for the user.
 ---@field diff? string The planned changes, as a unified diff.
 ---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
----@field options? string[] Options of the call that change its effect, and how its command is confined, as short phrases: `keeps running in the background`, `runs in the sandbox (full)`.
+---@field options? string[] Options of the call that change its effect, and how its command is confined, as short phrases: `keeps running in the background`, `runs in the sandbox (full, network open)`.
 ---@field rule? string The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not offer those two.
 ---@field shown? string The full command line or URL as the user should read it. Characters that are invisible or change the reading order are written out (`<U+202E>`). Show this instead of `input`. Absent for tools that have neither.
 ---@field turnId? string The turn that caused it; absent if no turn did.
@@ -1676,7 +1676,7 @@ M.server_notifications = {
 ---@field circuits? agentls.CircuitInfo[] Circuits that are not closed.
 ---@field line? string One line for the user.
 ---@field mcpServers? agentls.McpServerHealth[] The MCP servers that sessions use.
----@field sandbox? agentls.SandboxStatus How commands are confined. Absent before the first turn, and if the settings of no open folder enable the sandbox.
+---@field sandbox? agentls.SandboxStatus How commands are confined. Absent before the first turn. If the settings of open folders differ, those that confine the least.
 ---@field warnings? agentls.ServerWarning[] Warnings that concern the whole server and still apply.
 
 ---The state of an MCP server, for a status bar.
@@ -1686,15 +1686,22 @@ M.server_notifications = {
 
 ---How commands are confined on this machine.
 ---@class (exact) agentls.SandboxStatus
----@field method string How the operating system enforces it, such as `namespaces`; `none` if it does not.
+---@field method string How the operating system enforces it, such as `namespaces`; `none` if it does not, and `off` if the settings disable the sandbox.
 ---@field level agentls.SandboxLevel How much of it holds.
 ---@field policies agentls.ModePolicy[] What commands may do, one entry for each mode. A hook or a tool may have its own policy.
+---@field network? agentls.SandboxNetwork What of the network commands may use. Absent if nothing confines them.
 
 ---How much of the sandbox a method enforces.
 ---@alias agentls.SandboxLevel
 ---| "none" # Nothing: commands need approval as without a sandbox.
 ---| "partial" # A part: commands need approval as without a sandbox.
 ---| "full" # All of it.
+
+---What of the network a command may use in the sandbox.
+---@alias agentls.SandboxNetwork
+---| "offline" # Nothing but servers that it starts itself.
+---| "proxy" # Hosts that the user allows, through a proxy.
+---| "open" # Everything.
 
 ---What commands may do in a mode.
 ---@class (exact) agentls.ModePolicy

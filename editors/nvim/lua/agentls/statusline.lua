@@ -5,7 +5,9 @@ local format = require('agentls.format')
 
 local M = {}
 
----Describes how the commands of a session are confined; nil if the sandbox is not enabled.
+local NETWORKS = { open = ', network open', proxy = ', network by proxy' }
+
+---Describes how the commands of a session are confined; nil before the server has said it.
 ---@param status? agentls.StatusNotification
 ---@param mode? agentls.Mode
 ---@return string?
@@ -14,12 +16,21 @@ function M.format_sandbox(status, mode)
   if not sandbox then
     return nil
   end
-  for _, entry in ipairs(sandbox.policies) do
-    if entry.mode == mode and entry.policy == 'off' then
-      return 'no sandbox'
-    end
+  if sandbox.method == 'off' then
+    return 'sandbox off'
   end
-  return 'sandbox ' .. format.display_text(sandbox.level)
+  local policy
+  for _, entry in ipairs(sandbox.policies) do
+    policy = entry.mode == mode and entry.policy or policy
+  end
+  if policy == 'off' then
+    return 'no sandbox'
+  end
+  local level = 'sandbox ' .. format.display_text(sandbox.level)
+  if sandbox.level == 'none' then
+    return level
+  end
+  return level .. (policy == 'readOnly' and ', read-only' or '') .. (NETWORKS[sandbox.network] or '')
 end
 
 ---@param session agentls.Session

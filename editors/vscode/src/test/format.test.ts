@@ -75,6 +75,7 @@ test("the sandbox is described by its level and the mode", () => {
   const sandbox: SandboxStatus = {
     method: "namespaces",
     level: "full",
+    network: "offline",
     policies: [
       { mode: "plan", policy: "readOnly" },
       { mode: "ask", policy: "workspace" },
@@ -87,6 +88,12 @@ test("the sandbox is described by its level and the mode", () => {
   assert.equal(formatSandbox(sandbox, "plan"), "sandbox: full (namespaces), read-only");
   assert.equal(formatSandbox(sandbox, "full"), "no sandbox in the mode full");
   assert.equal(formatSandbox({ ...sandbox, level: "none", method: "none" }, "ask"), "no sandbox works here");
+  assert.equal(formatSandbox({ ...sandbox, network: "open" }, "ask"), "sandbox: full (namespaces), network open");
+  assert.equal(
+    formatSandbox({ ...sandbox, network: "proxy" }, "plan"),
+    "sandbox: full (namespaces), read-only, network by proxy",
+  );
+  assert.equal(formatSandbox({ method: "off", level: "none", policies: [] }, "ask"), "sandbox off");
 });
 
 test("the cost distinguishes an unknown price from a free model", () => {
