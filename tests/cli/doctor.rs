@@ -88,9 +88,16 @@ fn doctor_reports_what_commands_may_do_in_each_mode() {
         "in ask and autoEdit, a command writes the workspace, its temporary folder, caches of build tools, /data;",
         "a proxy to a.example, which asks about other hosts",
         "in full, commands are not confined",
+        "write names /data, which does not exist",
+        "read_deny names /keys, which does not exist",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    world.configure("[sandbox]\nnetwork = true\n");
+    let method = [("AGENTLS_SANDBOX_METHOD", "namespaces")];
+    world
+        .doctor(&[], &method)
+        .assert_stdout("full, network open (namespaces)");
 }
 
 #[test]

@@ -53,11 +53,12 @@ impl Doctor<'_> {
         let detection = SandboxDetection::default();
         let detected = detection.detect().await;
         let level = detected.method.level();
-        let found = format!("{level} ({})", detected.method.name());
+        let (name, network) = (detected.method.name(), settings.sandbox.network);
         if !settings.sandbox.enabled {
-            return self.report_info("sandbox", format!("off; available here: {found}"));
+            return self.report_info("sandbox", format!("off; available here: {level} ({name})"));
         }
-        let network = settings.sandbox.network;
+        self.report_missing_paths(&settings.sandbox);
+        let found = format!("{} ({name})", detected.method.describe(network));
         if detected.method.limit_network(network) != network {
             let found =
                 format!("{found}: network = \"proxy\" does not work here, so commands have no network");
@@ -78,6 +79,18 @@ impl Doctor<'_> {
         }
         if level != SandboxLevel::None && !settings.sandbox.required {
             self.report_sandbox_modes(&settings.sandbox, detected.method);
+        }
+    }
+
+    /// Reports entries that name nothing: probably they are misspelled.
+    fn report_missing_paths(&mut self, settings: &SandboxSettings) {
+        for (key, entries) in [("write", &settings.write), ("read_deny", &settings.read_deny)] {
+            for entry in entries.iter().filter(|entry| !entry.contains(['*', '?', '['])) {
+                if !Path::new(entry).exists() {
+                    let found = format!("{key} names {entry}, which does not exist");
+                    self.report_warning("sandbox", found, "correct the path, or create it");
+                }
+            }
         }
     }
 
