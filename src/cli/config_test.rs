@@ -21,7 +21,7 @@ use crate::domain::{
 use crate::protocol::table::method;
 use crate::protocol::{ListGrantsParams, ListGrantsResult};
 use crate::workspace::command_sandbox::SandboxDetection;
-use crate::workspace::{Roots, command_files as files, resolve};
+use crate::workspace::{ReadDeny, Roots, command_files as files, resolve};
 
 /// The call to judge.
 #[derive(Debug)]
@@ -143,6 +143,19 @@ fn effect(
     };
     let roots = Roots::of_cwd(folder);
     let home = source.env.home_dir();
+    let denied = ReadDeny::new(settings.sandbox.read_deny.iter().map(|path| folder.join(path)));
+    let on_file = |kind| -> Result<Effect, String> {
+        let found = resolve::resolve_path(&roots, home, folder, &call.subject);
+        let found = found.map_err(|error| error.to_string())?;
+        Ok(Effect {
+            kind,
+            secret: found.secret || denied.covers(&found.absolute),
+            paths: vec![found.absolute],
+            subject: found.display,
+            outside: !found.inside,
+            ..Effect::none()
+        })
+    };
     if let Some(tool) = own {
         return Ok(of_kind(match tool.effect {
             ToolEffect::Read => EffectKind::Read,
@@ -153,17 +166,16 @@ fn effect(
     }
     match call.tool.as_str() {
         "bash" => Ok(Effect {
-            findings: command_files(&call.subject).map(|named| files::look_up(&roots, home, folder, &named)),
+            findings: command_files(&call.subject)
+                .map(|named| files::look_up(&roots, home, &denied, folder, &named)),
             ..Effect::from_command(&*call.subject)
         }),
-        "read_file" | "list_dir" | "glob" | "grep" => on_file(EffectKind::Read, &roots, home, folder, call),
-        "write_file" | "edit_file" | "rename_symbol" => {
-            on_file(EffectKind::Write, &roots, home, folder, call)
-        }
+        "read_file" | "list_dir" | "glob" | "grep" => on_file(EffectKind::Read),
+        "write_file" | "edit_file" | "rename_symbol" => on_file(EffectKind::Write),
         // As if the patch did all that patches can do.
         "apply_patch" => Ok(Effect {
             stands_for: vec!["edit_file", "write_file"],
-            ..on_file(EffectKind::Write, &roots, home, folder, call)?
+            ..on_file(EffectKind::Write)?
         }),
         "web_fetch" | "web_search" => Ok(of_kind(EffectKind::Network)),
         name if name.starts_with("mcp:") => Ok(of_kind(EffectKind::Network)),
@@ -173,25 +185,6 @@ fn effect(
             source.tools.join(", ")
         )),
     }
-}
-
-fn on_file(
-    kind: EffectKind,
-    roots: &Roots,
-    home: Option<&Path>,
-    folder: &Path,
-    call: &TestedCall,
-) -> Result<Effect, String> {
-    let found =
-        resolve::resolve_path(roots, home, folder, &call.subject).map_err(|error| error.to_string())?;
-    Ok(Effect {
-        kind,
-        paths: vec![found.absolute],
-        subject: found.display,
-        outside: !found.inside,
-        secret: found.secret,
-        ..Effect::none()
-    })
 }
 
 /// Returns the rules that "always" stored for the folder.

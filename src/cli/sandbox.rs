@@ -17,6 +17,7 @@ use crate::config::{ConfigSource, Trust};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::proxy::{CommandProxy, NoPrompt};
 use crate::sandbox::{SandboxScope, list_steering_paths, name_reader};
+use crate::workspace::ReadDeny;
 use crate::workspace::process::{
     Command, ExitStatus, Launcher, SpawnError, Stream, adopt_orphans, sweep_orphans,
 };
@@ -69,7 +70,9 @@ pub(super) async fn run_sandbox_command(
                     settings.network
                 },
                 extra_write: settings.write.iter().map(|path| folder.join(path)).collect(),
-                extra_hide: settings.read_deny.iter().map(|path| folder.join(path)).collect(),
+                extra_hide: ReadDeny::new(settings.read_deny.iter().map(|path| folder.join(path)))
+                    .list_paths()
+                    .ok_or("the patterns in [sandbox] read_deny match too many files")?,
                 ..tools.scope(source, &folder)
             };
             let command = confine(Command::from_argv(command).current_dir(&folder), &scope, source);

@@ -74,7 +74,7 @@ pub(super) fn resolve_settings(
     resolver.resolve_tools(&mut settings.tools);
     resolver.resolve_hooks(&mut settings.hooks);
     settings.unusable_mcp = resolver.resolve_mcp(&mut settings.mcp);
-    resolver.check_allowed_hosts(&settings.sandbox);
+    resolver.check_sandbox(&settings.sandbox);
     resolver.resolve_network(&mut settings.network);
     resolver.resolve_logging(&mut settings.logging);
     resolver.check_trusted_folders();

@@ -24,7 +24,7 @@ use crate::base::nearest::nearest_few;
 use crate::base::nofollow::{self, FileKind, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{Effect, EffectKind};
-use crate::workspace::{Buffer, ResolvedPath};
+use crate::workspace::{Buffer, ReadDeny, ResolvedPath};
 
 /// Longest line searched, in bytes; a file with a longer line is not searched to its end.
 const MAX_HEAP: usize = 32 << 20;
@@ -190,6 +190,7 @@ struct GrepSearch<'a> {
     unreadable: usize,
     /// Notes about ignore files that had no effect.
     rules: String,
+    denied: ReadDeny,
 }
 
 impl<'a> GrepSearch<'a> {
@@ -218,6 +219,7 @@ impl<'a> GrepSearch<'a> {
             secrets: 0,
             unreadable: 0,
             rules: String::new(),
+            denied: cx.workspace.shared().read_deny(),
         })
     }
 
@@ -291,7 +293,8 @@ impl<'a> GrepSearch<'a> {
             return None;
         }
         // The approval covers the folder, not the secrets in it.
-        if is_secret_like(path) {
+        let is_denied = self.denied.covers(path) && !self.denied.covers(start);
+        if is_denied || is_secret_like(path) {
             self.secrets += 1;
             return None;
         }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use super::read_deny::ReadDeny;
 use super::resolve::real_path;
 use super::roots::Roots;
 use crate::base::clock;
@@ -31,10 +32,17 @@ const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore"];
 ///
 /// No finding means: all files are inside the workspace folders, none looks like a secret, and no name is mistaken for
 /// an option.
-pub fn look_up(roots: &Roots, home: Option<&Path>, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
+pub fn look_up(
+    roots: &Roots,
+    home: Option<&Path>,
+    denied: &ReadDeny,
+    cwd: &Path,
+    files: &CommandFiles,
+) -> Vec<FileFinding> {
     let mut lookup = CommandFileLookup {
         roots,
         home,
+        denied,
         findings: Vec::new(),
         names: MAX_NAMES,
         until: clock::now().into_std() + MAX_TIME,
@@ -58,6 +66,7 @@ pub fn look_up(roots: &Roots, home: Option<&Path>, cwd: &Path, files: &CommandFi
 struct CommandFileLookup<'a> {
     roots: &'a Roots,
     home: Option<&'a Path>,
+    denied: &'a ReadDeny,
     findings: Vec<FileFinding>,
     /// Names that may still be examined.
     names: usize,
@@ -74,6 +83,10 @@ impl CommandFileLookup<'_> {
         if self.findings.len() < MAX_FINDINGS && !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
+    }
+
+    fn is_secret(&self, real: &Path) -> bool {
+        is_secret_like(real) || self.denied.covers(real)
     }
 
     /// Counts one name and returns whether the limits allow more.
@@ -130,7 +143,7 @@ impl CommandFileLookup<'_> {
             return;
         };
         let outside = self.roots.find_containing(&real).is_none();
-        let secret = is_secret_like(path) || is_secret_like(&real);
+        let secret = is_secret_like(path) || self.is_secret(&real);
         if word.usage == FileUsage::Mention {
             // Text that looks like a path names a file only if one is there or could be created there.
             let exists = nofollow::kind(&real).is_some();
@@ -219,7 +232,7 @@ impl CommandFileLookup<'_> {
                 if is_hidden && !hidden {
                     continue;
                 }
-                if is_secret_like(&path) && !is_harmless_git_config(&path) {
+                if self.is_secret(&path) && !is_harmless_git_config(&path) {
                     self.record_finding(part, FindingKind::Secret, &path);
                     // One secret is enough to ask.
                     return;
@@ -227,7 +240,7 @@ impl CommandFileLookup<'_> {
                 if entry.kind == FileKind::Link {
                     // Some commands follow links.
                     match real_path(&path) {
-                        Ok(real) if is_secret_like(&real) => {
+                        Ok(real) if self.is_secret(&real) => {
                             self.record_finding(part, FindingKind::Secret, &path)
                         }
                         Ok(real) if self.roots.find_containing(&real).is_none() => {
@@ -430,7 +443,8 @@ mod tests {
                 }],
             };
             let home = self.base.join("home");
-            let found = look_up(&self.roots, Some(&home), &self.base.join("ws"), &files);
+            let denied = ReadDeny::new([self.base.join("ws/denied")]);
+            let found = look_up(&self.roots, Some(&home), &denied, &self.base.join("ws"), &files);
             found.into_iter().map(|finding| finding.kind).collect()
         }
     }
@@ -445,6 +459,7 @@ mod tests {
         fixture.write("ws/.env", "x");
         fixture.write("ws/-oPWN", "x");
         fixture.write("out/shadow", "x");
+        fixture.write("ws/denied/notes", "x");
         let read = |text| fixture.find_kinds(text, FileUsage::Read);
         for inside in [
             "a.txt",
@@ -477,6 +492,8 @@ mod tests {
             "n*",
             ".en[v]",
             "?otes.txt",
+            "denied/notes",
+            "denied/n*",
             "folder/sha*",
         ] {
             let found = read(secret);

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::OnceCell;
 
 use super::process::{Command, Launcher, SpawnError};
+use super::read_deny::ReadDeny;
 use super::real_path::real_path;
 use super::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
 use crate::base::spawn::run_blocking;
@@ -123,7 +124,7 @@ pub(super) async fn confine_command(
         network: settings.network,
         own_secrets: settings.own_secrets.clone(),
         extra_write: join_all(place.cwd, &settings.write),
-        extra_hide: join_all(place.cwd, &settings.read_deny),
+        extra_hide: list_denied(place.cwd, settings).await?,
     };
     place.temp.create_caches(&scope).await;
     let plan = scope.build_plan(read_path_variable);
@@ -134,6 +135,15 @@ pub(super) async fn confine_command(
 /// Returns the paths, absolute: those of the editor's settings may start at the command's folder.
 fn join_all(cwd: &Path, paths: &[String]) -> Vec<PathBuf> {
     paths.iter().map(|path| cwd.join(path)).collect()
+}
+
+/// Returns the paths that commands must not read.
+async fn list_denied(cwd: &Path, settings: &SandboxSettings) -> Result<Vec<PathBuf>, SpawnError> {
+    let entries = join_all(cwd, &settings.read_deny);
+    let listed = run_blocking(move || ReadDeny::new(entries).list_paths());
+    let too_many =
+        || refuse("the patterns in [sandbox] read_deny match too many files; name folders".to_owned());
+    listed.await.ok().flatten().ok_or_else(too_many)
 }
 
 fn read_path_variable(name: &str) -> Option<PathBuf> {

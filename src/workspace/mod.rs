@@ -4,7 +4,7 @@
 //! paths, reads, or writes here blocks: call it off the async threads.
 //! Start reading at [`Workspace`], the view of one session, and [`WorkspaceShared`], which all sessions use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -31,6 +31,7 @@ pub mod notebook;
 pub mod overlay;
 pub mod process;
 pub mod prompts;
+mod read_deny;
 mod read_log;
 mod real_path;
 pub mod reference;
@@ -52,6 +53,7 @@ pub use created_steering::{CreatedSteering, WatchedCommand};
 use git_reader::GitReader;
 pub use load::{LoadError, LoadedFile};
 pub use overlay::{Buffer, OpenedDocument, Overlay};
+pub use read_deny::ReadDeny;
 pub use read_log::{ReadLog, SeenVersion};
 pub use resolve::{PathError, ResolvedPath};
 pub use roots::{Folder, Root, Roots};
@@ -98,6 +100,8 @@ pub struct WorkspaceShared {
     home: Option<PathBuf>,
     launcher: RwLock<Arc<Launcher>>,
     trusted: RwLock<BTreeSet<PathBuf>>,
+    /// The entries of `read_deny` in the settings of each folder. They hold for all sessions.
+    read_deny: RwLock<BTreeMap<PathBuf, Vec<String>>>,
     git_guard: GitGuard,
     sandbox: SandboxDetection,
 }
@@ -157,6 +161,21 @@ impl WorkspaceShared {
         } else {
             folders.remove(folder)
         };
+    }
+
+    /// Replaces the paths that the settings of a folder let nobody read without a question.
+    pub fn set_read_deny(&self, folder: &Path, entries: Vec<String>) {
+        let mut all = self.read_deny.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(folder.to_path_buf(), entries);
+    }
+
+    /// Returns the paths that the settings of any folder let nobody read without a question. Blocks briefly.
+    pub fn read_deny(&self) -> ReadDeny {
+        let all = self.read_deny.read().unwrap_or_else(PoisonError::into_inner);
+        let entries = all
+            .iter()
+            .flat_map(|(folder, entries)| entries.iter().map(|entry| folder.join(entry)));
+        ReadDeny::new(entries)
     }
 
     /// Returns the command, kept from running what a repository around its folder names, unless the user trusts that
@@ -377,12 +396,16 @@ impl Workspace {
     /// # Errors
     /// The path cannot be resolved; see [`PathError`].
     pub fn resolve_path(&self, cwd: &Path, given: &str) -> Result<ResolvedPath, PathError> {
-        resolve::resolve_path(&self.resolve_roots(cwd), self.shared.home.as_deref(), cwd, given)
+        let home = self.shared.home.as_deref();
+        let mut resolved = resolve::resolve_path(&self.resolve_roots(cwd), home, cwd, given)?;
+        resolved.secret |= self.shared.read_deny().covers(&resolved.absolute);
+        Ok(resolved)
     }
 
     /// Returns what is special about the files that a command line names. Reads names on the disk, so it blocks.
     pub fn look_up_files(&self, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
-        command_files::look_up(&self.resolve_roots(cwd), self.shared.home.as_deref(), cwd, files)
+        let (roots, denied) = (self.resolve_roots(cwd), self.shared.read_deny());
+        command_files::look_up(&roots, self.shared.home.as_deref(), &denied, cwd, files)
     }
 
     /// Formats the resolved path `real` for the model, such that the result resolves to it again.

@@ -6,6 +6,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use super::read_deny::ReadDeny;
 use super::resolve::{PathError, real_path};
 use super::roots::Roots;
 use crate::base::nofollow;
@@ -45,7 +46,7 @@ pub enum ReferenceError {
 ///
 /// # Errors
 /// The path cannot be resolved, or a link inside a workspace folder or repository leads to something else.
-pub fn follow_reference(roots: &Roots, path: &Path) -> Result<PathBuf, ReferenceError> {
+pub fn follow_reference(roots: &Roots, denied: &ReadDeny, path: &Path) -> Result<PathBuf, ReferenceError> {
     let mut real = PathBuf::new();
     let mut passes_clone = false;
     // Part by part, so that a link on the way is found even if the path leaves the folder again.
@@ -69,8 +70,9 @@ pub fn follow_reference(roots: &Roots, path: &Path) -> Result<PathBuf, Reference
         }
     }
     // A secret file that the user names as such is their own choice.
-    let is_other = real.file_name() != path.file_name() || !is_secret_like(path);
-    if passes_clone && is_secret_like(&real) && is_other {
+    let is_secret = |path: &Path| is_secret_like(path) || denied.covers(path);
+    let is_other = real.file_name() != path.file_name() || !is_secret(path);
+    if passes_clone && is_secret(&real) && is_other {
         let (path, target) = (path.to_owned(), real);
         return Err(ReferenceError::Secret { path, target });
     }
@@ -127,7 +129,7 @@ mod tests {
             path: base.join(name),
         };
         let roots = Roots::new(&[folder("work"), folder("other")]);
-        let led = |path: &str| match follow_reference(&roots, &base.join(path)) {
+        let led = |path: &str| match follow_reference(&roots, &ReadDeny::default(), &base.join(path)) {
             Ok(real) => real.strip_prefix(&base).unwrap().to_str().unwrap().to_owned(),
             Err(ReferenceError::Outside { .. }) => "outside".to_owned(),
             Err(ReferenceError::Secret { .. }) => "secret".to_owned(),

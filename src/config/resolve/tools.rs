@@ -34,12 +34,22 @@ impl Resolver<'_> {
         }
     }
 
-    /// Reports hosts that are not understood. They allow nothing.
-    pub(super) fn check_allowed_hosts(&mut self, sandbox: &SandboxSettings) {
+    /// Reports hosts that are not understood, and patterns that have no effect. They allow nothing.
+    pub(super) fn check_sandbox(&mut self, sandbox: &SandboxSettings) {
         for entry in sandbox.allow_hosts.iter() {
             if let Err(problem) = HostRule::parse(entry) {
                 self.report_error(&["sandbox", "allow_hosts"], format!("{entry:?} {problem}"));
             }
+        }
+        for entry in sandbox.write.iter().filter(|entry| entry.contains(['*', '?'])) {
+            let message = format!("{entry:?} is a pattern, which has no effect here; name the folder");
+            self.report_error(&["sandbox", "write"], message);
+        }
+        for entry in sandbox.read_deny.iter().filter(|entry| entry.contains("**")) {
+            let message = format!(
+                "in {entry:?}, `**` covers one folder, as `*` does; to cover all below a folder, name it"
+            );
+            self.report_error(&["sandbox", "read_deny"], message);
         }
     }
 

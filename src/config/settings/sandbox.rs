@@ -35,7 +35,8 @@ pub struct SandboxSettings {
     /// of build tools. A relative path starts at the config file's folder.
     #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox, "x-path" = true))]
     pub write: StringList,
-    /// Further files and folders that confined commands must not read, besides keys and tokens in your home folder. A
+    /// Further files and folders that confined commands must not read, besides keys and tokens in your home folder. The
+    /// agent's own tools ask before they read them. `*`, `?`, and `[…]` match within one name, as in `keys/*.pem`. A
     /// relative path starts at the config file's folder. Lists of several config files are joined.
     #[schemars(extend("x-untrusted" = Untrusted::Any, "x-path" = true))]
     pub read_deny: StringList,

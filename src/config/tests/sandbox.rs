@@ -176,6 +176,18 @@ fn no_folder_loosens_the_sandbox_of_the_user() {
 }
 
 #[test]
+fn patterns_that_do_not_do_what_they_seem_to_are_errors() {
+    let user = "[sandbox]\nwrite = ['/x/*', '/y']\nread_deny = ['/a/**/b', '/c/*.pem', '~/[id]']";
+    let lines = lines(&load_folder(user, "", false));
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("\"/x/*\" is a pattern"), "{lines:?}");
+    assert!(
+        lines[1].contains("in \"/a/**/b\", `**` covers one folder"),
+        "{lines:?}"
+    );
+}
+
+#[test]
 fn any_folder_tightens_the_sandbox_of_the_user() {
     let user =
         "[sandbox]\nenabled = false\nnetwork = true\nallow_hosts = ['a.example']\nwrite = ['/x', '/y']";

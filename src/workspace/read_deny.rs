@@ -1,0 +1,163 @@
+//! The paths that `[sandbox] read_deny` names: hidden from confined commands, and secrets for everything else.
+//!
+//! An entry is a path, or a pattern whose `*`, `?`, and `[…]` match within one name. Reads links and lists folders, so
+//! all of it blocks.
+
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use globset::{Glob, GlobMatcher};
+
+use super::real_path::real_path;
+use crate::base::nofollow::OpenFolder;
+
+/// Most names that the patterns of one list are compared with.
+const MAX_NAMES: usize = 20_000;
+/// Most paths that the patterns of one list may match. A command pays for each.
+const MAX_MATCHES: usize = 500;
+
+/// Paths that nobody reads without a question.
+#[derive(Clone, Debug, Default)]
+pub struct ReadDeny {
+    /// As the settings name them, and with their links resolved.
+    paths: Vec<(PathBuf, PathBuf)>,
+    patterns: Vec<PathPattern>,
+}
+
+/// A folder, and a pattern for each further name.
+#[derive(Clone, Debug)]
+struct PathPattern {
+    folder: PathBuf,
+    names: Vec<GlobMatcher>,
+}
+
+impl ReadDeny {
+    /// Reads the entries of a list, which are absolute.
+    pub fn new(entries: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut read = Self::default();
+        for path in entries {
+            read.patterns.extend(PathPattern::parse(&path));
+            // A file may have the name of a pattern, such as `[id]`.
+            let real = real_path(&path).unwrap_or_else(|_| path.clone());
+            read.paths.push((path, real));
+        }
+        read
+    }
+
+    /// Returns whether an entry names a path, or a folder around it.
+    pub fn covers(&self, path: &Path) -> bool {
+        let is_below = |(named, real): &(PathBuf, PathBuf)| path.starts_with(named) || path.starts_with(real);
+        self.paths.iter().any(is_below) || self.patterns.iter().any(|pattern| pattern.covers(path))
+    }
+
+    /// Returns the paths, with what the patterns match now; `None` if that is too much.
+    pub fn list_paths(self) -> Option<Vec<PathBuf>> {
+        let mut paths: Vec<PathBuf> = self.paths.into_iter().map(|(named, _)| named).collect();
+        let mut names = MAX_NAMES;
+        let most = paths.len() + MAX_MATCHES;
+        for pattern in &self.patterns {
+            paths.extend(pattern.list_matches(&mut names)?);
+        }
+        (paths.len() <= most).then_some(paths)
+    }
+}
+
+impl PathPattern {
+    /// Reads a path; `None` if it is no pattern.
+    fn parse(path: &Path) -> Option<Self> {
+        let is_pattern = |part: &Component| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+        let parts: Vec<Component> = path.components().collect();
+        let start = parts.iter().position(is_pattern)?;
+        let names = parts[start..].iter().map(|part| to_matcher(part.as_os_str()));
+        let folder: PathBuf = parts[..start].iter().collect();
+        Some(Self {
+            folder: real_path(&folder).unwrap_or(folder),
+            names: names.collect::<Option<_>>()?,
+        })
+    }
+
+    fn covers(&self, real: &Path) -> bool {
+        let Ok(rest) = real.strip_prefix(&self.folder) else {
+            return false;
+        };
+        let mut parts = rest.components();
+        let mut names = self.names.iter();
+        names.all(|name| parts.next().is_some_and(|part| name.is_match(part)))
+    }
+
+    fn list_matches(&self, names: &mut usize) -> Option<Vec<PathBuf>> {
+        let mut found = vec![self.folder.clone()];
+        for matcher in &self.names {
+            let mut next = Vec::new();
+            for folder in found {
+                let entries = OpenFolder::open(&folder).and_then(|folder| folder.read_entries());
+                for entry in entries.into_iter().flatten().flatten() {
+                    *names = names.checked_sub(1)?;
+                    if matcher.is_match(&entry.name) {
+                        next.push(folder.join(&entry.name));
+                    }
+                }
+            }
+            found = next;
+        }
+        Some(found)
+    }
+}
+
+fn to_matcher(name: &OsStr) -> Option<GlobMatcher> {
+    Some(Glob::new(name.to_str()?).ok()?.compile_matcher())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn entries_cover_what_they_name_and_list_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        for folder in ["keys", "app/[id]", "app/i"] {
+            fs::create_dir_all(base.join(folder)).unwrap();
+        }
+        for file in ["keys/a.pem", "keys/.b.pem", "keys/a.txt", "notes"] {
+            fs::write(base.join(file), "").unwrap();
+        }
+        symlink("keys", base.join("link")).unwrap();
+        let entries = ["link/*.pem", "app/[id]", "notes", "missing/x"].map(|entry| base.join(entry));
+        let denied = ReadDeny::new(entries);
+        for (path, expected) in [
+            ("keys/a.pem", true),
+            ("keys/new.pem", true),
+            ("keys/a.pem/below", true),
+            ("keys/a.txt", false),
+            ("keys", false),
+            ("app/[id]/x", true),
+            ("app/i/x", true),
+            ("app/x", false),
+            ("notes", true),
+            ("notes2", false),
+            ("missing/x/y", true),
+        ] {
+            assert_eq!(denied.covers(&base.join(path)), expected, "{path}");
+        }
+        let listed = denied.list_paths().unwrap();
+        for path in ["keys/a.pem", "keys/.b.pem", "app/[id]", "app/i", "notes"] {
+            assert!(listed.contains(&base.join(path)), "{path}: {listed:?}");
+        }
+        assert!(!listed.contains(&base.join("keys/a.txt")), "{listed:?}");
+    }
+
+    #[test]
+    fn a_pattern_that_matches_too_much_is_no_list() {
+        let dir = tempfile::tempdir().unwrap();
+        for number in 0..=MAX_MATCHES {
+            fs::write(dir.path().join(number.to_string()), "").unwrap();
+        }
+        let denied = ReadDeny::new([dir.path().join("*")]);
+        assert!(denied.covers(&dir.path().canonicalize().unwrap().join("7")));
+        assert_eq!(denied.list_paths(), None);
+    }
+}
