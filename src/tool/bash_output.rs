@@ -14,7 +14,6 @@ use super::terminal_output::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::Effect;
-use crate::workspace::process::ExitStatus;
 use crate::workspace::{BackgroundError, BackgroundOutput};
 
 /// The `bash_output` tool.
@@ -103,11 +102,8 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
     notes.extend(settle_created_files(cx).await);
     let mut body = gathered.text;
     if let Some(access) = output.access {
-        let has_failed = output
-            .status
-            .ending
-            .is_some_and(|ending| ending.status != ExitStatus::Code(0));
-        let refusals = Refusals::new(CommandOrigin::Bash, access, &cx.sandbox, has_failed);
+        let status = output.status.ending.map(|ending| ending.status);
+        let refusals = Refusals::new(CommandOrigin::Bash, access, &cx.sandbox, status);
         let refused = output.refused_hosts.unwrap_or_default();
         notes.extend(refusals.explain(&body, refused).await);
     }

@@ -11,6 +11,7 @@ use crate::base::spawn::run_blocking;
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{SandboxNetwork, SandboxPolicy};
 use crate::workspace::command_sandbox::CallSandbox;
+use crate::workspace::process::ExitStatus;
 use crate::workspace::{PathRule, SandboxAccess};
 
 /// How much of the end of an output is read, in bytes. Programs report there what stopped them.
@@ -19,6 +20,10 @@ const READ_BYTES: usize = 4_000;
 const MAX_PATHS: usize = 3;
 /// Longest path that a note names, in characters.
 const MAX_PATH: usize = 200;
+/// The signal that ends a program for a system call (`SIGSYS`).
+const BAD_CALL: i32 = 31;
+/// The exit code of a shell whose program that signal ended.
+const BAD_CALL_CODE: i32 = 128 + BAD_CALL;
 
 /// Whose command it is, which decides what the model can do about a refusal of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,21 +42,28 @@ pub(super) struct Refusals {
     /// Whether the settings let nothing run outside of the sandbox.
     is_required: bool,
     has_failed: bool,
+    /// Whether it ended as one whose system call was refused.
+    has_bad_call: bool,
 }
 
 impl Refusals {
+    /// `status` is that of its end; `None` if it still runs.
     pub(super) fn new(
         origin: CommandOrigin,
         access: SandboxAccess,
         sandbox: &CallSandbox,
-        has_failed: bool,
+        status: Option<ExitStatus>,
     ) -> Self {
         Self {
             origin,
             access,
             policy: sandbox.policy,
             is_required: sandbox.settings.required,
-            has_failed,
+            has_failed: status.is_some_and(|status| status != ExitStatus::Code(0)),
+            has_bad_call: matches!(
+                status,
+                Some(ExitStatus::Signal(BAD_CALL) | ExitStatus::Code(BAD_CALL_CODE))
+            ),
         }
     }
 
@@ -64,7 +76,10 @@ impl Refusals {
         }
         let start = output.len().saturating_sub(READ_BYTES);
         let end = &output[output.ceil_char_boundary(start)..];
-        let actions = find_refused_actions(end, self.has_failed);
+        let mut actions = find_refused_actions(end, self.has_failed);
+        if self.has_bad_call && !actions.contains(&RefusedAction::SystemCall) {
+            actions.insert(0, RefusedAction::SystemCall);
+        }
         if actions.is_empty() {
             return None;
         }
@@ -164,6 +179,11 @@ impl Refusals {
             RefusedAction::Signal => {
                 "a signal to a process: commands reach only processes that they start themselves".to_owned()
             }
+            RefusedAction::SystemCall => {
+                "a system call, and ended the program for it: 32-bit programs and others for another processor do not \
+                 run"
+                    .to_owned()
+            }
             RefusedAction::Privilege(what) => {
                 // Landlock leaves the network to seccomp, whose error is the same.
                 let what = what.unwrap_or(if self.access.has_mounts() {
@@ -235,7 +255,7 @@ mod tests {
             policy,
             ..CallSandbox::default()
         };
-        Refusals::new(origin, access, &sandbox, true)
+        Refusals::new(origin, access, &sandbox, Some(ExitStatus::Code(1)))
     }
 
     /// Explains an output, in a sandbox that hides `/secret`, protects `/ws/.git/config`, and lets `/ws` be written.

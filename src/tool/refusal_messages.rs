@@ -15,6 +15,8 @@ pub(super) enum RefusedAction {
     Server,
     /// A signal to a process.
     Signal,
+    /// A system call, whose program was ended for it.
+    SystemCall,
     /// Something that needs privileges, as in "creating a namespace"; `None` if it is not known what.
     Privilege(Option<&'static str>),
 }
@@ -125,6 +127,7 @@ impl RefusedAction {
             Self::File { paths, .. } => !paths.is_empty(),
             Self::Host(host) => host.is_some(),
             Self::Privilege(what) => what.is_some(),
+            Self::SystemCall => true,
             Self::Server | Self::Signal => false,
         }
     }
@@ -137,6 +140,10 @@ fn read_message(line: &str, before: &[&str]) -> Option<RefusedAction> {
     let contains_any = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
     if contains_any(SOCKETS) {
         return Some(RefusedAction::Server);
+    }
+    // The shell says so of a program that it waited for.
+    if lower.contains("bad system call") {
+        return Some(RefusedAction::SystemCall);
     }
     if let Some(host) = find_host(line, &lower) {
         return Some(if is_this_machine(&host) {

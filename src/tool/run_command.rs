@@ -89,8 +89,7 @@ pub(super) async fn run_to_end(
         .await;
     if let (Some(confinement), Ok(done)) = (confinement, &mut result) {
         let refused = confinement.network.as_deref().map(ProxyReport::take_refusals);
-        let has_failed = done.status.is_some_and(|status| status != ExitStatus::Code(0));
-        let refusals = Refusals::new(origin, confinement.access, &cx.sandbox, has_failed);
+        let refusals = Refusals::new(origin, confinement.access, &cx.sandbox, done.status);
         let note = refusals
             .explain(&done.output.text, refused.unwrap_or_default())
             .await;

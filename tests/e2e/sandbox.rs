@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -213,6 +214,122 @@ fn a_refusal_is_named_even_if_the_command_succeeds() {
             "{command}: {result}"
         );
     }
+}
+
+/// A program for 32-bit x86 that exits with 7, as the words of its file.
+const PROGRAM_32: [u32; 24] = [
+    // The head of the file: its format, kind, and processor, then the entry and where the segments are listed.
+    0x464c_457f,
+    0x0001_0101,
+    0,
+    0,
+    0x0003_0002,
+    1,
+    0x0804_8054,
+    52,
+    0,
+    0,
+    0x0020_0034,
+    1,
+    0,
+    // One segment, with everything.
+    1,
+    0,
+    0x0804_8000,
+    0x0804_8000,
+    96,
+    96,
+    5,
+    0x1000,
+    // `mov eax, 1; mov ebx, 7; int 0x80`
+    0x0000_01b8,
+    0x0007_bb00,
+    0x80cd_0000,
+];
+
+#[test]
+fn a_program_that_is_ended_for_a_system_call_is_explained() {
+    let Some(session) = ConfinedSession::start("", Vec::new()) else {
+        return;
+    };
+    let path = session.world().workspace().join("program");
+    std::fs::write(&path, PROGRAM_32.map(u32::to_le_bytes).concat()).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "runs it outside of the sandbox")]
+    let outside = Command::new(&path).status();
+    if !outside.is_ok_and(|status| status.code() == Some(7)) {
+        eprintln!("skipped: no 32-bit programs run here");
+        return;
+    }
+    for (count, (command, ending)) in [
+        // The shell becomes the program.
+        ("./program", "killed by signal 31"),
+        ("sh -c './program; exit $?' 2> /dev/null", "exit code: 159"),
+        ("./program; true", "Bad system call"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // It shows the earlier ones too.
+        let result = session.run(command);
+        assert!(result.contains(ending), "{command}: {result}");
+        let refusals = result
+            .matches("[the sandbox may have refused a system call")
+            .count();
+        assert_eq!(refusals, count + 1, "{command}: {result}");
+    }
+}
+
+#[test]
+fn read_deny_holds_for_commands_and_for_the_agents_own_tools() {
+    let Some(session) = ConfinedSession::start("", Vec::new()) else {
+        return;
+    };
+    let world = session.world();
+    for (file, text) in [
+        ("keys/a.pem", "needle one"),
+        ("keys/a.txt", "needle two"),
+        ("private/b", "needle three"),
+    ] {
+        world.write(file, text);
+    }
+    std::os::unix::fs::symlink("private", world.workspace().join("link")).unwrap();
+    // The settings of a folder that nobody trusts may restrict more.
+    let settings = "[sandbox]\nread_deny = ['../keys/*.pem', '../link']\n";
+    world.write(".agentls/config.toml", settings);
+    let _: Value = session.client.call("agent/reloadConfig", json!({}));
+    // It names such files, so it asks. Nobody but the user can let it read them, and not in the sandbox.
+    let turn = session.start_command("cat keys/a.pem private/b keys/a.txt");
+    session
+        .client
+        .decide(&session.client.next_approval(&session.id), "allow");
+    let result = session.finish(&turn);
+    assert!(result.contains("needle two"), "{result}");
+    assert!(
+        !result.contains("needle one") && !result.contains("needle three"),
+        "{result}"
+    );
+    let grep = session.start_tool("grep", json!({"pattern": "needle"}));
+    let result = session.finish(&grep);
+    assert!(result.contains("keys/a.txt"), "{result}");
+    assert!(
+        !result.contains("needle one") && !result.contains("needle three"),
+        "{result}"
+    );
+    for path in ["keys/a.pem", "private/b", "link/b"] {
+        let turn = session.start_tool("read_file", json!({"path": path}));
+        let approval = session.client.next_approval(&session.id);
+        assert!(approval.text("why").contains("secret"), "{}", approval.params);
+        session.client.decide(&approval, "deny");
+        let result = session.finish(&turn);
+        assert!(
+            !result.contains("needle one") && !result.contains("needle three"),
+            "{result}"
+        );
+    }
+    let read = session.start_tool("read_file", json!({"path": "keys/a.txt"}));
+    assert!(session.finish(&read).contains("needle two"));
+    assert_eq!(session.count_approvals(), 4);
 }
 
 #[test]

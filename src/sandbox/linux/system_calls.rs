@@ -6,7 +6,7 @@ use std::io;
 use nix::libc;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter,
+    TargetArch, apply_filter, sock_filter,
 };
 
 use crate::domain::{SandboxMethod, SandboxNetwork};
@@ -86,6 +86,30 @@ const NAMESPACES: [libc::c_int; 7] = [
 /// The kinds of sockets that commands may create. Others, such as AF_VSOCK, leave the network namespace.
 const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
+/// Answers the calls of the x32 ABI as kernels without it do. Their numbers are others of the same architecture, so no
+/// rule above is about them. The instructions load the number, compare it, and return `ENOSYS` or let it pass.
+const X32_FILTER: [(u16, u8, u8, u32); 4] = [
+    ((libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, 0, 0, 0),
+    (
+        (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16,
+        0,
+        1,
+        0x4000_0000,
+    ),
+    (
+        (libc::BPF_RET | libc::BPF_K) as u16,
+        0,
+        0,
+        libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+    ),
+    (
+        (libc::BPF_RET | libc::BPF_K) as u16,
+        0,
+        0,
+        libc::SECCOMP_RET_ALLOW,
+    ),
+];
+
 type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
 pub(super) fn restrict_system_calls(plan: &SandboxPlan) -> Result<(), SandboxError> {
@@ -95,11 +119,18 @@ pub(super) fn restrict_system_calls(plan: &SandboxPlan) -> Result<(), SandboxErr
     for (rules, errno) in [(denied, libc::EPERM), (missing, libc::ENOSYS)] {
         let program = compile_filter(rules, errno).map_err(io::Error::other);
         let program = program.map_err(SandboxError::at("compile a filter of system calls"))?;
-        apply_filter(&program)
-            .map_err(io::Error::other)
-            .map_err(SandboxError::at("filter system calls"))?;
+        apply_program(&program)?;
+    }
+    if cfg!(target_arch = "x86_64") {
+        apply_program(&X32_FILTER.map(|(code, jt, jf, k)| sock_filter { code, jt, jf, k }))?;
     }
     Ok(())
+}
+
+fn apply_program(program: &[sock_filter]) -> Result<(), SandboxError> {
+    apply_filter(program)
+        .map_err(io::Error::other)
+        .map_err(SandboxError::at("filter system calls"))
 }
 
 fn build_denied_calls(plan: &SandboxPlan) -> Result<Rules, seccompiler::BackendError> {
