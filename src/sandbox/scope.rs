@@ -3,18 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use super::caches::{create_missing_caches, list_caches};
-use super::plan::{PathRule, SandboxPlan};
+use super::plan::{PathRule, REPLACED, SandboxPlan};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 
 /// Keys and private data, relative to the home folder. Folders with sockets of services are hidden as a whole, because a
 /// socket that appears later cannot be covered.
 const SECRETS: &[&str] = &[
+    ".1password",
     ".docker/run",
     ".docker/desktop",
     ".colima",
     ".lima",
     ".orbstack",
     ".rd",
+    ".local/share/containers/podman",
     ".ssh",
     ".gnupg",
     ".pki",
@@ -149,8 +151,29 @@ const SECRET_VARIABLES: &[(&str, PathRule, &[&str])] = &[
     ("npm_config_userconfig", PathRule::Blank, &[""]),
 ];
 
-/// Files of the system that only root can read: they matter if this program runs as root.
+/// Variables that name the sockets of services, as a path or in an address such as `unix:///run/docker.sock`. A service
+/// in another network namespace is in no list of ours.
+const SOCKET_VARIABLES: &[&str] = &[
+    "CONTAINERD_ADDRESS",
+    "CONTAINER_HOST",
+    "CONTAINER_RUNTIME_ENDPOINT",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "DOCKER_HOST",
+    "GPG_AGENT_INFO",
+    "SSH_AUTH_SOCK",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Files of the system that only root can read: they matter if this program runs as root. And sockets of services, where
+/// `/var/run` is no link to `/run`.
 const SYSTEM_SECRETS: &[&str] = &[
+    "/mnt/wsl/docker-desktop",
+    "/var/run/containerd",
+    "/var/run/crio",
+    "/var/run/dbus",
+    "/var/run/docker.sock",
+    "/var/run/podman",
     "/etc/shadow",
     "/etc/gshadow",
     "/etc/sudoers",
@@ -254,8 +277,13 @@ impl SandboxScope {
                 rules.extend(names.map(|name| (rule, config.join(name))));
             }
         }
-        // A value such as `/` must not hide the workspace.
-        let folders: Vec<&PathBuf> = self.workspace.iter().chain(&self.home).collect();
+        for name in SOCKET_VARIABLES {
+            let paths = variable(name).map(|value| list_addressed_paths(&value));
+            rules.extend(with_rule(PathRule::Hide, paths.into_iter().flatten()));
+        }
+        // A value such as `/` must not hide the workspace, nor what commands have of their own.
+        let own = REPLACED.map(PathBuf::from);
+        let folders: Vec<&PathBuf> = self.workspace.iter().chain(&self.home).chain(&own).collect();
         rules.retain(|(_, path)| !folders.iter().any(|folder| folder.starts_with(path)));
         rules
     }
@@ -264,6 +292,17 @@ impl SandboxScope {
     fn is_around_home(&self, folder: &Path) -> bool {
         self.home.as_ref().is_some_and(|home| home.starts_with(folder))
     }
+}
+
+/// Returns the absolute paths in an address: what is between the marks of `unix:path=/a,guid=1;unix:path=/b`, of
+/// `unix:///a`, and of `/a:1:2`. The host of `tcp://host` is none.
+fn list_addressed_paths(address: &Path) -> Vec<PathBuf> {
+    let address = address.to_string_lossy();
+    let parts = address.split([':', ',', ';', '=']);
+    let paths =
+        parts.filter(|part| part.starts_with("///") || part.starts_with('/') && !part.starts_with("//"));
+    // Collecting the components drops the further slashes.
+    paths.map(|path| Path::new(path).components().collect()).collect()
 }
 
 fn with_rule(
@@ -334,6 +373,13 @@ mod tests {
             "KUBECONFIG" => Some(PathBuf::from("/k/one:relative:/k/two")),
             "GNUPGHOME" => Some(PathBuf::from("/home")),
             "NETRC" => Some(PathBuf::from("/n/netrc")),
+            "DOCKER_HOST" => Some(PathBuf::from("unix:///s/docker.sock")),
+            "CONTAINER_HOST" => Some(PathBuf::from("tcp://home:2375")),
+            "DBUS_SESSION_BUS_ADDRESS" => Some(PathBuf::from("unix:path=/s/bus,guid=1;unix:path=/s/bus2")),
+            "GPG_AGENT_INFO" => Some(PathBuf::from("/s/agent:1:1")),
+            "SSH_AUTH_SOCK" => Some(PathBuf::from("/s/ssh")),
+            // A command has a folder of its own there.
+            "XDG_RUNTIME_DIR" => Some(PathBuf::from("/tmp")),
             _ => None,
         };
         for policy in [SandboxPolicy::Workspace, SandboxPolicy::ReadOnly] {
@@ -347,6 +393,14 @@ mod tests {
                 ("/k/one", Some(PathRule::Hide)),
                 ("/k/two", Some(PathRule::Hide)),
                 ("/n/netrc", Some(PathRule::Blank)),
+                ("/s/docker.sock", Some(PathRule::Hide)),
+                ("/s/bus", Some(PathRule::Hide)),
+                ("/s/bus2", Some(PathRule::Hide)),
+                ("/s/agent", Some(PathRule::Hide)),
+                ("/s/ssh", Some(PathRule::Hide)),
+                ("/s/other", None),
+                ("/home/x", None),
+                ("/tmp/x", None),
                 ("/home/u/other", None),
                 (
                     "/home/u/.config/Code/User/globalStorage/state.vscdb",

@@ -184,14 +184,8 @@ fn is_in_writable(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
 
 /// Makes every mount read-only that is not replaced later.
 fn make_read_only() -> Result<(), SandboxError> {
-    let table = fs::read("/proc/self/mountinfo").map_err(SandboxError::at("list the mounts"))?;
-    for line in table.split(|byte| *byte == b'\n') {
-        let Some(path) = line.split(|byte| *byte == b' ').nth(4).map(unescape) else {
-            continue;
-        };
-        if is_replaced(&path) {
-            continue;
-        }
+    let mount_points = list_mount_points().map_err(SandboxError::at("list the mounts"))?;
+    for path in mount_points.into_iter().filter(|path| !is_replaced(path)) {
         match set_read_only(&path) {
             // Covered by another mount, or in a folder that this user cannot enter.
             Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) => {}
@@ -203,6 +197,14 @@ fn make_read_only() -> Result<(), SandboxError> {
         }
     }
     Ok(())
+}
+
+/// Lists where this process sees mounts, the earlier ones first.
+pub(super) fn list_mount_points() -> io::Result<Vec<PathBuf>> {
+    let table = fs::read("/proc/self/mountinfo")?;
+    let lines = table.split(|byte| *byte == b'\n');
+    let paths = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4).map(unescape));
+    Ok(paths.collect())
 }
 
 /// Decodes a path of the mount table, which has blanks and the like as octal numbers.

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use super::mounts::list_mount_points;
 use crate::sandbox::plan::PathRule;
 
 /// Most processes in whose folders sockets are looked for.
@@ -17,11 +18,13 @@ const MAX_PROCESSES: usize = 5_000;
 /// Most paths that are tried.
 const MAX_TRIED: usize = 20_000;
 
-/// Lists the sockets of this network namespace. Those in folders that are replaced anyway do no harm.
+/// Lists the sockets of this network namespace, and those that are mounted. Those in folders that are replaced anyway do no harm.
 ///
 /// Finds those with a relative path only at the top of writable folders; see [`list_relative_sockets`].
 pub(super) fn list_reachable_sockets(rules: &[(PathRule, PathBuf)]) -> Vec<PathBuf> {
     let (mut candidates, relative) = read_table();
+    // A container may see the socket of a program outside as a mount of its own.
+    candidates.extend(list_mount_points().unwrap_or_default());
     for (_, folder) in rules.iter().filter(|(rule, _)| *rule == PathRule::Write) {
         candidates.extend(relative.iter().map(|path| folder.join(path)));
     }
