@@ -80,6 +80,14 @@ fn hostile_repository_does_after_trust_only_what_was_listed() {
             assert!(listed.contains(&(kind, name)), "{}: {described}", attack.name);
         }
     }
+    for (attack, command) in &*canaries.traps.borrow() {
+        if *attack == "hook-padded" {
+            let mut items = described["activates"].as_array().unwrap().iter();
+            let item = items.find(|item| item["name"] == *attack).unwrap();
+            let shown = item["command"].as_str().unwrap();
+            assert!(shown.ends_with(command) && shown.contains("<U+202E>"), "{shown}");
+        }
+    }
     for folder in canaries.repositories.take() {
         // A bare repository is never used, trusted or not.
         let is_bare = !world.workspace().join(&folder).join(".git").exists();
@@ -103,6 +111,25 @@ fn hostile_repository_does_after_trust_only_what_was_listed() {
     let activated = names(|attack| matches!(attack.trust, Trust::Activates(..)));
     let observed: BTreeSet<String> = effects.difference(&unused).cloned().collect();
     assert_eq!(observed, activated);
+}
+
+#[test]
+fn hostile_repository_with_no_plain_files_where_settings_are_read() {
+    for attack in attacks::NO_PLAIN_FILES {
+        let world = World::new();
+        let canaries = Canaries::plant(&world, &[attack]);
+        let mut walk = Walk::start(&world, &canaries, false, |_| true);
+        let (_, terminal) = walk::STEPS[walk::STEPS.len() - 1];
+        walk.open_repository(".");
+        terminal(&mut walk);
+        assert_eq!(walk.take_effects(), BTreeSet::new(), "{}", attack.name);
+        let folder = json!({"folder": world.workspace()});
+        let described: Value = walk.client.call("agent/describeTrust", folder);
+        let trust = json!({"folder": world.workspace(), "trusted": true});
+        let _: Value = walk.client.call("agent/setTrust", trust);
+        walk.open_repository(".");
+        assert_eq!(walk.finish(), BTreeSet::new(), "{}: {described}", attack.name);
+    }
 }
 
 /// Asserts that each trap would have fired if anything had run it.

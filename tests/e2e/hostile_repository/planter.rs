@@ -61,8 +61,12 @@ impl Canaries {
             (attack.plant)(&planter);
         }
         let [shared, local] = canaries.settings.take();
-        planter.write(".agentls/config.toml", shared);
-        planter.write(".agentls/config.local.toml", local);
+        for (path, settings) in [("config.toml", shared), ("config.local.toml", local)] {
+            // Otherwise something else may be in its place.
+            if !settings.is_empty() {
+                planter.write(&format!(".agentls/{path}"), settings);
+            }
+        }
         assert_eq!(
             canaries.take_fired(world),
             BTreeSet::new(),

@@ -250,6 +250,7 @@ fn read_in_mode(mode: &str, walk: &mut Walk<'_>) {
     calls.push(("read_skill", json!({"name": "plain", "file": "key.txt"})));
     calls.extend(READ_ONLY.map(bash));
     calls.push(bash("./allowed.sh"));
+    calls.push(bash("./unconfined.sh"));
     walk.turn(&session, &calls, false);
 }
 
