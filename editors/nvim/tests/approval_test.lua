@@ -402,4 +402,24 @@ return function(_, drive)
     eq(describe_trust().trusted, false)
     nvim.cmd('AgentCancel')
   end)
+
+  drive('a command runs in the real sandbox, and the statusline says so', {
+    -- An empty value lets the server find the strongest method.
+    setup = ("{ cmd = { %q }, env = { AGENTLS_SANDBOX_METHOD = '' } }"):format(support.server),
+  }, function(nvim)
+    nvim.cmd('AgentPrompt write here and outside')
+    nvim.wait_for_approval()
+    local line = nvim.lua("return require('agentls').statusline()")
+    if not line:find('sandbox full', 1, true) then
+      io.stdout:write('NOT TESTED: commands in the sandbox. None holds in full here: ' .. line .. '\n')
+      nvim.cmd('AgentCancel')
+      return nvim.wait_for_turn_end()
+    end
+    nvim.see('runs in the sandbox (full)')
+    nvim.type_keys('<C-w>l<C-w>k')
+    nvim.press_twice('y')
+    nvim.wait_for_turn_end()
+    eq(support.read(nvim.workspace .. '/inside.txt'), 'here\n')
+    eq(support.read(support.home .. '/outside.txt'), nil)
+  end)
 end

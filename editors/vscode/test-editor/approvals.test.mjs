@@ -641,3 +641,27 @@ testInWorkbench(
     });
   },
 );
+
+testInWorkbench(
+  "a command runs in the real sandbox, and the status bar says so",
+  {
+    sandbox: true,
+    config: CASSETTE_CONFIG,
+    exchanges: buildExchanges("write here and outside", [bash("echo here > inside.txt; echo outside > ~/outside.txt")]),
+  },
+  async (s, page, step) => {
+    await step("the question and the status bar say what holds, and it does", async () => {
+      await s.sendPrompt("write here and outside");
+      const question = await s.card.textContent();
+      await s.card.press("y");
+      await s.waitForTurnEnd(1, "completed");
+      if (!question.includes("runs in the sandbox (full)")) {
+        console.log(`NOT TESTED: commands in the sandbox. None holds in full here: ${question}`);
+        return;
+      }
+      assert.equal(s.readFile("inside.txt"), "here\n");
+      assert.ok(!fs.existsSync(path.join(s.home, "outside.txt")));
+      await page.locator('.statusbar-item [aria-label*="sandbox: full ("]').first().waitFor();
+    });
+  },
+);

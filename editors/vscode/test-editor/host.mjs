@@ -28,9 +28,9 @@ export class EditorHost {
 
   /**
    * `home`: the home folder; by default a new one. `vsix`: another package of the extension. `env`: further environment
-   * variables. `path`: a folder that precedes the PATH.
+   * variables. `path`: a folder that precedes the PATH. `sandbox`: whether commands run in the sandbox of this machine.
    */
-  static async start({ home, vsix, env: extraEnv = {}, path: folder }) {
+  static async start({ home, vsix, env: extraEnv = {}, path: folder, sandbox = false }) {
     const host = new EditorHost();
     host.#home = home ?? fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "agentls-host-")));
     home ??= host.#removeHomeAfterExit();
@@ -45,8 +45,8 @@ export class EditorHost {
       EXTENSIONS_GALLERY: '{"serviceUrl":"http://127.0.0.1:9/x","itemUrl":"http://127.0.0.1:9/x"}',
     };
     for (const name of Object.keys(env)) if (/^XDG_|_API_KEY$|^AGENTLS/.test(name)) delete env[name];
-    // Without a sandbox, so that questions about commands are the same on every machine.
-    env.AGENTLS_SANDBOX_METHOD = "none";
+    // Otherwise without a sandbox, so that questions about commands are the same on every machine.
+    if (!sandbox) env.AGENTLS_SANDBOX_METHOD = "none";
     await host.#startServer(env, vsix);
     host.#browser = await chromium.launchPersistentContext(path.join(home, "chromium"), {
       executablePath: process.env.CHROMIUM || "/usr/bin/chromium",

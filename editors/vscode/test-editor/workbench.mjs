@@ -84,7 +84,8 @@ function getSharedHost() {
  * of the cassette. `weak`: the exchanges of a second cassette. `trust`: whether VS Code asks about trust.
  *
  * Workbenches of a test file share an editor host, except those with `vsix` (another package of the extension), `env`
- * (further environment variables), `path` (a folder that precedes the PATH), or `ownHost`.
+ * (further environment variables), `path` (a folder that precedes the PATH), `sandbox` (the one of this machine), or
+ * `ownHost`.
  */
 export async function openWorkbench({
   config,
