@@ -1,6 +1,7 @@
 //! Requests to the client, and what it said about itself. Answers come back by the id of the request.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -58,12 +59,14 @@ impl ClientRequests {
         }
     }
 
-    /// Sends a request.
-    pub(super) fn send(&self, method: &str, params: Value) -> PendingRequest {
+    /// Sends a request. The parameters are displayed as JSON.
+    pub(super) fn send(&self, method: &str, params: &impl Display) -> PendingRequest {
         let id = self.shared.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, answer) = oneshot::channel();
         self.lock().insert(id, sender);
-        self.push(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.push(format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#
+        ));
         PendingRequest {
             id,
             requests: self.clone(),
@@ -71,9 +74,9 @@ impl ClientRequests {
         }
     }
 
-    fn push(&self, message: &Value) {
+    fn push(&self, message: String) {
         self.outbox.push(Outgoing::Notification {
-            body: message.to_string().into_bytes(),
+            body: message.into_bytes(),
             group: None,
             permit: None,
         });
@@ -100,9 +103,10 @@ impl Drop for PendingRequest {
     fn drop(&mut self) {
         // Still open: nobody waits for the answer any more.
         if self.requests.lock().remove(&self.id).is_some() {
-            self.requests.push(&json!({
+            let cancel = json!({
                 "jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": self.id},
-            }));
+            });
+            self.requests.push(cancel.to_string());
         }
     }
 }

@@ -75,7 +75,7 @@ impl AcpEditor {
     }
 
     async fn request(&self, method: &'static str, params: Value) -> Result<Value, EditorError> {
-        let mut pending = self.requests.send(method, params);
+        let mut pending = self.requests.send(method, &params);
         match tokio::time::timeout(REQUEST_TIMEOUT, pending.wait()).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(problem)) => Err(EditorError::Refused(one_line(&problem, 300))),
