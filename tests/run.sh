@@ -261,8 +261,8 @@ mkdir "$frames"
 export AGENTLS=$agentls AGENTLS_NODE=$node_packages AGENTLS_MCP_PEERS=$mcp_peers AGENTLS_PYTEST=$cache/pytest-$PYTEST
 
 step "tests in Rust" env AGENTLS_ACP_FRAMES="$frames" cargo test --locked --features sim "$@"
-# Without frames, the arguments have selected other tests.
-[ -n "$(ls "$frames")" ] || frames=
+# Tests that the arguments have selected record not every kind of frame, so the check would fail.
+[ $# -eq 0 ] || frames=
 # The tests in Neovim mostly wait, so they run beside the next steps.
 neovim_log=$scratch/neovim.log
 test_neovim() {
