@@ -382,7 +382,7 @@ fn connections() -> Vec<Case> {
 }
 
 /// Faults within a running answer.
-fn streams(api: Api) -> Vec<Case> {
+pub fn streams(api: Api) -> Vec<Case> {
     let write = || Reply::new().call("write_file", json!({"path": "x", "content": "x"}));
     let ping = Duration::from_millis(200);
     let pinged = |reply: Reply| (0..20).fold(reply, |reply, _| reply.ping().delay(ping)).stall();
