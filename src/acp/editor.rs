@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,9 @@ pub(super) struct AcpEditor {
     requests: ClientRequests,
     workspace: Arc<WorkspaceShared>,
     documents: Arc<Mutex<HashMap<PathBuf, SyncedDocument>>>,
+    /// No two texts have the same version, not even those of a document that was forgotten in between: an edit must not
+    /// be made in a text that it was not built for.
+    last_version: Arc<AtomicI32>,
 }
 
 /// A document as it was last read from the client.
@@ -62,6 +66,7 @@ impl AcpEditor {
             requests,
             workspace,
             documents: Arc::default(),
+            last_version: Arc::default(),
         }
     }
 
@@ -122,9 +127,8 @@ impl AcpEditor {
         let overlay = self.workspace.overlay();
         let uri = uri::uri_of(path);
         let hash = hash_text(text);
-        let known = self.lock().get(path).cloned();
-        let version = known.as_ref().map_or(1, |known| known.version.wrapping_add(1));
-        let mut saved = known.and_then(|known| known.saved);
+        let mut saved = self.lock().get(path).and_then(|known| known.saved);
+        let version = self.last_version.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         overlay.did_open(&uri, version, text);
         if overlay.lookup_buffer(path) == Buffer::Saved {
             saved = Some(hash);
@@ -258,4 +262,27 @@ fn is_text_file(path: &Path) -> bool {
         let is_small = u64::try_from(status.st_size).is_ok_and(|size| size <= MAX_SYNCED);
         is_small && nofollow::kind_of(&status) == nofollow::FileKind::Regular
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::outbox::Outbox;
+
+    #[test]
+    fn a_document_that_was_forgotten_gets_a_new_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("a.txt");
+        std::fs::write(&path, "on the disk").unwrap();
+        let workspace = WorkspaceShared::new(&[], None);
+        let requests = ClientRequests::new(Outbox::new(Duration::ZERO));
+        let editor = AcpEditor::new(Arc::default(), requests, workspace.clone());
+        let versions = ["one", "two"].map(|text| {
+            editor.note_text(&SessionId::from("s"), &path, text);
+            let version = workspace.overlay().find_open_document(&path).unwrap().version;
+            editor.forget(&path);
+            version
+        });
+        assert_ne!(versions[0], versions[1]);
+    }
 }
