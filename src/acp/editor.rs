@@ -50,7 +50,6 @@ pub(super) struct AcpEditor {
 #[derive(Clone)]
 struct SyncedDocument {
     session: SessionId,
-    version: i32,
     /// A hash of the last text that was equal to the file. A buffer that shows it has nothing unsaved.
     saved: Option<u64>,
 }
@@ -138,7 +137,6 @@ impl AcpEditor {
         }
         let document = SyncedDocument {
             session: session.clone(),
-            version,
             saved,
         };
         self.lock().insert(path.to_path_buf(), document);
@@ -173,7 +171,8 @@ impl AcpEditor {
         let Ok(Some(opened)) = opened else {
             return Err(failed("the document is not open"));
         };
-        if document.version != edit.version || unix_lines(&now) != unix_lines(&opened.text) {
+        // Not the version from before the reading: meanwhile another call may have noted the text that was read.
+        if opened.version != edit.version || unix_lines(&now) != unix_lines(&opened.text) {
             // The tool then finds the newer text and shows it to the model.
             self.clone().note_text_async(session, path, now).await;
             return Err(EditorError::Refused("the text has changed meanwhile".to_owned()));
