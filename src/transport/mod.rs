@@ -24,6 +24,8 @@ pub mod writer;
 pub use lines::Framing;
 pub use message::protocol_error;
 pub use outbox::{Outbox, Outgoing};
+#[cfg(feature = "sim")]
+pub use serve::with_cancel_token;
 pub use serve::{Connection, ConnectionOptions, Dialect, EndReason, ServeResult, cancel_token};
 pub use signals::end_on_signal;
 pub use stdio::{Stdio, claim_stdio, raise_open_files};

@@ -60,6 +60,12 @@ pub fn cancel_token() -> CancellationToken {
     CANCEL.try_with(Clone::clone).unwrap_or_default()
 }
 
+/// Runs the handler of a request with this cancel token.
+#[cfg(feature = "sim")]
+pub fn with_cancel_token<F: Future>(token: CancellationToken, handler: F) -> impl Future<Output = F::Output> {
+    CANCEL.scope(token, handler)
+}
+
 /// What the two protocols on top of JSON-RPC do differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
