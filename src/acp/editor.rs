@@ -4,7 +4,7 @@
 //! file, and the overlay then knows the buffer. An edit is made only in the text that the call has seen: the buffer is
 //! read again first, and once more afterwards, because only the text shows that the edit was made.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -40,7 +40,7 @@ pub(super) struct AcpEditor {
     facts: Arc<ClientFacts>,
     requests: ClientRequests,
     workspace: Arc<WorkspaceShared>,
-    documents: Arc<Mutex<HashMap<PathBuf, SyncedDocument>>>,
+    documents: Arc<Mutex<BTreeMap<PathBuf, SyncedDocument>>>,
     /// No two texts have the same version, not even those of a document that was forgotten in between: an edit must not
     /// be made in a text that it was not built for.
     last_version: Arc<AtomicI32>,
@@ -73,7 +73,7 @@ impl AcpEditor {
         ClientFacts::has(&self.facts.reads_files)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, SyncedDocument>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, SyncedDocument>> {
         // The lock guards plain values: a panic elsewhere leaves them valid.
         self.documents.lock().unwrap_or_else(PoisonError::into_inner)
     }
