@@ -2,18 +2,17 @@
 //! from the outbox.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, Sink};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::{Id, Request, Response};
 use tower_service::Service;
 
-use super::client::{ClientFacts, ClientRequests};
+use super::client::ClientFacts;
 use super::context::AcpContext;
 use super::driver;
 use super::editor::AcpEditor;
@@ -24,8 +23,8 @@ use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::config::{ConfigSource, Redactor};
 use crate::domain::EventSink;
 use crate::session::{ConfigStore, SessionManager};
-use crate::transport::Framing;
 use crate::transport::outbox::Outbox;
+use crate::transport::{ClientRequests, Dialect, Framing};
 use crate::workspace::WorkspaceShared;
 
 /// How long chunks of one message are collected before they leave.
@@ -77,7 +76,7 @@ impl AcpEdge {
         } = events;
         let workspace = WorkspaceShared::new(&[], None);
         let facts: Arc<ClientFacts> = Arc::default();
-        let requests = ClientRequests::new(outbox.clone());
+        let requests = ClientRequests::new(outbox.clone(), Dialect::AgentClient);
         let editor = Arc::new(AcpEditor::new(facts.clone(), requests.clone(), workspace.clone()));
         let configured = ConfigStore::new(
             ConfigSource::default(),
@@ -135,8 +134,9 @@ impl AcpEdge {
 
     /// Takes the client's answer to a request.
     pub fn respond(&self, id: i64, result: Value) {
-        let mut requests = self.state.requests.clone();
-        let Ok(()) = Pin::new(&mut requests).start_send(Response::from_ok(Id::Number(id), result));
+        self.state
+            .requests
+            .take_answer(Response::from_ok(Id::Number(id), result));
     }
 
     /// Waits for frames. Returns none at the end.
