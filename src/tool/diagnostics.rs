@@ -68,6 +68,8 @@ impl Tool for Diagnostics {
 
     const NAME: &'static str = "diagnostics";
 
+    const READS_WORKSPACE: bool = true;
+
     const DESCRIPTION: &'static str = "Tells what the user's editor reports of the files: errors and warnings \
         of compilers, linters and language servers, by line. Quicker than a build where it is enough. The editor \
         knows of files that are open, and of others as far as its language servers do; after an edit they may take \

@@ -116,6 +116,9 @@ pub trait Tool: Send + Sync + 'static {
     /// Whether [`Tool::complete_effect`] can add files to the predicted effect.
     const EFFECT_MAY_GROW: bool = false;
 
+    /// Whether the result depends on all files of the workspace, whichever file a call names.
+    const READS_WORKSPACE: bool = false;
+
     /// How models that are trained on it write the input as plain text.
     const FREEFORM: Option<FreeformInput> = None;
 
