@@ -396,7 +396,7 @@ fn show_media(
             (scaled.media_type, scaled.bytes, note)
         }
         Err(PictureError::Cancelled) => return Err(ToolError::Cancelled),
-        Err(error @ PictureError::TooLarge(..)) => {
+        Err(error @ (PictureError::TooLarge(..) | PictureError::CutOff)) => {
             return fail_with_message(format!("`{}` cannot be shown: {error}", input.path));
         }
         // The provider may be able to read what we cannot.
