@@ -33,6 +33,9 @@ use crate::provider::{
 };
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 
+/// A smaller `num_ctx` leaves hardly any room besides the system prompt and the tools, and Ollama cuts prompts silently.
+const LEAST_NUM_CTX: u64 = 16_384;
+
 /// How long a local Ollama may take to answer (R-PROV).
 const PROBE: Duration = Duration::from_millis(300);
 
@@ -449,6 +452,7 @@ impl Models {
             reason,
             describe_effort(&model, info.reasoning, wanted, effort),
             describe_end(&spec, &model),
+            describe_small_window(&spec, &model),
         ];
         let notes: Vec<String> = notes.into_iter().flatten().collect();
         Ok(ResolvedModel {
@@ -505,6 +509,18 @@ fn describe_effort(
             wanted.name()
         )),
     }
+}
+
+/// Says that the user has set a window that is too small.
+fn describe_small_window(spec: &ProviderSpec, model: &str) -> Option<String> {
+    let num_ctx = spec
+        .num_ctx_for(model)
+        .filter(|num_ctx| *num_ctx < LEAST_NUM_CTX)?;
+    Some(format!(
+        "num_ctx = {num_ctx} is too small for the system prompt and the tools; set num_ctx = 65536 in [provider.{}] or in \
+         the Modelfile, or at least {LEAST_NUM_CTX}",
+        spec.name
+    ))
 }
 
 /// Warns about a model that its vendor will retire within [`RETIREMENT_NOTICE`] days.
