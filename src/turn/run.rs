@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::admission::build_provider_access;
 use super::compact::{
     SummaryOutcome, collapse_large_results, drop_pictures, estimate_prefix_tokens, fit_history, lacks_floor,
-    no_room, summarize_history,
+    no_room, shorten_recent_results, summarize_history,
 };
 use super::context::{TurnContext, TurnTask};
 use super::emit::{emit_transition, emit_warning, push_hidden_message, retract_output};
@@ -230,6 +230,9 @@ async fn gather_facts(
         collapsible: may_shrink
             && end.outcome == Outcome::PromptTooLong
             && !compact::large_results(items).is_empty(),
+        shortenable: end.outcome == Outcome::PromptTooLong
+            && state.auto_compact()
+            && compact::long_recent_results(items).next().is_some(),
         compactable: may_shrink && state.may_compact() && compact::find_compaction_range(items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_media(items),
         under_target: state.target_used(cx.settings.limits.token_target).is_some(),
@@ -264,6 +267,9 @@ async fn prepare_continuation(
     error: Option<AgentError>,
 ) -> Result<(), TurnStopped> {
     match reason {
+        ContinueReason::CollapseDrainRetry if state.progress.has_shortened() => {
+            shorten_recent_results(cx, state, items).await
+        }
         ContinueReason::CollapseDrainRetry => collapse_large_results(cx, state, items).await.map(drop),
         ContinueReason::ReactiveCompactRetry => {
             let trigger = CompactTrigger::Overflow;

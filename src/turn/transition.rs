@@ -134,6 +134,8 @@ pub struct TransitionFacts {
     pub larger_output: bool,
     /// There are old, large tool results that stubs can replace.
     pub collapsible: bool,
+    /// There are long results among the newest messages, of which the start and the end can stay.
+    pub shortenable: bool,
     /// The history may be summarized.
     pub compactable: bool,
     /// The request contained images.
@@ -156,6 +158,7 @@ pub struct TurnProgress {
     recoveries: u32,
     collapsed: bool,
     compacted: bool,
+    shortened: bool,
     image_retries: u32,
     empty_retries: u32,
     pauses: u32,
@@ -171,6 +174,11 @@ impl TurnProgress {
     /// Returns how often a stop hook has objected.
     pub fn stop_blocks(&self) -> u32 {
         self.stop_blocks
+    }
+
+    /// Returns whether recent results were shortened since the last step that led on.
+    pub(super) fn has_shortened(&self) -> bool {
+        self.shortened
     }
 
     /// Whether a stop hook may object again.
@@ -201,11 +209,14 @@ impl TurnProgress {
                 // Compaction is allowed again only after a step that led on. Otherwise an overflowing turn would
                 // compact forever.
                 // The raised output limit stays for the turn: learning it again costs one truncated answer per step.
-                (self.collapsed, self.compacted) = (false, false);
+                (self.collapsed, self.compacted, self.shortened) = (false, false, false);
             }
             ContinueReason::MaxOutputTokensEscalate => self.escalations += 1,
             ContinueReason::MaxOutputTokensRecovery => self.recoveries += 1,
-            ContinueReason::CollapseDrainRetry => self.collapsed = true,
+            ContinueReason::CollapseDrainRetry if facts.collapsible && !self.collapsed => {
+                self.collapsed = true;
+            }
+            ContinueReason::CollapseDrainRetry => self.shortened = true,
             ContinueReason::ReactiveCompactRetry => self.compacted = true,
             ContinueReason::ImageRetry => self.image_retries += 1,
             ContinueReason::EmptyResponseRetry => self.empty_retries += 1,
@@ -269,9 +280,13 @@ pub fn next_transition(
         Outcome::PromptTooLong if facts.collapsible && !progress.collapsed => {
             Transition::Continue(Go::CollapseDrainRetry)
         }
+        Outcome::PromptTooLong if facts.compactable && !progress.compacted => {
+            Transition::Continue(Go::ReactiveCompactRetry)
+        }
+        // The model needs its newest results, so they are shortened only if nothing else helps.
         Outcome::PromptTooLong => continue_or_end(
-            facts.compactable && !progress.compacted,
-            Go::ReactiveCompactRetry,
+            facts.shortenable && !progress.shortened,
+            Go::CollapseDrainRetry,
             End::PromptTooLong,
         ),
         Outcome::WindowFull => Transition::Terminal(End::BlockingLimit),
@@ -357,6 +372,7 @@ mod tests {
         steer_waits: true,
         larger_output: true,
         collapsible: true,
+        shortenable: true,
         compactable: true,
         pictures: true,
         next_on_route: true,
@@ -443,6 +459,7 @@ mod tests {
             [
                 "collapse_drain_retry",
                 "reactive_compact_retry",
+                "collapse_drain_retry",
                 "prompt_too_long"
             ]
         );
@@ -503,12 +520,13 @@ mod tests {
             Outcome::PromptTooLong,
             Outcome::Truncated,
             Outcome::PromptTooLong,
+            Outcome::PromptTooLong,
         ] {
             let next = next_transition(&progress, &limits, outcome, &RICH);
             progress.record_transition(next, &RICH);
             names.push(next.reason_name());
         }
-        assert_eq!(names[3], "prompt_too_long", "{names:?}");
+        assert_eq!(names[4], "prompt_too_long", "{names:?}");
         progress.record_transition(Transition::Continue(ContinueReason::NextTurn), &RICH);
         let next = next_transition(&progress, &limits, Outcome::PromptTooLong, &RICH);
         assert_eq!(next.reason_name(), "collapse_drain_retry");
@@ -603,20 +621,21 @@ mod tests {
         /// I13: for any outcomes a turn takes at most its step limit, and only a few more calls than that.
         #[test]
         fn every_turn_ends(
-            outcomes in prop::collection::vec((0usize..ALL.len(), any::<[bool; 7]>(), 0u64..1_000), 0..300),
+            outcomes in prop::collection::vec((0usize..ALL.len(), any::<[bool; 8]>(), 0u64..1_000), 0..300),
             max_steps in 1u32..60,
         ) {
             let limits = TurnLimits { max_steps, ..TurnLimits::default() };
             let mut progress = TurnProgress::default();
             let mut calls = 0;
-            let for_ever = std::iter::repeat_n((0, [true; 7], 0), 100);
-            for (n, [steer, larger, collapse, compact, picture, hop, target], tokens) in
+            let for_ever = std::iter::repeat_n((0, [true; 8], 0), 100);
+            for (n, [steer, larger, collapse, shorten, compact, picture, hop, target], tokens) in
                 outcomes.into_iter().chain(for_ever)
             {
                 let facts = TransitionFacts {
                     steer_waits: steer,
                     larger_output: larger,
                     collapsible: collapse,
+                    shortenable: shorten,
                     compactable: compact,
                     pictures: picture,
                     next_on_route: hop,
@@ -628,7 +647,7 @@ mod tests {
                 let next = next_transition(&progress, &limits, ALL[n], &facts);
                 if let Transition::Terminal(_) = next {
                     prop_assert!(progress.steps < max_steps);
-                    prop_assert!(calls <= 3 * max_steps + 1 + 3 + 2 + 5 + 1 + MAX_HOPS + 1);
+                    prop_assert!(calls <= 4 * max_steps + 1 + 3 + 2 + 5 + 1 + MAX_HOPS + 1);
                     return Ok(());
                 }
                 progress.record_transition(next, &facts);

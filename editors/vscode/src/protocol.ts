@@ -2709,7 +2709,9 @@ export type ContinueReason =
   | "max_output_tokens_escalate"
   /** The output was cut again: the partial text stays, and the model is asked to continue. */
   | "max_output_tokens_recovery"
-  /** The prompt was too long: stubs replaced old tool results. */
+  /**
+   * The prompt was too long: stubs replaced old tool results, or the newest ones were shortened.
+   */
   | "collapse_drain_retry"
   /** The prompt was still too long: the history was summarized. */
   | "reactive_compact_retry"

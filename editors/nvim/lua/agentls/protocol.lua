@@ -1529,7 +1529,7 @@ M.server_notifications = {
 ---| "next_turn" # Tool calls ran, or a steer is waiting.
 ---| "max_output_tokens_escalate" # The output was cut for the first time: the same request follows with a larger limit.
 ---| "max_output_tokens_recovery" # The output was cut again: the partial text stays, and the model is asked to continue.
----| "collapse_drain_retry" # The prompt was too long: stubs replaced old tool results.
+---| "collapse_drain_retry" # The prompt was too long: stubs replaced old tool results, or the newest ones were shortened.
 ---| "reactive_compact_retry" # The prompt was still too long: the history was summarized.
 ---| "image_retry" # The API refused an image: it was shrunk or removed.
 ---| "empty_response_retry" # The answer was empty: the same request follows.
