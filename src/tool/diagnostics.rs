@@ -114,10 +114,10 @@ impl Tool for Diagnostics {
         .await?;
         let reply = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            diagnostics = cx.editor.request_diagnostics(DiagnosticsRequest { uri, wait_for: None }) => diagnostics,
+            answer = cx.editor.request_diagnostics(DiagnosticsRequest { uri, ..Default::default() }) => answer,
         };
         let found = match reply {
-            Ok(found) => found,
+            Ok(answer) => answer.found,
             Err(error) => return fail_with_message(error.to_string()),
         };
         let least = input.at_least.unwrap_or_default().to_severity();
@@ -226,7 +226,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::testing::ToolHarness;
-    use super::super::{DocumentEdit, EditorAbilities, EditorError, EditorLink};
+    use super::super::{DiagnosticsAnswer, DocumentEdit, EditorAbilities, EditorError, EditorLink};
     use super::*;
     use crate::base::position::{Position, Range};
 
@@ -259,10 +259,11 @@ mod tests {
         fn request_diagnostics(
             &self,
             request: DiagnosticsRequest,
-        ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
+        ) -> BoxFuture<'static, Result<DiagnosticsAnswer, EditorError>> {
             self.requests.lock().unwrap().push(request.uri);
             let found = self.found.clone();
-            Box::pin(async move { Ok(found) })
+            let unreported = Vec::new();
+            Box::pin(async move { Ok(DiagnosticsAnswer { found, unreported }) })
         }
     }
 

@@ -79,9 +79,9 @@ pub use current_model::{
     CurrentModel, ModelFailure, SampleJob, SamplingAnswer, SamplingStop, SearchAnswer, SearchJob,
 };
 pub use editor::{
-    DiagnosticSeverity, DiagnosticsRequest, DocumentEdit, DocumentEdits, EditorAbilities, EditorDiagnostic,
-    EditorError, EditorLink, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind,
-    NoEditor,
+    DiagnosticSeverity, DiagnosticsAnswer, DiagnosticsRequest, DocumentEdit, DocumentEdits, EditorAbilities,
+    EditorDiagnostic, EditorError, EditorLink, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery,
+    LanguageQueryKind, NoEditor,
 };
 pub use erased::{DynTool, PreparedCall};
 pub use output::{CallPreview, DelegateResult, ToolError, ToolOutput};

@@ -1216,13 +1216,15 @@ M.server_notifications = {
 
 ---Params of `agent/getDiagnostics`.
 ---@class (exact) agentls.GetDiagnosticsParams
+---@field alsoWaitFor? string[] Further documents to wait for in the same way, at the same time.
 ---@field uri? string The document, by the URI with which the client opened it if it is open; absent for all that the client knows.
----@field waitFor? string The URI of a document whose text has just changed. Answer when its compilers have reported about the new text.
----@field waitMs? integer The longest wait for `waitFor`, in milliseconds. After it, answer with what is known.
+---@field waitFor? string The URI of a document. Answer when its compilers have reported about its current text. If it is not open, load it without showing it.
+---@field waitMs? integer The longest wait for all documents together, in milliseconds. After it, answer with what is known.
 
 ---Result of `agent/getDiagnostics`.
 ---@class (exact) agentls.GetDiagnosticsResult
 ---@field diagnostics? agentls.Diagnostic[] The current reports of the client's compilers and linters, in any order.
+---@field unreported? string[] The documents of `waitFor` and `alsoWaitFor` about which a compiler had not reported in time.
 
 ---A diagnostic from the client.
 ---@class (exact) agentls.Diagnostic
