@@ -177,21 +177,26 @@ return function(_, drive)
     nvim.cmd('bwipeout print.ts')
     nvim.cmd('AgentPrompt break print')
     local output = get_last_output(nvim.wait_for_turn_end())
-    assert(vim.startswith(output, 'edited print.ts (+1 −1 lines)\nThe editor reports 1 new error:\nprint.ts:4:15: error: '), output)
+    assert(
+      vim.startswith(
+        output,
+        'edited print.ts (+1 −1 lines)\nThe editor reports 1 new error:\nprint.ts:4:15: error: '
+      ),
+      output
+    )
     assert(output:find("'totals'", 1, true), output)
     eq(nvim.lua('return vim.fn.bufexists("print.ts")'), 0)
     -- Without a language server, nobody waits. The file of the user stays loaded.
-    local answer = nvim.lua(
-      [[
+    local answer = nvim.lua([[
         local params = { waitFor = vim.uri_from_fname(vim.fn.fnamemodify('notes.txt', ':p')), waitMs = 600000 }
         local own_id = vim.lsp.get_clients({ name = 'agentls' })[1].id
+        local answer = require('agentls.editor').build_handlers()['agent/getDiagnostics']
         local result
         coroutine.wrap(function()
-          result = require('agentls.editor').build_handlers()['agent/getDiagnostics'](nil, params, { client_id = own_id })
+          result = answer(nil, params, { client_id = own_id })
         end)()
         return result or false
-      ]]
-    )
+      ]])
     eq(answer.unreported, {})
     eq(nvim.lua('return { vim.fn.bufloaded("cart.ts"), vim.fn.bufexists("notes.txt") }'), { 1, 0 })
   end)
@@ -220,7 +225,8 @@ return function(_, drive)
 
   ---Waits until pyright has loaded the project, so that it finds both uses.
   local function wait_for_pyright(nvim)
-    local at_total = { kind = 'references', uri = vim.uri_from_fname(nvim.workspace .. '/cart.py'), limit = 9 }
+    local at_total =
+      { kind = 'references', uri = vim.uri_from_fname(nvim.workspace .. '/cart.py'), limit = 9 }
     at_total.position = { line = 1, character = 9 }
     support.wait('pyright', function()
       local result = ask(nvim, at_total)
