@@ -1,7 +1,7 @@
 // Waits until the editor's compilers have reported about the current text of documents, and loads those that are not
 // open. The editor has no way to unload a document; it does so itself some minutes after the last use.
 
-import { Disposable, languages, type TextDocument, Uri, workspace } from "vscode";
+import { Disposable, languages, type TextDocument, Uri, window, workspace } from "vscode";
 import type { Diagnostic } from "./protocol";
 import { isTypeScript, readTypeScriptErrors, type TypeScriptErrors } from "./typeScriptErrors";
 
@@ -26,8 +26,8 @@ export class FreshDiagnostics implements Disposable {
   readonly #changedAt = new Map<string, number>();
   readonly #reportedAt = new Map<string, number>();
   #lastReport = 0;
-  /** Languages whose loaded documents were waited for in vain. */
-  readonly #silentLanguages = new Set(["plaintext"]);
+  /** Languages whose documents in no tab were waited for in vain. A later report about one ends this. */
+  readonly #silentLanguages = new Set<string>();
   readonly #subscriptions = Disposable.from(
     workspace.onDidOpenTextDocument(({ uri }) => void this.#changedAt.set(uri.toString(), Date.now())),
     workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
@@ -39,7 +39,11 @@ export class FreshDiagnostics implements Disposable {
     }),
     languages.onDidChangeDiagnostics(({ uris }) => {
       this.#lastReport = Date.now();
-      for (const uri of uris) this.#reportedAt.set(uri.toString(), this.#lastReport);
+      const reported = new Set(uris.map((uri) => uri.toString()));
+      for (const uri of reported) this.#reportedAt.set(uri, this.#lastReport);
+      for (const { uri, languageId } of this.#silentLanguages.size > 0 ? workspace.textDocuments : []) {
+        if (reported.has(uri.toString()) && !isInTab(uri)) this.#silentLanguages.delete(languageId);
+      }
     }),
   );
 
@@ -63,17 +67,17 @@ export class FreshDiagnostics implements Disposable {
     const typeScript = new Map<string, Diagnostic[]>();
     await withDeadline(deadline, readTypeScriptErrors([...documents.values()].filter(isTypeScript), typeScript));
     const awaited = [...documents.entries()].filter(
-      ([, { uri, languageId }]) => !typeScript.has(uri.toString()) && !this.#silentLanguages.has(languageId),
+      ([, document]) => !typeScript.has(document.uri.toString()) && !this.#isSilent(document),
     );
-    if (awaited.length > 0)
+    if (awaited.length > 0) {
       await this.#waitForEvents(
         awaited.map(([, document]) => document),
         deadline,
       );
+    }
     const unreported = awaited.filter(([, document]) => !this.#isReported(document));
-    for (const [, { languageId }] of awaited) this.#silentLanguages.delete(languageId);
-    for (const [, { uri, languageId }] of unreported) {
-      if (!this.#reportedAt.has(uri.toString())) this.#silentLanguages.add(languageId);
+    for (const [, document] of unreported) {
+      if (!isInTab(document.uri)) this.#silentLanguages.add(document.languageId);
     }
     return { unreported: unreported.map(([uri]) => uri), typeScript };
   }
@@ -83,6 +87,12 @@ export class FreshDiagnostics implements Disposable {
     const errors = new Map<string, Diagnostic[]>();
     await withDeadline(Date.now() + ANSWER_MS, readTypeScriptErrors([], errors));
     return errors;
+  }
+
+  /** Whether nothing is reported about such documents. Some language support covers only those in tabs. */
+  #isSilent({ uri, languageId }: TextDocument): boolean {
+    const isSilent = this.#silentLanguages.has(languageId) && !this.#reportedAt.has(uri.toString()) && !isInTab(uri);
+    return isSilent || languageId === "plaintext";
   }
 
   #isReported({ uri }: TextDocument): boolean {
@@ -127,6 +137,11 @@ async function loadDocument(uri: Uri, deadline: number): Promise<TextDocument | 
     // It was deleted, or is binary.
     return undefined;
   }
+}
+
+function isInTab(uri: Uri): boolean {
+  const tabs = window.tabGroups.all.flatMap((group) => group.tabs);
+  return tabs.some(({ input }) => (input as { uri?: Uri } | undefined)?.uri?.toString() === uri.toString());
 }
 
 function waitForChange(document: TextDocument, isCurrent: () => boolean, deadline: number): Promise<void> {
