@@ -31,7 +31,7 @@ use super::tool_step::settle_carried_calls;
 use super::transition::{Outcome, TransitionFacts, TurnProgress, next_transition};
 use crate::context::compact;
 use crate::domain::{
-    AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, TerminalReason, Transition,
+    AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, Role, TerminalReason, Transition,
 };
 use crate::provider::HistoryItem;
 
@@ -232,6 +232,7 @@ async fn gather_facts(
             && !compact::large_results(items).is_empty(),
         shortenable: end.outcome == Outcome::PromptTooLong
             && state.auto_compact()
+            && (may_shrink || ends_with_results(items))
             && compact::long_recent_results(items).next().is_some(),
         compactable: may_shrink && state.may_compact() && compact::find_compaction_range(items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_media(items),
@@ -240,6 +241,12 @@ async fn gather_facts(
         output_tokens: end.output_tokens,
         reflects: state.conduct.should_reflect(cx.settings.policy.reflection),
     })
+}
+
+/// Returns whether the last message, apart from notes of ours, consists of tool results.
+fn ends_with_results(items: &[Arc<HistoryItem>]) -> bool {
+    let last = items.iter().rfind(|item| !item.message.hidden);
+    last.is_some_and(|item| item.message.role == Role::Tool)
 }
 
 /// Keeps or retracts the message that the step deferred.

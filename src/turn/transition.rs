@@ -149,6 +149,16 @@ pub struct TransitionFacts {
     pub reflects: bool,
 }
 
+/// What has made the history smaller since the last step that led on. Each step is tried once, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Reduction {
+    #[default]
+    Nothing,
+    OldResults,
+    Summary,
+    NewestResults,
+}
+
 /// The counters of a turn, which bound its continuations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TurnProgress {
@@ -156,9 +166,7 @@ pub struct TurnProgress {
     pub steps: u32,
     escalations: u32,
     recoveries: u32,
-    collapsed: bool,
-    compacted: bool,
-    shortened: bool,
+    reduction: Reduction,
     image_retries: u32,
     empty_retries: u32,
     pauses: u32,
@@ -178,7 +186,11 @@ impl TurnProgress {
 
     /// Returns whether recent results were shortened since the last step that led on.
     pub(super) fn has_shortened(&self) -> bool {
-        self.shortened
+        self.reduction == Reduction::NewestResults
+    }
+
+    fn may_collapse(&self, facts: &TransitionFacts) -> bool {
+        facts.collapsible && self.reduction < Reduction::OldResults
     }
 
     /// Whether a stop hook may object again.
@@ -209,15 +221,15 @@ impl TurnProgress {
                 // Compaction is allowed again only after a step that led on. Otherwise an overflowing turn would
                 // compact forever.
                 // The raised output limit stays for the turn: learning it again costs one truncated answer per step.
-                (self.collapsed, self.compacted, self.shortened) = (false, false, false);
+                self.reduction = Reduction::Nothing;
             }
             ContinueReason::MaxOutputTokensEscalate => self.escalations += 1,
             ContinueReason::MaxOutputTokensRecovery => self.recoveries += 1,
-            ContinueReason::CollapseDrainRetry if facts.collapsible && !self.collapsed => {
-                self.collapsed = true;
+            ContinueReason::CollapseDrainRetry if self.may_collapse(facts) => {
+                self.reduction = Reduction::OldResults;
             }
-            ContinueReason::CollapseDrainRetry => self.shortened = true,
-            ContinueReason::ReactiveCompactRetry => self.compacted = true,
+            ContinueReason::CollapseDrainRetry => self.reduction = Reduction::NewestResults,
+            ContinueReason::ReactiveCompactRetry => self.reduction = Reduction::Summary,
             ContinueReason::ImageRetry => self.image_retries += 1,
             ContinueReason::EmptyResponseRetry => self.empty_retries += 1,
             ContinueReason::PauseTurn => self.pauses += 1,
@@ -277,15 +289,15 @@ pub fn next_transition(
         Outcome::Paused => continue_or_end(progress.pauses < MAX_PAUSES, Go::PauseTurn, End::MaxOutputTokens),
         Outcome::Refused => Transition::Terminal(End::Refused),
         // Stubs for old results cost no model call, so they come before a summary, which does.
-        Outcome::PromptTooLong if facts.collapsible && !progress.collapsed => {
+        Outcome::PromptTooLong if progress.may_collapse(facts) => {
             Transition::Continue(Go::CollapseDrainRetry)
         }
-        Outcome::PromptTooLong if facts.compactable && !progress.compacted => {
+        Outcome::PromptTooLong if facts.compactable && progress.reduction < Reduction::Summary => {
             Transition::Continue(Go::ReactiveCompactRetry)
         }
         // The model needs its newest results, so they are shortened only if nothing else helps.
         Outcome::PromptTooLong => continue_or_end(
-            facts.shortenable && !progress.shortened,
+            facts.shortenable && progress.reduction < Reduction::NewestResults,
             Go::CollapseDrainRetry,
             End::PromptTooLong,
         ),
