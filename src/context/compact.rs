@@ -284,7 +284,10 @@ impl MediaStubs {
 /// Applies a compaction to the history that the model receives.
 pub(super) fn apply(items: &mut Vec<Arc<HistoryItem>>, compaction: &Compaction) {
     if !compaction.stubs.is_empty() || !compaction.shortened.is_empty() || compaction.pictures {
-        let stubs = SmallerResults::new(compaction);
+        let stubs = compaction.stubs.iter().map(|call| (call, None));
+        let shortened = compaction.shortened.iter();
+        let shortened = shortened.map(|one| (&one.call, Some(one.text.as_str())));
+        let stubs: ReplacedResults<'_> = stubs.chain(shortened).collect();
         for item in items.iter_mut() {
             let media = if compaction.pictures {
                 MediaStubs::REFUSED
@@ -327,7 +330,7 @@ pub fn apply_to_copy(items: &[Arc<HistoryItem>], compaction: &Compaction) -> Vec
 pub fn replace_media(items: &[Arc<HistoryItem>], media: MediaStubs) -> Option<Vec<Arc<HistoryItem>>> {
     let mut changed = false;
     let replaced = items.iter().map(|item| {
-        let smaller = replace_with_stubs(&item.message, &SmallerResults::default(), media);
+        let smaller = replace_with_stubs(&item.message, &BTreeMap::new(), media);
         changed |= smaller.is_some();
         smaller.map_or_else(|| item.clone(), HistoryItem::new)
     });
@@ -335,43 +338,29 @@ pub fn replace_media(items: &[Arc<HistoryItem>], media: MediaStubs) -> Option<Ve
     changed.then_some(replaced)
 }
 
-/// The results that a compaction replaces.
-#[derive(Default)]
-struct SmallerResults<'a> {
-    stubs: BTreeSet<&'a ToolCallId>,
-    shortened: BTreeMap<&'a ToolCallId, &'a str>,
-}
-
-impl<'a> SmallerResults<'a> {
-    fn new(compaction: &'a Compaction) -> Self {
-        let shortened = compaction.shortened.iter();
-        Self {
-            stubs: compaction.stubs.iter().collect(),
-            shortened: shortened.map(|one| (&one.call, one.text.as_str())).collect(),
-        }
-    }
-
-    /// Returns what replaces the result of a call, if it is replaced.
-    fn find(&self, call: &ToolCallId, result: &ToolResult) -> Option<ToolResult> {
-        if self.stubs.contains(call) {
-            return Some(stub_tool_result(result));
-        }
-        self.shortened.get(call).map(|text| ToolResult {
-            text: (*text).to_owned(),
-            ..result.clone()
-        })
-    }
-}
+/// The calls whose results become smaller, with what stays of each; `None` stands for a stub.
+type ReplacedResults<'a> = BTreeMap<&'a ToolCallId, Option<&'a str>>;
 
 /// Returns the message with stubs in it, or `None` if nothing changes.
-fn replace_with_stubs(message: &Message, results: &SmallerResults<'_>, media: MediaStubs) -> Option<Message> {
+fn replace_with_stubs(
+    message: &Message,
+    results: &ReplacedResults<'_>,
+    media: MediaStubs,
+) -> Option<Message> {
     let mut changed = false;
     let content = message
         .content
         .iter()
         .map(|block| match block {
-            Block::ToolResult { id, result } if let Some(smaller) = results.find(id, result) => {
+            Block::ToolResult { id, result } if let Some(text) = results.get(id) => {
                 changed = true;
+                let smaller = match text {
+                    Some(text) => ToolResult {
+                        text: (*text).to_owned(),
+                        ..ToolResult::clone(result)
+                    },
+                    None => stub_tool_result(result),
+                };
                 Block::ToolResult {
                     id: id.clone(),
                     result: Arc::new(smaller),
