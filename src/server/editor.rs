@@ -23,8 +23,8 @@ use crate::protocol::{
 };
 use crate::store::StoreHandle;
 use crate::tool::{
-    self, DiagnosticsRequest, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink,
-    LanguageAnswer, LanguageQuery,
+    self, DiagnosticsAnswer, DiagnosticsRequest, DocumentEdit, EditorAbilities, EditorDiagnostic,
+    EditorError, EditorLink, LanguageAnswer, LanguageQuery,
 };
 use crate::transport::ClientRequests;
 
@@ -116,23 +116,25 @@ impl EditorLink for ClientEditor {
     fn request_diagnostics(
         &self,
         request: DiagnosticsRequest,
-    ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
-        let (wait_for, wait) = request.wait_for.unzip();
+    ) -> BoxFuture<'static, Result<DiagnosticsAnswer, EditorError>> {
+        let mut awaited = request.wait_for.into_iter();
+        let wait_for = awaited.next();
+        let max_wait = u32::try_from(request.max_wait.as_millis()).unwrap_or(u32::MAX);
         let request = self.send_request::<GetDiagnosticsResult>(
             method::GET_DIAGNOSTICS,
             GetDiagnosticsParams {
                 uri: request.uri,
+                wait_ms: wait_for.is_some().then_some(max_wait),
                 wait_for,
-                wait_ms: wait.map(|wait| u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)),
+                also_wait_for: awaited.collect(),
             },
         );
         Box::pin(async move {
-            Ok(request
-                .await?
-                .diagnostics
-                .into_iter()
-                .map(to_editor_diagnostic)
-                .collect())
+            let answer = request.await?;
+            Ok(DiagnosticsAnswer {
+                found: answer.diagnostics.into_iter().map(to_editor_diagnostic).collect(),
+                unreported: answer.unreported,
+            })
         })
     }
 
