@@ -15,7 +15,7 @@ use futures::future::{BoxFuture, join_all};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::client::{ClientFacts, ClientRequests};
+use super::client::ClientFacts;
 use super::links::linked_file;
 use super::params::{ContentBlock, FileText};
 use crate::base::position::{DocumentChange, apply_changes};
@@ -24,6 +24,7 @@ use crate::base::text::one_line;
 use crate::base::{nofollow, uri};
 use crate::domain::SessionId;
 use crate::tool::{DocumentEdit, EditorAbilities, EditorError, EditorLink};
+use crate::transport::ClientRequests;
 use crate::workspace::text_file::unix_lines;
 use crate::workspace::{Buffer, WorkspaceShared};
 

@@ -3,18 +3,17 @@
 
 use std::convert::Infallible;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, Sink};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::{Error, Id, Request, Response};
 use tower_service::Service;
 
-use super::client::{ClientFacts, ClientRequests};
+use super::client::ClientFacts;
 use super::context::AcpContext;
 use super::driver;
 use super::editor::AcpEditor;
@@ -28,7 +27,7 @@ use crate::domain::{EventSink, SessionId};
 use crate::session::{ConfigStore, SessionManager};
 use crate::tool::{DocumentEdit, EditorLink};
 use crate::transport::outbox::Outbox;
-use crate::transport::{Framing, with_cancel_token};
+use crate::transport::{ClientRequests, Dialect, Framing, with_cancel_token};
 use crate::workspace::WorkspaceShared;
 use crate::workspace::text_edits::TextEdit;
 
@@ -81,7 +80,7 @@ impl AcpEdge {
         } = events;
         let workspace = WorkspaceShared::new(&[], None);
         let facts: Arc<ClientFacts> = Arc::default();
-        let requests = ClientRequests::new(outbox.clone());
+        let requests = ClientRequests::new(outbox.clone(), Dialect::AgentClient);
         let editor = Arc::new(AcpEditor::new(facts.clone(), requests.clone(), workspace.clone()));
         let configured = ConfigStore::new(
             ConfigSource::default(),
@@ -171,15 +170,15 @@ impl AcpEdge {
 
     /// Takes the client's answer to a request.
     pub fn respond(&self, id: i64, result: Value) {
-        let mut requests = self.state.requests.clone();
-        let Ok(()) = Pin::new(&mut requests).start_send(Response::from_ok(Id::Number(id), result));
+        self.state
+            .requests
+            .take_answer(Response::from_ok(Id::Number(id), result));
     }
 
     /// Takes the client's refusal of a request.
     pub fn refuse(&self, id: i64) {
-        let mut requests = self.state.requests.clone();
         let refusal = Response::from_error(Id::Number(id), Error::internal_error());
-        let Ok(()) = Pin::new(&mut requests).start_send(refusal);
+        self.state.requests.take_answer(refusal);
     }
 
     /// Waits for frames. Returns none at the end.
