@@ -61,3 +61,42 @@ impl Lifecycle {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_admitted_by_phase() {
+        let lifecycle = Lifecycle::default();
+        let refusal = |method| {
+            lifecycle
+                .admit_request(method)
+                .err()
+                .map(|error| error.to_string())
+        };
+        let [not_initialized, repeated, shutting_down] = [
+            RequestError::NotInitialized,
+            RequestError::AlreadyInitialized,
+            RequestError::ShuttingDown,
+        ]
+        .map(|error| Some(error.to_string()));
+        for method in ["agent/newSession", "shutdown", "unknown"] {
+            assert_eq!(refusal(method), not_initialized, "{method}");
+        }
+        // Before the answer to `initialize`, it opens nothing.
+        assert!(!lifecycle.admit_notification("initialized"));
+        assert_eq!(refusal("initialize"), None);
+        lifecycle.note_initialized();
+        assert_eq!(refusal("initialize"), repeated);
+        assert_eq!(refusal("agent/newSession"), not_initialized);
+        assert_eq!(refusal("unknown"), None);
+        assert!(lifecycle.admit_notification("initialized"));
+        assert_eq!(refusal("agent/newSession"), None);
+        assert_eq!(refusal("shutdown"), None);
+        for method in ["agent/newSession", "shutdown", "initialize"] {
+            assert_eq!(refusal(method), shutting_down, "{method}");
+        }
+        assert!(!lifecycle.admit_notification("textDocument/didOpen"));
+    }
+}

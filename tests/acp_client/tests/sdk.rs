@@ -26,6 +26,7 @@ use agent_client_protocol::{Agent, ByteStreams};
 use mock_llm::{Gate, MockLlm, Reply};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::Notify;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 fn program() -> PathBuf {
@@ -73,6 +74,7 @@ impl World {
 #[derive(Clone, Default)]
 struct Seen {
     text: Arc<Mutex<String>>,
+    text_grew: Arc<Notify>,
     diffs: Arc<Mutex<Vec<String>>>,
     buffer: Arc<Mutex<String>>,
 }
@@ -152,6 +154,7 @@ async fn the_official_client_works_with_every_frame_valid() {
                     && let ContentBlock::Text(text) = chunk.content
                 {
                     updates.text.lock().unwrap().push_str(&text.text);
+                    updates.text_grew.notify_one();
                 }
                 Ok(())
             },
@@ -268,6 +271,10 @@ async fn use_every_method(
     world.mock.push(Reply::text("never ends").gate(&gate));
     let running = connection.send_request(text_prompt(&session, "talk"));
     world.mock.wait_gate(&gate).await;
+    // Only what has arrived is part of the session.
+    while !seen.text.lock().unwrap().ends_with("never ends") {
+        seen.text_grew.notified().await;
+    }
     connection.send_notification(CancelNotification::new(session.clone()))?;
     assert_eq!(running.block_task().await?.stop_reason, StopReason::Cancelled);
 
