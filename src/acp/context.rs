@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tower_lsp::jsonrpc::Id;
 
-use super::client::{ClientFacts, ClientRequests};
+use super::client::ClientFacts;
 use super::editor::AcpEditor;
 use super::feed::FeedOptions;
 use super::sink::Feeds;
@@ -18,6 +18,7 @@ use crate::base::CancellationToken;
 use crate::config::{Diagnostic, Settings};
 use crate::domain::SessionId;
 use crate::session::{ConfigStore, SessionManager, StoredTrust};
+use crate::transport::ClientRequests;
 use crate::transport::outbox::Outbox;
 use crate::workspace::WorkspaceShared;
 use crate::workspace::resolve::real_path;

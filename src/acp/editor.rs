@@ -4,9 +4,10 @@
 //! file, and the overlay then knows the buffer. An edit is made only in the text that the call has seen: the buffer is
 //! read again first, and once more afterwards, because only the text shows that the edit was made.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use futures::future::{BoxFuture, join_all};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::client::{ClientFacts, ClientRequests};
+use super::client::ClientFacts;
 use super::links::linked_file;
 use super::params::{ContentBlock, FileText};
 use crate::base::position::{DocumentChange, apply_changes};
@@ -23,6 +24,7 @@ use crate::base::text::one_line;
 use crate::base::{nofollow, uri};
 use crate::domain::SessionId;
 use crate::tool::{DocumentEdit, EditorAbilities, EditorError, EditorLink};
+use crate::transport::ClientRequests;
 use crate::workspace::text_file::unix_lines;
 use crate::workspace::{Buffer, WorkspaceShared};
 
@@ -39,14 +41,16 @@ pub(super) struct AcpEditor {
     facts: Arc<ClientFacts>,
     requests: ClientRequests,
     workspace: Arc<WorkspaceShared>,
-    documents: Arc<Mutex<HashMap<PathBuf, SyncedDocument>>>,
+    documents: Arc<Mutex<BTreeMap<PathBuf, SyncedDocument>>>,
+    /// No two texts have the same version, not even those of a document that was forgotten in between: an edit must not
+    /// be made in a text that it was not built for.
+    last_version: Arc<AtomicI32>,
 }
 
 /// A document as it was last read from the client.
 #[derive(Clone)]
 struct SyncedDocument {
     session: SessionId,
-    version: i32,
     /// A hash of the last text that was equal to the file. A buffer that shows it has nothing unsaved.
     saved: Option<u64>,
 }
@@ -62,6 +66,7 @@ impl AcpEditor {
             requests,
             workspace,
             documents: Arc::default(),
+            last_version: Arc::default(),
         }
     }
 
@@ -69,13 +74,13 @@ impl AcpEditor {
         ClientFacts::has(&self.facts.reads_files)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, SyncedDocument>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, SyncedDocument>> {
         // The lock guards plain values: a panic elsewhere leaves them valid.
         self.documents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn request(&self, method: &'static str, params: Value) -> Result<Value, EditorError> {
-        let mut pending = self.requests.send(method, params);
+        let mut pending = self.requests.send(method, &params);
         match tokio::time::timeout(REQUEST_TIMEOUT, pending.wait()).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(problem)) => Err(EditorError::Refused(one_line(&problem, 300))),
@@ -122,9 +127,8 @@ impl AcpEditor {
         let overlay = self.workspace.overlay();
         let uri = uri::uri_of(path);
         let hash = hash_text(text);
-        let known = self.lock().get(path).cloned();
-        let version = known.as_ref().map_or(1, |known| known.version.wrapping_add(1));
-        let mut saved = known.and_then(|known| known.saved);
+        let mut saved = self.lock().get(path).and_then(|known| known.saved);
+        let version = self.last_version.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         overlay.did_open(&uri, version, text);
         if overlay.lookup_buffer(path) == Buffer::Saved {
             saved = Some(hash);
@@ -134,7 +138,6 @@ impl AcpEditor {
         }
         let document = SyncedDocument {
             session: session.clone(),
-            version,
             saved,
         };
         self.lock().insert(path.to_path_buf(), document);
@@ -169,7 +172,8 @@ impl AcpEditor {
         let Ok(Some(opened)) = opened else {
             return Err(failed("the document is not open"));
         };
-        if document.version != edit.version || unix_lines(&now) != unix_lines(&opened.text) {
+        // Not the version from before the reading: meanwhile another call may have noted the text that was read.
+        if opened.version != edit.version || unix_lines(&now) != unix_lines(&opened.text) {
             // The tool then finds the newer text and shows it to the model.
             self.clone().note_text_async(session, path, now).await;
             return Err(EditorError::Refused("the text has changed meanwhile".to_owned()));
@@ -258,4 +262,27 @@ fn is_text_file(path: &Path) -> bool {
         let is_small = u64::try_from(status.st_size).is_ok_and(|size| size <= MAX_SYNCED);
         is_small && nofollow::kind_of(&status) == nofollow::FileKind::Regular
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::outbox::Outbox;
+
+    #[test]
+    fn a_document_that_was_forgotten_gets_a_new_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("a.txt");
+        std::fs::write(&path, "on the disk").unwrap();
+        let workspace = WorkspaceShared::new(&[], None);
+        let requests = ClientRequests::new(Outbox::new(Duration::ZERO));
+        let editor = AcpEditor::new(Arc::default(), requests, workspace.clone());
+        let versions = ["one", "two"].map(|text| {
+            editor.note_text(&SessionId::from("s"), &path, text);
+            let version = workspace.overlay().find_open_document(&path).unwrap().version;
+            editor.forget(&path);
+            version
+        });
+        assert_ne!(versions[0], versions[1]);
+    }
 }

@@ -10,11 +10,34 @@ use crate::store::StoreError;
 /// The protocol's code for a resource that does not exist.
 const NOT_FOUND: i64 = -32002;
 
+/// Names of the main protocol in messages, and what a person in an editor with this one uses instead.
+const EDITOR_NAMES: [(&str, &str); 7] = [
+    (" in a chat, or `agent/setTrust`", " in `agentls chat`"),
+    (
+        " in a chat, or send `agent/setTrust` with `acceptRedirects`",
+        " in `agentls chat`",
+    ),
+    ("send `agent/setTrust`", "use `/trust` in `agentls chat`"),
+    ("/model, agent/setModel", "the editor's list of models"),
+    ("agent/setModel", "the editor's list of models"),
+    ("agent/listModels", "the editor's list of models"),
+    ("agent/resumeTurn", "another prompt"),
+];
+
+/// Rewrites a message for a person in an editor: replaces the names of methods that only the main protocol has.
+pub(super) fn translate_method_names(message: &str) -> String {
+    EDITOR_NAMES
+        .iter()
+        .fold(message.to_owned(), |message, (theirs, ours)| {
+            message.replace(theirs, ours)
+        })
+}
+
 /// Builds an error with a code of JSON-RPC.
 pub(super) fn refusal(code: ErrorCode, message: impl Into<String>) -> Error {
     Error {
         code,
-        message: message.into().into(),
+        message: translate_method_names(&message.into()).into(),
         data: None,
     }
 }
@@ -86,7 +109,8 @@ pub(super) fn agent_error(error: &AgentError) -> Error {
     if let Some(action) = &error.user_action {
         message = format!("{message}\n{action}");
     }
-    let message = crate::base::text::strip_control_characters(&message).into_owned();
+    let message = crate::base::text::strip_control_characters(&message);
+    let message = translate_method_names(&message);
     Error {
         code: ErrorCode::InternalError,
         message: message.into(),
@@ -98,5 +122,26 @@ pub(super) fn agent_error(error: &AgentError) -> Error {
             "status": error.status,
             "retryAfterMs": error.retry_after_ms,
         }})),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_what_an_editor_has() {
+        for message in [
+            "use `/trust` in a chat, or `agent/setTrust`",
+            "use `/trust` in a chat, or send `agent/setTrust` with `acceptRedirects`",
+            "to trust a folder later, send `agent/setTrust`",
+            "with /model, agent/setModel or [provider.x] model",
+            "choose one with agent/setModel",
+            "see agent/listModels",
+            "continue with agent/resumeTurn, or raise max_wall_time_s",
+        ] {
+            let translated = translate_method_names(message);
+            assert!(!translated.contains("agent/"), "{translated}");
+        }
     }
 }

@@ -4,7 +4,8 @@
 //! answers do not fit is shown again, but not without end. Dropping the
 //! future of a question takes it back from the client.
 
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use super::client::ClientFacts;
 use super::context::AcpContext;
@@ -13,7 +14,7 @@ use super::updates::{self, Notice, encode_update};
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::{
     AgentQuestion, Answers, Approval, Decision, DecisionKind, FileLocation, Inquiry, InquiryReply, LimitName,
-    LimitReached, QuestionField, RequestSubject, SessionId,
+    LimitReached, QuestionField, RequestSubject, SessionId, ToolCallId,
 };
 use crate::session::{CommandError, InquiryAnswer, SessionCommand};
 
@@ -23,6 +24,35 @@ const RAISE: &str = "raise_by";
 const MAX_REPEATS: usize = 2;
 /// The choice to continue, in the form of an unknown price.
 const CONTINUE: &str = "continue";
+
+/// The parameters of `elicitation/create`. A type of its own, because a [`Value`] sorts the fields by name.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FormRequest<'a> {
+    session_id: &'a str,
+    mode: &'static str,
+    message: &'a Value,
+    requested_schema: FormSchema<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct FormSchema<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    properties: FormFields<'a>,
+    required: Vec<&'a str>,
+}
+
+/// The schemas of a form's fields by name, in order.
+struct FormFields<'a>(Vec<(&'a str, Value)>);
+
+impl Serialize for FormFields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, schema)| (name, schema)))
+    }
+}
 
 /// Asks for a permission and passes the decision on.
 pub(super) async fn ask_permission(
@@ -70,7 +100,7 @@ pub(super) async fn ask_permission(
     });
     let answer = state
         .requests
-        .send("session/request_permission", params)
+        .send("session/request_permission", &params)
         .wait()
         .await;
     let decision = read_decision(answer);
@@ -196,16 +226,17 @@ async fn ask_form(
         Some(problem) => format!("{problem}\n\n{text}"),
         None => text,
     };
-    let mut params = json!({
-        "sessionId": session.as_str(),
-        "mode": "form",
-        "message": updates::text_block(&text)["text"],
-        "requestedSchema": schema,
-    });
-    if let Some(call) = inquiry.tool_call() {
-        params["toolCallId"] = call.as_str().into();
-    }
-    let answer = state.requests.send("elicitation/create", params).wait().await;
+    let params = FormRequest {
+        session_id: session.as_str(),
+        mode: "form",
+        message: &updates::text_block(&text)["text"],
+        requested_schema: schema,
+        tool_call_id: inquiry.tool_call().map(ToolCallId::as_str),
+    };
+    let answer = match serde_json::value::to_raw_value(&params) {
+        Ok(params) => state.requests.send("elicitation/create", &params).wait().await,
+        Err(error) => Err(error.to_string()),
+    };
     read_form(inquiry, answer, given)
 }
 
@@ -230,19 +261,23 @@ async fn send_answer(
     state.sessions.send_request(session, command).await
 }
 
-fn limit_schema(limit: &LimitReached) -> Value {
-    let properties = match limit.limit {
-        LimitName::UnknownPrice => json!({RAISE: {
+fn limit_schema(limit: &LimitReached) -> FormSchema<'static> {
+    let field = match limit.limit {
+        LimitName::UnknownPrice => json!({
             "type": "string", "title": "Continue without the limit?",
             "oneOf": [{"const": CONTINUE, "title": "Continue"}, {"const": "stop", "title": "Stop"}],
-        }}),
-        name => json!({RAISE: {
+        }),
+        name => json!({
             "type": "number", "minimum": 0,
             "title": format!("Raise the limit ({}) by", name.display_name()),
             "description": "Decline to stop here.",
-        }}),
+        }),
     };
-    json!({"type": "object", "properties": properties, "required": [RAISE]})
+    FormSchema {
+        kind: "object",
+        properties: FormFields(vec![(RAISE, field)]),
+        required: vec![RAISE],
+    }
 }
 
 fn question_text(question: &AgentQuestion) -> String {
@@ -252,16 +287,20 @@ fn question_text(question: &AgentQuestion) -> String {
     }
 }
 
-fn question_schema<'a>(fields: impl Iterator<Item = &'a QuestionField>) -> Value {
-    let mut properties = Map::new();
+fn question_schema<'a>(fields: impl Iterator<Item = &'a QuestionField>) -> FormSchema<'a> {
+    let mut properties = Vec::new();
     let mut required = Vec::new();
     for field in fields {
-        properties.insert(field.name.clone(), field_schema(field));
+        properties.push((field.name.as_str(), field_schema(field)));
         if field.required {
             required.push(field.name.as_str());
         }
     }
-    json!({"type": "object", "properties": properties, "required": required})
+    FormSchema {
+        kind: "object",
+        properties: FormFields(properties),
+        required,
+    }
 }
 
 fn field_schema(field: &QuestionField) -> Value {
@@ -341,5 +380,32 @@ fn to_texts(value: &Value) -> Vec<String> {
         Value::Array(items) => items.iter().flat_map(to_texts).collect(),
         Value::Null => Vec::new(),
         other => vec![other.to_string()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_sent_in_their_order() {
+        let fields = ["zone", "age", "name"].map(|name| QuestionField {
+            name: name.to_owned(),
+            label: String::new(),
+            choices: Vec::new(),
+            several: false,
+            free: true,
+            required: name != "age",
+            value_type: None,
+            default: Vec::new(),
+        });
+        let schema = serde_json::to_string(&question_schema(fields.iter())).unwrap();
+        let text = r#"{"type":"string"}"#;
+        assert_eq!(
+            schema,
+            format!(
+                r#"{{"type":"object","properties":{{"zone":{text},"age":{text},"name":{text}}},"required":["zone","name"]}}"#
+            )
+        );
     }
 }

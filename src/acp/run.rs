@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::client::{ClientFacts, ClientRequests};
+use super::client::ClientFacts;
 use super::context::{AcpContext, SettingsHook};
 use super::driver;
 use super::editor::AcpEditor;
@@ -19,7 +19,7 @@ use crate::config::{ConfigSource, Redactor};
 use crate::session::{ServiceParts, Services, SessionManager};
 use crate::store::Store;
 use crate::transport::outbox::Outbox;
-use crate::transport::{self, Connection, Dialect, FrameWriter, Framing, Stdio};
+use crate::transport::{self, ClientRequests, Connection, Dialect, FrameWriter, Framing, Stdio};
 use crate::workspace::WorkspaceShared;
 
 /// The environment of the process.
@@ -53,7 +53,7 @@ pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
     let workspace = WorkspaceShared::new(&[], options.home);
     workspace.overlay().set_encoding(PositionEncoding::Utf8);
     let facts: Arc<ClientFacts> = Arc::default();
-    let requests = ClientRequests::new(outbox.clone());
+    let requests = ClientRequests::new(outbox.clone(), Dialect::AgentClient);
     let editor = Arc::new(AcpEditor::new(facts.clone(), requests.clone(), workspace.clone()));
     let (services, configured) = Services::assemble(ServiceParts {
         store,
@@ -90,9 +90,7 @@ pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
             state: state.clone(),
             is_initialized: Arc::default(),
         },
-        // Requests to the client go straight into the outbox.
-        requests: futures::stream::pending(),
-        answers: requests,
+        requests,
         written: FrameWriter::start(outbox.clone(), options.stdio.output, root.clone(), Framing::Lines)?,
         outbox,
         root,

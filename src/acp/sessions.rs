@@ -14,6 +14,7 @@ use super::options;
 use super::params::{ListSessionsParams, LoadSessionParams, NewSessionParams, SessionParams};
 use super::replay::Replay;
 use super::updates::{Notice, encode_update};
+use crate::base::spawn::run_blocking;
 use crate::config::McpServerSettings;
 use crate::domain::SessionId;
 use crate::session::{NewSession, SessionCommand, SessionSnapshot};
@@ -65,7 +66,9 @@ async fn checked_folder(path: &Path) -> Result<PathBuf, Error> {
         return Err(invalid_param("cwd: must be an absolute path"));
     }
     let folder = folder_key(path);
-    if tokio::fs::metadata(&folder).await.is_ok_and(|meta| meta.is_dir()) {
+    let checked = folder.clone();
+    let is_folder = run_blocking(move || checked.is_dir()).await;
+    if is_folder.unwrap_or_default() {
         Ok(folder)
     } else {
         Err(invalid_param(format!(

@@ -2,31 +2,34 @@
 //! from the outbox.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, Sink};
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tower_lsp::jsonrpc::{Id, Request, Response};
+use tower_lsp::jsonrpc::{Error, Id, Request, Response};
 use tower_service::Service;
 
-use super::client::{ClientFacts, ClientRequests};
+use super::client::ClientFacts;
 use super::context::AcpContext;
 use super::driver;
 use super::editor::AcpEditor;
 use super::service::AcpService;
 use super::sink::{FeedSignal, Feeds};
-use crate::base::CancellationToken;
+use crate::base::position::{Position, Range};
 use crate::base::spawn::{AbortOnDrop, spawn};
+use crate::base::{CancellationToken, uri};
 use crate::config::{ConfigSource, Redactor};
-use crate::domain::EventSink;
+use crate::domain::{EventSink, SessionId};
 use crate::session::{ConfigStore, SessionManager};
-use crate::transport::Framing;
+use crate::tool::{DocumentEdit, EditorLink};
 use crate::transport::outbox::Outbox;
+use crate::transport::{ClientRequests, Dialect, Framing, with_cancel_token};
 use crate::workspace::WorkspaceShared;
+use crate::workspace::text_edits::TextEdit;
 
 /// How long chunks of one message are collected before they leave.
 const DELTA_FRAME: Duration = Duration::from_millis(16);
@@ -77,7 +80,7 @@ impl AcpEdge {
         } = events;
         let workspace = WorkspaceShared::new(&[], None);
         let facts: Arc<ClientFacts> = Arc::default();
-        let requests = ClientRequests::new(outbox.clone());
+        let requests = ClientRequests::new(outbox.clone(), Dialect::AgentClient);
         let editor = Arc::new(AcpEditor::new(facts.clone(), requests.clone(), workspace.clone()));
         let configured = ConfigStore::new(
             ConfigSource::default(),
@@ -113,18 +116,50 @@ impl AcpEdge {
         }
     }
 
-    /// Answers a request. The answer leaves after the frames before it.
-    pub fn call(&self, id: i64, method: &'static str, params: Value) -> BoxFuture<'static, ()> {
+    /// Answers a request. The answer leaves after the frames before it. `cancel` is the client's `$/cancel_request`.
+    pub fn call(
+        &self,
+        id: i64,
+        method: &'static str,
+        params: Value,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, ()> {
         let request = Request::build(method).id(id).params(params).finish();
         let answer = self.service.clone().call(request);
         let outbox = self.state.outbox.clone();
-        async move {
+        let handler = async move {
             let answer: Result<Option<Response>, Infallible> = answer.await;
             if let Ok(Some(answer)) = answer {
                 outbox.push_response(&answer, None);
             }
-        }
-        .boxed()
+        };
+        with_cancel_token(cancel, handler).boxed()
+    }
+
+    /// Replaces the client's text of a file, as a tool does. Returns whether the client made the edit, or nothing if
+    /// the client has no such document.
+    pub async fn edit_document(&self, session: &SessionId, path: PathBuf, text: &str) -> Option<bool> {
+        let editor = &self.state.editor;
+        editor.sync_documents(session, std::slice::from_ref(&path)).await;
+        let opened = self.state.workspace.overlay().find_open_document(&path)?;
+        let lines = u32::try_from(opened.text.split('\n').count()).ok()?;
+        let end = Position {
+            line: lines,
+            character: 0,
+        };
+        let edit = DocumentEdit {
+            uri: uri::uri_of(&path),
+            version: opened.version,
+            edits: vec![TextEdit {
+                range: Range {
+                    end,
+                    ..Range::default()
+                },
+                text: text.to_owned(),
+            }],
+            label: String::new(),
+        };
+        Some(editor.apply(edit).await.is_ok())
     }
 
     /// Takes a notification.
@@ -135,8 +170,15 @@ impl AcpEdge {
 
     /// Takes the client's answer to a request.
     pub fn respond(&self, id: i64, result: Value) {
-        let mut requests = self.state.requests.clone();
-        let Ok(()) = Pin::new(&mut requests).start_send(Response::from_ok(Id::Number(id), result));
+        self.state
+            .requests
+            .take_answer(Response::from_ok(Id::Number(id), result));
+    }
+
+    /// Takes the client's refusal of a request.
+    pub fn refuse(&self, id: i64) {
+        let refusal = Response::from_error(Id::Number(id), Error::internal_error());
+        self.state.requests.take_answer(refusal);
     }
 
     /// Waits for frames. Returns none at the end.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use super::error::translate_method_names;
 use super::held_text::ChunkKind;
 use crate::base::text::{prefix_within, reveal_hidden_characters, strip_control_characters};
 use crate::base::uri;
@@ -402,7 +403,8 @@ impl Notice {
     pub(super) fn into_update(self, shows_notices: bool, message: &str) -> Value {
         let mut meta = Map::new();
         meta.insert("agentls".to_owned(), self.meta);
-        let title = strip_control_characters(prefix_within(&self.title, 2_000)).into_owned();
+        let title = strip_control_characters(prefix_within(&self.title, 2_000));
+        let title = translate_method_names(&title);
         if shows_notices {
             let mut update = json!({
                 "sessionUpdate": "notice", "severity": self.severity, "title": title, "_meta": meta,

@@ -394,7 +394,7 @@ pub(super) fn continue_reason(reason: ContinueReason) -> Option<&'static str> {
         ContinueReason::StopHookBlocking => "a hook objected to stopping: the agent continues",
         ContinueReason::MaxOutputTokensEscalate => "the answer was cut off: retrying with a larger limit",
         ContinueReason::MaxOutputTokensRecovery => "the answer was cut off: continuing it",
-        ContinueReason::CollapseDrainRetry => "the prompt was too long: dropped old tool results",
+        ContinueReason::CollapseDrainRetry => "the prompt was too long: left out parts of tool results",
         ContinueReason::ReactiveCompactRetry => "the prompt was too long: summarized the history",
         ContinueReason::ImageRetry => "the image was rejected: retrying without it",
         ContinueReason::EmptyResponseRetry => "the answer was empty: retrying",

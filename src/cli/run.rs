@@ -193,6 +193,7 @@ async fn run_prompt(
         json: options.json,
         written: Ok(true),
         denied: 0,
+        has_started: false,
     };
     let mut watch = |notification: &ServerNotification| observer.observe(notification);
     let turn = TurnRunner {
@@ -207,9 +208,13 @@ async fn run_prompt(
         input: TurnInputState::default(),
     };
     let report = turn.run_to_end(WaitFor::Answered(request)).await;
-    let resume = format!("to resume this session: agentls chat --session {session_id}");
-    // On stderr and before the error check, so that a failed run also says how to resume.
-    view.show_hint(resume);
+    // A new session is stored with its first turn.
+    if observer.has_started || options.session.is_some() || options.r#continue {
+        // On stderr and before the error check, so that a failed run also says how to resume.
+        view.show_hint(format!(
+            "to resume this session: agentls chat --session {session_id}"
+        ));
+    }
     drop(view);
     client.close().await;
     let TurnEndReport { result, .. } = report?;
@@ -242,12 +247,17 @@ struct RunObserver {
     /// Whether standard output still has a reader.
     written: io::Result<bool>,
     denied: u64,
+    has_started: bool,
 }
 
 impl RunObserver {
     fn observe(&mut self, notification: &ServerNotification) -> UserIntent {
-        if let ServerNotification::ToolCall(call) = notification {
-            self.denied += u64::from(call.status == ToolCallStatus::Denied);
+        match notification {
+            ServerNotification::ToolCall(call) => {
+                self.denied += u64::from(call.status == ToolCallStatus::Denied);
+            }
+            ServerNotification::TurnStarted(_) => self.has_started = true,
+            _ => {}
         }
         if !self.json || !matches!(self.written, Ok(true)) {
             return UserIntent::Continue;

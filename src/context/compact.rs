@@ -2,7 +2,7 @@
 //!
 //! Pure. `turn` makes the model call that writes a summary. Keeps I4: a tool call and its result go together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::base::text::{cut_middle, one_line};
 use crate::context::environment::is_environment_note;
 use crate::context::tokens::{estimate_message_tokens, estimate_result_tokens};
 use crate::domain::{
-    Block, Compaction, MediaData, Message, MessageId, Role, Summary, ToolCallId, ToolResult,
+    Block, Compaction, MediaData, Message, MessageId, Role, ShortenedResult, Summary, ToolCallId, ToolResult,
 };
 use crate::provider::HistoryItem;
 
@@ -24,6 +24,9 @@ const RETAINED_MESSAGES: usize = 6;
 
 /// The length in bytes above which a tool result counts as large.
 const LARGE: usize = 2_000;
+
+/// How many characters stay of a recent result that the window has no room for.
+const SHORTENED_CHARACTERS: usize = 4_000;
 
 /// How many characters of a tool's input or result the summarizing model reads.
 const EXCERPT: usize = 1_500;
@@ -126,6 +129,31 @@ pub fn large_results(items: &[Arc<HistoryItem>]) -> Vec<ToolCallId> {
     find_large_results(items, RETAINED_MESSAGES)
         .map(|(id, _)| id.clone())
         .collect()
+}
+
+/// Returns the results within the last [`RETAINED_MESSAGES`] messages that are much longer than shortened ones, with
+/// their calls.
+pub fn long_recent_results(
+    items: &[Arc<HistoryItem>],
+) -> impl Iterator<Item = (&ToolCallId, &Arc<ToolResult>)> {
+    let recent = items.len().saturating_sub(RETAINED_MESSAGES);
+    let blocks = items[recent..].iter().flat_map(|item| &item.message.content);
+    blocks.filter_map(|block| match block {
+        Block::ToolResult { id, result } if result.text.len() > 2 * SHORTENED_CHARACTERS => {
+            Some((id, result))
+        }
+        _ => None,
+    })
+}
+
+/// Returns the start and the end of a long result; `location` says where all of it is.
+pub fn shorten_result(call: &ToolCallId, result: &ToolResult, location: Option<String>) -> ShortenedResult {
+    let cut = cut_middle(&result.text, SHORTENED_CHARACTERS).unwrap_or_else(|| result.text.clone());
+    let location = location.unwrap_or_else(|| "make the call again for a part of it".to_owned());
+    ShortenedResult {
+        call: call.clone(),
+        text: format!("{cut}\n[shortened, because the context window has no room for more; {location}]"),
+    }
 }
 
 /// Returns the calls whose large results are old enough to be replaced by stubs while there is still room; empty as
@@ -255,8 +283,11 @@ impl MediaStubs {
 
 /// Applies a compaction to the history that the model receives.
 pub(super) fn apply(items: &mut Vec<Arc<HistoryItem>>, compaction: &Compaction) {
-    if !compaction.stubs.is_empty() || compaction.pictures {
-        let stubs: BTreeSet<&ToolCallId> = compaction.stubs.iter().collect();
+    if !compaction.stubs.is_empty() || !compaction.shortened.is_empty() || compaction.pictures {
+        let stubs = compaction.stubs.iter().map(|call| (call, None));
+        let shortened = compaction.shortened.iter();
+        let shortened = shortened.map(|one| (&one.call, Some(one.text.as_str())));
+        let stubs: ReplacedResults<'_> = stubs.chain(shortened).collect();
         for item in items.iter_mut() {
             let media = if compaction.pictures {
                 MediaStubs::REFUSED
@@ -299,7 +330,7 @@ pub fn apply_to_copy(items: &[Arc<HistoryItem>], compaction: &Compaction) -> Vec
 pub fn replace_media(items: &[Arc<HistoryItem>], media: MediaStubs) -> Option<Vec<Arc<HistoryItem>>> {
     let mut changed = false;
     let replaced = items.iter().map(|item| {
-        let smaller = replace_with_stubs(&item.message, &BTreeSet::new(), media);
+        let smaller = replace_with_stubs(&item.message, &BTreeMap::new(), media);
         changed |= smaller.is_some();
         smaller.map_or_else(|| item.clone(), HistoryItem::new)
     });
@@ -307,10 +338,13 @@ pub fn replace_media(items: &[Arc<HistoryItem>], media: MediaStubs) -> Option<Ve
     changed.then_some(replaced)
 }
 
+/// The calls whose results become smaller, with what stays of each; `None` stands for a stub.
+type ReplacedResults<'a> = BTreeMap<&'a ToolCallId, Option<&'a str>>;
+
 /// Returns the message with stubs in it, or `None` if nothing changes.
 fn replace_with_stubs(
     message: &Message,
-    stubs: &BTreeSet<&ToolCallId>,
+    results: &ReplacedResults<'_>,
     media: MediaStubs,
 ) -> Option<Message> {
     let mut changed = false;
@@ -318,11 +352,18 @@ fn replace_with_stubs(
         .content
         .iter()
         .map(|block| match block {
-            Block::ToolResult { id, result } if stubs.contains(id) => {
+            Block::ToolResult { id, result } if let Some(text) = results.get(id) => {
                 changed = true;
+                let smaller = match text {
+                    Some(text) => ToolResult {
+                        text: (*text).to_owned(),
+                        ..ToolResult::clone(result)
+                    },
+                    None => stub_tool_result(result),
+                };
                 Block::ToolResult {
                     id: id.clone(),
-                    result: Arc::new(stub_tool_result(result)),
+                    result: Arc::new(smaller),
                 }
             }
             Block::ToolResult { id, result } if let Some(smaller) = replace_result_media(result, media) => {

@@ -72,6 +72,7 @@ fn compaction(summary: Option<Summary>) -> Compaction {
         messages_after: 0,
         summary,
         stubs: Vec::new(),
+        shortened: Vec::new(),
         pictures: false,
     }
 }

@@ -313,9 +313,22 @@ pub struct Compaction {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub stubs: Vec<ToolCallId>,
+    /// The results that were too long for the request, shortened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
+    pub shortened: Vec<ShortenedResult>,
     /// Whether all images so far were replaced by stubs.
     #[serde(default)]
     pub pictures: bool,
+}
+
+/// A tool result of which only a part stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+pub struct ShortenedResult {
+    pub call: ToolCallId,
+    /// What the model reads now.
+    pub text: String,
 }
 
 /// A summary that replaces a range of messages.

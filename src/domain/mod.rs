@@ -38,7 +38,7 @@ pub use delta::{Delta, DeltaEnvelope};
 pub use error::{AgentError, ErrorCause, ErrorClass, ErrorCode};
 pub use event::{
     CircuitState, CircuitSubject, CompactTrigger, Compaction, Envelope, Event, EventSink, PlanItem,
-    PlanStatus, PromptQueue, QueuedPrompt, SubagentEvent, Summary, TurnEnd, TurnTrigger,
+    PlanStatus, PromptQueue, QueuedPrompt, ShortenedResult, SubagentEvent, Summary, TurnEnd, TurnTrigger,
 };
 pub use host_rule::{HostRule, HostTarget};
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};

@@ -42,10 +42,11 @@ impl ClientSide {
     async fn elicit(
         &self,
         params: &Value,
+        order: Option<&[String]>,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let elicitation =
-            Elicitation::read(params).map_err(|reason| ErrorData::invalid_params(reason, None))?;
+            Elicitation::read(params, order).map_err(|reason| ErrorData::invalid_params(reason, None))?;
         let build = |reply| ServerRequest::Elicit(ElicitationRequest { elicitation, reply });
         // Dropping the question withdraws it.
         let answer = tokio::select! { biased;
@@ -131,9 +132,15 @@ impl ClientHandler for ClientSide {
         params: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
+        let order = match &params {
+            ElicitRequestParams::FormElicitationParams { requested_schema, .. } => {
+                requested_schema.property_order.clone()
+            }
+            _ => None,
+        };
         let params = serde_json::to_value(params)
             .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
-        self.elicit(&params, context).await
+        self.elicit(&params, order.as_deref(), context).await
     }
 
     async fn on_custom_request(
@@ -141,10 +148,10 @@ impl ClientHandler for ClientSide {
         request: CustomRequest,
         context: RequestContext<RoleClient>,
     ) -> Result<CustomResult, ErrorData> {
-        // A form that the SDK cannot read.
+        // A form that the SDK cannot read, so the order of its fields is unknown.
         if request.method == ELICITATION {
             let params = request.params.unwrap_or_default();
-            let result = self.elicit(&params, context).await?;
+            let result = self.elicit(&params, None, context).await?;
             let result = serde_json::to_value(result)
                 .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
             return Ok(CustomResult::new(result));

@@ -201,7 +201,7 @@ fn describe_refusal(error: &ErrorData) -> String {
     message.truncate(message.trim_end_matches('.').len());
     let elicitations = error.data.as_ref().and_then(|data| data.get("elicitations"));
     let elicitations = elicitations.and_then(Value::as_array).into_iter().flatten();
-    let visits = elicitations.filter_map(|params| match Elicitation::read(params).ok()?.requested {
+    let visits = elicitations.filter_map(|params| match Elicitation::read(params, None).ok()?.requested {
         Requested::Visit(url) => Some(url),
         Requested::Form(_) => None,
     });

@@ -51,11 +51,11 @@ pub struct ElicitationRequest {
 }
 
 impl Elicitation {
-    /// Reads the parameters of `elicitation/create`.
+    /// Reads the parameters of `elicitation/create`. `order` has the names of the form's fields, if their order is known.
     ///
     /// # Errors
     /// What is wrong with them, for the server.
-    pub fn read(params: &Value) -> Result<Self, String> {
+    pub fn read(params: &Value, order: Option<&[String]>) -> Result<Self, String> {
         let message = params.get("message").and_then(Value::as_str).unwrap_or_default();
         let message = reveal_hidden_characters(message);
         let requested = match params.get("mode").and_then(Value::as_str) {
@@ -63,7 +63,7 @@ impl Elicitation {
                 let schema = params
                     .get("requestedSchema")
                     .ok_or("requestedSchema is missing")?;
-                Requested::Form(Form::read(schema)?)
+                Requested::Form(Form::read(schema, order)?)
             }
             Some("url") => {
                 let url = params
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn visit(url: &str) -> Result<String, String> {
-        let read = Elicitation::read(&json!({"mode": "url", "message": "Sign in.", "url": url}))?;
+        let read = Elicitation::read(&json!({"mode": "url", "message": "Sign in.", "url": url}), None)?;
         match read.requested {
             Requested::Visit(url) => Ok(url.into()),
             Requested::Form(_) => Err("a form".to_owned()),
@@ -151,9 +151,9 @@ mod tests {
     fn hidden_characters_in_a_message_become_visible() {
         let params =
             json!({"message": "a\u{202e}b", "requestedSchema": {"type": "object", "properties": {}}});
-        let message = Elicitation::read(&params).unwrap().message;
+        let message = Elicitation::read(&params, None).unwrap().message;
         assert!(!message.contains('\u{202e}'), "{message}");
-        assert!(Elicitation::read(&json!({"message": "x"})).is_err());
-        assert!(Elicitation::read(&json!({"message": "x", "mode": "voice"})).is_err());
+        assert!(Elicitation::read(&json!({"message": "x"}), None).is_err());
+        assert!(Elicitation::read(&json!({"message": "x", "mode": "voice"}), None).is_err());
     }
 }

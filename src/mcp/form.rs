@@ -35,7 +35,7 @@ const SECRETS: [&str; 10] = [
 /// A form.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Form {
-    /// Required fields first.
+    /// In the order of the schema. If it is unknown, required fields come first.
     pub fields: Vec<FormField>,
 }
 
@@ -92,11 +92,12 @@ pub struct FieldOption {
 }
 
 impl Form {
-    /// Reads the schema of a form.
+    /// Reads the schema of a form. `order` has the names of its fields in their order, because a [`Value`] loses it.
+    /// Without it, the list of required fields gives an order.
     ///
     /// # Errors
     /// What is wrong with it, for the server.
-    pub(super) fn read(schema: &Value) -> Result<Self, String> {
+    pub(super) fn read(schema: &Value, order: Option<&[String]>) -> Result<Self, String> {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err("requestedSchema must have the type object".to_owned());
         }
@@ -117,12 +118,10 @@ impl Form {
             .iter()
             .map(|(name, property)| read_field(name, property, required.contains(&name.as_str())))
             .collect::<Result<Vec<_>, _>>()?;
-        // JSON objects have no order; the list of required fields has one.
+        let order = order.map_or(required, |names| names.iter().map(String::as_str).collect());
         fields.sort_by_key(|field| {
-            required
-                .iter()
-                .position(|name| *name == field.name)
-                .unwrap_or(MAX_FIELDS)
+            let position = order.iter().position(|name| *name == field.name);
+            position.unwrap_or(MAX_FIELDS)
         });
         Ok(Self { fields })
     }
@@ -275,7 +274,7 @@ mod tests {
     use super::*;
 
     fn form(properties: Value) -> Result<Form, String> {
-        Form::read(&json!({"type": "object", "properties": properties}))
+        Form::read(&json!({"type": "object", "properties": properties}), None)
     }
 
     fn kind(property: Value) -> FieldKind {
@@ -339,24 +338,34 @@ mod tests {
             assert!(error.starts_with("field \"a\": "), "{error}");
         }
         assert!(form(json!({"": {"type": "string"}})).is_err());
-        assert!(Form::read(&json!({"type": "object", "properties": {}, "required": ["x"]})).is_err());
-        assert!(Form::read(&json!({"type": "array"})).is_err());
-        assert!(Form::read(&json!({})).is_err());
+        assert!(
+            Form::read(
+                &json!({"type": "object", "properties": {}, "required": ["x"]}),
+                None
+            )
+            .is_err()
+        );
+        assert!(Form::read(&json!({"type": "array"}), None).is_err());
+        assert!(Form::read(&json!({}), None).is_err());
         let many = (0..=MAX_FIELDS).map(|number| (number.to_string(), json!({"type": "boolean"})));
         assert!(form(Value::Object(many.collect())).is_err());
     }
 
     #[test]
-    fn required_fields_come_first_in_the_order_of_the_server() {
+    fn fields_have_the_order_of_the_schema_or_of_the_required_ones() {
         let text = json!({"type": "string"});
         let schema = json!({
             "type": "object",
             "properties": {"a": text, "b": text, "z": text, "m": text},
             "required": ["z", "b"],
         });
-        let form = Form::read(&schema).unwrap();
-        let names: Vec<&str> = form.fields.iter().map(|field| field.name.as_str()).collect();
-        assert_eq!(names, ["z", "b", "a", "m"]);
+        let names = |order: Option<&[String]>| -> Vec<String> {
+            let form = Form::read(&schema, order).unwrap();
+            form.fields.into_iter().map(|field| field.name).collect()
+        };
+        assert_eq!(names(None), ["z", "b", "a", "m"]);
+        let order = ["m", "z", "a", "b"].map(str::to_owned);
+        assert_eq!(names(Some(&order)), order);
     }
 
     #[test]

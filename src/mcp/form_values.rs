@@ -252,7 +252,7 @@ mod tests {
             },
             "required": ["name"],
         });
-        Form::read(&schema).unwrap()
+        Form::read(&schema, None).unwrap()
     }
 
     fn convert(answers: &[(&str, &[&str])]) -> Result<Value, String> {

@@ -209,7 +209,7 @@ mod tests {
 
     async fn ask(router: &RequestRouter) -> Result<ElicitationAnswer, RequestFailure> {
         let params = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
-        let elicitation = Elicitation::read(&params).unwrap();
+        let elicitation = Elicitation::read(&params, None).unwrap();
         let build = |reply| ServerRequest::Elicit(ElicitationRequest { elicitation, reply });
         router.forward(build).await
     }

@@ -55,10 +55,14 @@ pub struct GetDiagnosticsParams {
     /// The document, by the URI with which the client opened it if it is open; absent for all that the client knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
-    /// The URI of a document whose text has just changed. Answer when its compilers have reported about the new text.
+    /// The URI of a document. Answer when its compilers have reported about its current text. If it is not open, load it
+    /// without showing it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_for: Option<String>,
-    /// The longest wait for `waitFor`, in milliseconds. After it, answer with what is known.
+    /// Further documents to wait for in the same way, at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_wait_for: Vec<String>,
+    /// The longest wait for all documents together, in milliseconds. After it, answer with what is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u32>,
 }
@@ -69,6 +73,9 @@ pub struct GetDiagnosticsResult {
     /// The current reports of the client's compilers and linters, in any order.
     #[serde(default)]
     pub diagnostics: Vec<Diagnostic>,
+    /// The documents of `waitFor` and `alsoWaitFor` about which a compiler had not reported in time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreported: Vec<String>,
 }
 
 /// A diagnostic from the client.

@@ -31,7 +31,7 @@ pub enum ContinueReason {
     MaxOutputTokensEscalate,
     /// The output was cut again: the partial text stays, and the model is asked to continue.
     MaxOutputTokensRecovery,
-    /// The prompt was too long: stubs replaced old tool results.
+    /// The prompt was too long: stubs replaced old tool results, or the newest ones were shortened.
     CollapseDrainRetry,
     /// The prompt was still too long: the history was summarized.
     ReactiveCompactRetry,

@@ -505,8 +505,14 @@ fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
 }
 
 fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
-    const TEXTS: [&str; 23] = [
+    const TEXTS: [&str; 29] = [
+        "base64 image",
         "could not process image",
+        "identify image",
+        "image data you provided",
+        "image is not valid",
+        "image: unknown format",
+        "load image",
         "could not process pdf",
         "the pdf specified",
         "pdf pages may be provided",

@@ -147,6 +147,13 @@ impl ProviderSpec {
         }
     }
 
+    /// Returns the window that the user sets for a model of Ollama, in the configuration or in the Modelfile.
+    pub fn num_ctx_for(&self, model: &str) -> Option<u64> {
+        let set = self.list.as_ref().and_then(|list| list.windows_set.get(model));
+        let limit = set.into_iter().chain(&self.num_ctx).min();
+        limit.copied().filter(|_| self.kind == ApiKind::Ollama)
+    }
+
     fn unconfigured_info(&self, model: &str) -> ModelInfo {
         let mut info = self.listed_info(model);
         // Other APIs have no common form of a document.
@@ -155,10 +162,9 @@ impl ProviderSpec {
             ApiKind::Anthropic | ApiKind::Responses | ApiKind::Gemini
         ) && reads_documents(model);
         if self.kind == ApiKind::Ollama {
-            let set = self.list.as_ref().and_then(|list| list.windows_set.get(model));
-            // Both are the user's; our default counts only without them.
-            let limit = set.into_iter().chain(&self.num_ctx).min();
-            info.window = info.window.min(limit.copied().unwrap_or(ollama::DEFAULT_WINDOW));
+            // Our default counts only without the user's.
+            let limit = self.num_ctx_for(model).unwrap_or(ollama::DEFAULT_WINDOW);
+            info.window = info.window.min(limit);
             // The prompt needs room too.
             info.max_output = info
                 .max_output

@@ -3,39 +3,30 @@
 //! Converts LSP's document notifications for the overlay, which owns the texts. Judges no paths.
 
 use tower_lsp::jsonrpc::Result;
-use tower_lsp::ls_types::{
-    DidChangeTextDocumentParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
-    DidSaveTextDocumentParams,
-};
 
 use super::from_wire::{self, PromptPart};
+use super::language_query::to_range;
+use super::lsp::{DidChangeParams, DidCloseParams, DidOpenParams, DidSaveParams};
 use super::state::{ServerContext, invalid_param};
-use crate::base::position::{DocumentChange, Position, Range};
+use crate::base::position::DocumentChange;
 use crate::domain::Block;
 use crate::protocol::PromptContent;
 use crate::session::resolve_reference;
 
-pub(super) fn did_open(state: &ServerContext, params: DidOpenTextDocumentParams) {
+pub(super) fn did_open(state: &ServerContext, params: DidOpenParams) {
     let document = params.text_document;
     state
         .workspace
         .overlay()
-        .did_open(document.uri.as_str(), document.version, &document.text);
+        .did_open(&document.uri, document.version, &document.text);
 }
 
-pub(super) fn did_change(state: &ServerContext, params: DidChangeTextDocumentParams) {
-    let to_position = |at: tower_lsp::ls_types::Position| Position {
-        line: at.line,
-        character: at.character,
-    };
+pub(super) fn did_change(state: &ServerContext, params: DidChangeParams) {
     let changes: Vec<DocumentChange> = params
         .content_changes
         .into_iter()
         .map(|change| DocumentChange {
-            range: change.range.map(|range| Range {
-                start: to_position(range.start),
-                end: to_position(range.end),
-            }),
+            range: change.range.map(to_range),
             text: change.text,
         })
         .collect();
@@ -43,21 +34,18 @@ pub(super) fn did_change(state: &ServerContext, params: DidChangeTextDocumentPar
     state
         .workspace
         .overlay()
-        .did_change(document.uri.as_str(), document.version, &changes);
+        .did_change(&document.uri, document.version, &changes);
 }
 
-pub(super) fn did_save(state: &ServerContext, params: DidSaveTextDocumentParams) {
+pub(super) fn did_save(state: &ServerContext, params: DidSaveParams) {
     state
         .workspace
         .overlay()
-        .did_save(params.text_document.uri.as_str(), params.text.as_deref());
+        .did_save(&params.text_document.uri, params.text.as_deref());
 }
 
-pub(super) fn did_close(state: &ServerContext, params: DidCloseTextDocumentParams) {
-    state
-        .workspace
-        .overlay()
-        .did_close(params.text_document.uri.as_str());
+pub(super) fn did_close(state: &ServerContext, params: DidCloseParams) {
+    state.workspace.overlay().did_close(&params.text_document.uri);
 }
 
 /// Compares a document with its file, so that the text of a clean one need not be kept. Reads the disk.

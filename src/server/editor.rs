@@ -2,17 +2,18 @@
 //!
 //! Passes the client's answers on without judging them: only the document's text shows whether an edit was made.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use secrecy::SecretString;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
-use tower_lsp::ls_types::request::{ApplyWorkspaceEdit, Request};
 
 use super::client_info::ClientInfo;
 use super::language_query::{self, to_editor_error, to_range};
+use super::lsp::ApplyEditResult;
 use crate::base::position::Position;
 use crate::base::text::one_line;
 use crate::protocol::table::method;
@@ -22,9 +23,10 @@ use crate::protocol::{
 };
 use crate::store::StoreHandle;
 use crate::tool::{
-    self, DiagnosticsRequest, DocumentEdit, EditorAbilities, EditorDiagnostic, EditorError, EditorLink,
-    LanguageAnswer, LanguageQuery,
+    self, DiagnosticsAnswer, DiagnosticsRequest, DocumentEdit, EditorAbilities, EditorDiagnostic,
+    EditorError, EditorLink, LanguageAnswer, LanguageQuery,
 };
+use crate::transport::ClientRequests;
 
 /// Time after which an unanswered request counts as failed.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,76 +37,39 @@ pub(super) struct ClientEditor {
     client: Arc<Mutex<ClientInfo>>,
     /// Flushed before each request: requests use a channel of their own and must not overtake earlier events.
     events: StoreHandle,
-    requests: OnceLock<tower_lsp::Client>,
-}
-
-/// `workspace/applyEdit` with the URI as the client wrote it. The library's own type would change its spelling.
-enum ApplyEditRequest {}
-
-impl Request for ApplyEditRequest {
-    type Params = Value;
-    type Result = ApplyWorkspaceEditResponse;
-    const METHOD: &'static str = ApplyWorkspaceEdit::METHOD;
-}
-
-enum SaveRequest {}
-
-impl Request for SaveRequest {
-    type Params = SaveDocumentsParams;
-    type Result = SaveDocumentsResult;
-    const METHOD: &'static str = method::SAVE_DOCUMENTS;
-}
-
-/// Its result stays a [`Value`]: the library's error would quote what it cannot parse, and that may be a key.
-enum CredentialRequest {}
-
-impl Request for CredentialRequest {
-    type Params = GetCredentialParams;
-    type Result = Value;
-    const METHOD: &'static str = method::GET_CREDENTIAL;
-}
-
-enum GetDiagnostics {}
-
-impl Request for GetDiagnostics {
-    type Params = GetDiagnosticsParams;
-    type Result = GetDiagnosticsResult;
-    const METHOD: &'static str = method::GET_DIAGNOSTICS;
+    requests: ClientRequests,
 }
 
 impl ClientEditor {
-    /// Creates the link to the editor of the client with these abilities. Requests fail until [`Self::set_client`].
-    pub(super) fn new(client: Arc<Mutex<ClientInfo>>, events: StoreHandle) -> Self {
+    /// Creates the link to the editor of the client with these abilities.
+    pub(super) fn new(client: Arc<Mutex<ClientInfo>>, events: StoreHandle, requests: ClientRequests) -> Self {
         Self {
             client,
             events,
-            requests: OnceLock::new(),
+            requests,
         }
     }
 
-    /// Sets the client; requests can be sent from now on.
-    pub(super) fn set_client(&self, client: tower_lsp::Client) {
-        // Set once only: the service is built once.
-        let _ = self.requests.set(client);
-    }
-
-    fn send_request<R: Request>(
+    fn send_request<T: DeserializeOwned>(
         &self,
-        params: R::Params,
-    ) -> BoxFuture<'static, Result<R::Result, EditorError>> {
-        let Some(client) = self.requests.get().cloned() else {
-            return Box::pin(async { Err(EditorError::Failed("it is not connected yet".to_owned())) });
-        };
-        let events = self.events.clone();
+        method: &'static str,
+        params: impl Serialize,
+    ) -> BoxFuture<'static, Result<T, EditorError>> {
+        let (requests, events) = (self.requests.clone(), self.events.clone());
+        let params = serde_json::to_value(params);
         Box::pin(async move {
+            let malformed =
+                |error: serde_json::Error| EditorError::Refused(one_line(&error.to_string(), 300));
+            let params = params.map_err(malformed)?;
             let request = async {
                 // A client joins the edits of a turn, so it must know the start of the turn first. The error of a
                 // store that has ended is ignored: it passes no events on.
                 let _ = events.flush_writes().await;
-                client.send_request::<R>(params).await
+                requests.send(method, &params).wait().await
             };
             match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
-                Ok(answer) => answer.map_err(to_editor_error),
+                Ok(Ok(answer)) => serde_json::from_value(answer).map_err(malformed),
+                Ok(Err(refusal)) => Err(to_editor_error(&refusal)),
                 Err(_) => Err(EditorError::Silent(REQUEST_TIMEOUT)),
             }
         })
@@ -117,7 +82,7 @@ impl EditorLink for ClientEditor {
     }
 
     fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
-        let request = self.send_request::<ApplyEditRequest>(to_wire_edit(&edit));
+        let request = self.send_request::<ApplyEditResult>("workspace/applyEdit", to_wire_edit(&edit));
         Box::pin(async move {
             let answer = request.await?;
             if answer.applied {
@@ -135,7 +100,7 @@ impl EditorLink for ClientEditor {
         let params = SaveDocumentsParams {
             uris: vec![uri.clone()],
         };
-        let request = self.send_request::<SaveRequest>(params);
+        let request = self.send_request::<SaveDocumentsResult>(method::SAVE_DOCUMENTS, params);
         Box::pin(async move {
             let answer = request.await?;
             let failed = answer.failed.into_iter().find(|failed| failed.uri == uri);
@@ -151,20 +116,25 @@ impl EditorLink for ClientEditor {
     fn request_diagnostics(
         &self,
         request: DiagnosticsRequest,
-    ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
-        let (wait_for, wait) = request.wait_for.unzip();
-        let request = self.send_request::<GetDiagnostics>(GetDiagnosticsParams {
-            uri: request.uri,
-            wait_for,
-            wait_ms: wait.map(|wait| u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)),
-        });
+    ) -> BoxFuture<'static, Result<DiagnosticsAnswer, EditorError>> {
+        let mut awaited = request.wait_for.into_iter();
+        let wait_for = awaited.next();
+        let max_wait = u32::try_from(request.max_wait.as_millis()).unwrap_or(u32::MAX);
+        let request = self.send_request::<GetDiagnosticsResult>(
+            method::GET_DIAGNOSTICS,
+            GetDiagnosticsParams {
+                uri: request.uri,
+                wait_ms: wait_for.is_some().then_some(max_wait),
+                wait_for,
+                also_wait_for: awaited.collect(),
+            },
+        );
         Box::pin(async move {
-            Ok(request
-                .await?
-                .diagnostics
-                .into_iter()
-                .map(to_editor_diagnostic)
-                .collect())
+            let answer = request.await?;
+            Ok(DiagnosticsAnswer {
+                found: answer.diagnostics.into_iter().map(to_editor_diagnostic).collect(),
+                unreported: answer.unreported,
+            })
         })
     }
 
@@ -172,17 +142,15 @@ impl EditorLink for ClientEditor {
         &self,
         query: LanguageQuery,
     ) -> BoxFuture<'static, Result<LanguageAnswer, EditorError>> {
-        let Some(client) = self.requests.get().cloned() else {
-            return Box::pin(async { Err(EditorError::Failed("it is not connected yet".to_owned())) });
-        };
-        Box::pin(language_query::send_query(client, query))
+        Box::pin(language_query::send_query(self.requests.clone(), query))
     }
 
     fn request_credential(
         &self,
         provider: String,
     ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
-        let request = self.send_request::<CredentialRequest>(GetCredentialParams { provider });
+        // Its result is parsed here: an error that quotes what cannot be parsed could show a key.
+        let request = self.send_request::<Value>(method::GET_CREDENTIAL, GetCredentialParams { provider });
         Box::pin(async move {
             // An editor without a key may also answer `null`.
             match serde_json::from_value::<Option<GetCredentialResult>>(request.await?) {

@@ -2,17 +2,9 @@
 //!
 //! Converts between the wire and the types of tools. Must not know what a tool makes of an answer.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tower_lsp::Client;
-use tower_lsp::jsonrpc::{self, Id, Request};
-use tower_lsp::ls_types::notification::Notification;
-use tower_lsp::ls_types::{CancelParams, NumberOrString};
-use tower_service::Service as _;
-
 use crate::base::position::{self, Range};
-use crate::base::spawn::spawn;
 use crate::base::text::one_line;
 use crate::protocol::table::method;
 use crate::protocol::{LanguageQueryKind as WireKind, LanguageQueryParams, LanguageQueryResult, Position};
@@ -20,72 +12,27 @@ use crate::tool::{
     DocumentEdits, EditorError, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery,
     LanguageQueryKind,
 };
+use crate::transport::ClientRequests;
 use crate::workspace::text_edits::TextEdit;
 
 /// Time after which an unanswered query counts as failed.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The number of the next query. Its id must be known for a cancel, and the library keeps those that it makes.
-static NEXT_QUERY: AtomicU64 = AtomicU64::new(1);
-
 /// Asks the client. Dropping the future cancels the request.
 pub(super) async fn send_query(
-    mut client: Client,
+    requests: ClientRequests,
     query: LanguageQuery,
 ) -> Result<LanguageAnswer, EditorError> {
     let malformed = || EditorError::Failed("its answer is malformed".to_owned());
-    let id = format!("language-{}", NEXT_QUERY.fetch_add(1, Ordering::Relaxed));
     let params = serde_json::to_value(to_wire_query(query)).map_err(|_| malformed())?;
-    let request = Request::build(method::LANGUAGE_QUERY)
-        .params(params)
-        .id(Id::String(id.clone()))
-        .finish();
-    let mut pending = PendingQuery {
-        client: client.clone(),
-        id: Some(id),
-    };
-    let response = tokio::time::timeout(QUERY_TIMEOUT, client.call(request))
+    let mut request = requests.send(method::LANGUAGE_QUERY, &params);
+    let result = tokio::time::timeout(QUERY_TIMEOUT, request.wait())
         .await
-        .map_err(|_| EditorError::Silent(QUERY_TIMEOUT))?;
-    pending.id = None;
-    let Ok(Some(response)) = response else {
-        return Err(EditorError::Failed("the connection has ended".to_owned()));
-    };
-    let result = response.into_parts().1.map_err(to_editor_error)?;
+        .map_err(|_| EditorError::Silent(QUERY_TIMEOUT))?
+        .map_err(|refusal| to_editor_error(&refusal))?;
     // An editor that found nothing may also answer `null`.
     let answer = serde_json::from_value::<Option<LanguageQueryResult>>(result).map_err(|_| malformed())?;
     Ok(to_answer(answer.unwrap_or_default()))
-}
-
-/// A query that the client has not answered; dropping it sends the cancel.
-struct PendingQuery {
-    client: Client,
-    id: Option<String>,
-}
-
-impl Drop for PendingQuery {
-    fn drop(&mut self) {
-        let Some(id) = self.id.take() else { return };
-        if tokio::runtime::Handle::try_current().is_err() {
-            // The server has ended, and the client waits for nothing.
-            return;
-        }
-        let client = self.client.clone();
-        spawn(async move {
-            let params = CancelParams {
-                id: NumberOrString::String(id),
-            };
-            client.send_notification::<CancelRequest>(params).await;
-        })
-        .detach();
-    }
-}
-
-enum CancelRequest {}
-
-impl Notification for CancelRequest {
-    type Params = CancelParams;
-    const METHOD: &'static str = "$/cancelRequest";
 }
 
 fn to_wire_query(query: LanguageQuery) -> LanguageQueryParams {
@@ -154,6 +101,6 @@ pub(super) fn to_range(range: crate::protocol::Range) -> Range {
 }
 
 /// Converts the client's refusal.
-pub(super) fn to_editor_error(error: jsonrpc::Error) -> EditorError {
-    EditorError::Refused(one_line(&error.message, 300))
+pub(super) fn to_editor_error(refusal: &str) -> EditorError {
+    EditorError::Refused(one_line(refusal, 300))
 }

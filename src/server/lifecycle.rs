@@ -1,105 +1,102 @@
-//! Sits in front of the library's service: the parts of LSP's life cycle that it leaves open, in our error texts.
+//! Which method a client may call when: the life cycle of LSP.
 //!
 //! `agent/*` starts with `initialized`, which an LSP client sends before any other request. No notification may leave
-//! before it, so an earlier prompt's answer would overtake its notifications (R-WIRE). Also accepts a `shutdown` with
-//! params. The texts come from the one table in [`super::error`].
+//! before it, so an earlier prompt's answer would overtake its notifications (R-WIRE).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::future::{BoxFuture, FutureExt};
-use tower_lsp::jsonrpc::{self, ErrorCode, Request, Response};
-use tower_service::Service;
+use super::error::RequestError;
 
-use super::error::{NOT_INITIALIZED, RequestError};
-
-/// A service that enforces the life cycle.
-#[derive(Debug)]
-pub(super) struct LifecycleGate<S> {
-    inner: S,
-    /// Whether `initialize` succeeded.
-    is_initialized: Arc<AtomicBool>,
-    /// Whether the client sent `initialized` after that.
-    open: bool,
-    /// Whether the client requested `shutdown` after that.
-    shut: bool,
+/// The life cycle of a connection; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lifecycle {
+    phase: Arc<Mutex<Phase>>,
 }
 
-impl<S> LifecycleGate<S> {
-    pub(super) fn new(inner: S) -> Self {
-        Self {
-            inner,
-            is_initialized: Arc::default(),
-            open: false,
-            shut: false,
-        }
-    }
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Started,
+    /// `initialize` has succeeded.
+    Initialized,
+    /// The client sent `initialized` after that.
+    Open,
+    /// The client requested `shutdown` after that.
+    ShutDown,
 }
 
-impl<S> Service<Request> for LifecycleGate<S>
-where
-    S: Service<Request, Response = Option<Response>>,
-    S::Error: Send + 'static,
-    S::Future: Send + 'static,
-{
-    type Response = Option<Response>;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Option<Response>, S::Error>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let Some(id) = request.id().cloned() else {
-            // An `initialized` before the answer to `initialize` does not open the gate.
-            self.open |= request.method() == "initialized" && self.is_initialized.load(Ordering::Relaxed);
-            return self.inner.call(request).boxed();
-        };
-        let initialize = request.method() == "initialize";
-        let shutdown = request.method() == "shutdown";
-        // After `shutdown` the library refuses by itself.
-        if request.method().starts_with("agent/") && !self.open && !self.shut {
-            let refused = Response::from_error(id, RequestError::NotInitialized.into());
-            return futures::future::ready(Ok(Some(refused))).boxed();
-        }
-        self.shut |= shutdown && self.is_initialized.load(Ordering::Relaxed);
-        let request = if shutdown {
-            Request::build("shutdown").id(id).finish()
-        } else {
-            request
-        };
-        // The library answers `InvalidRequest` to a second `initialize` and to anything after `shutdown`.
-        let is_repeated = initialize && !self.shut;
-        let is_initialized = self.is_initialized.clone();
-        let answering = self.inner.call(request);
-        async move {
-            let response = answering.await?;
-            let well = response.as_ref().is_some_and(Response::is_ok);
-            if initialize && well {
-                is_initialized.store(true, Ordering::Relaxed);
+impl Lifecycle {
+    /// Decides whether a request is answered, and notes a `shutdown`.
+    pub(super) fn admit_request(&self, method: &str) -> Result<(), RequestError> {
+        let mut phase = self.lock();
+        match (*phase, method) {
+            (Phase::Started, "initialize") => Ok(()),
+            (Phase::Started, _) => Err(RequestError::NotInitialized),
+            (Phase::ShutDown, _) => Err(RequestError::ShuttingDown),
+            (Phase::Initialized | Phase::Open, "initialize") => Err(RequestError::AlreadyInitialized),
+            (Phase::Initialized, method) if method.starts_with("agent/") => Err(RequestError::NotInitialized),
+            (Phase::Initialized | Phase::Open, "shutdown") => {
+                *phase = Phase::ShutDown;
+                Ok(())
             }
-            Ok(response.map(|response| replace_library_error(response, is_repeated)))
+            (Phase::Initialized | Phase::Open, _) => Ok(()),
         }
-        .boxed()
+    }
+
+    /// Decides whether a notification is handled, and notes an `initialized`.
+    pub(super) fn admit_notification(&self, method: &str) -> bool {
+        let mut phase = self.lock();
+        if *phase == Phase::Initialized && method == "initialized" {
+            *phase = Phase::Open;
+        }
+        matches!(*phase, Phase::Initialized | Phase::Open)
+    }
+
+    /// Notes that `initialize` has succeeded.
+    pub(super) fn note_initialized(&self) {
+        *self.lock() = Phase::Initialized;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Replaces the library's two kinds of refusals, which carry no `data`, by ours.
-fn replace_library_error(response: Response, is_repeated: bool) -> Response {
-    let code = match response.error() {
-        Some(error) if error.data.is_none() => error.code,
-        _ => return response,
-    };
-    let ours = if code.code() == NOT_INITIALIZED {
-        RequestError::NotInitialized
-    } else if code == ErrorCode::InvalidRequest && is_repeated {
-        RequestError::AlreadyInitialized
-    } else if code == ErrorCode::InvalidRequest {
-        RequestError::ShuttingDown
-    } else {
-        return response;
-    };
-    Response::from_error(response.id().clone(), jsonrpc::Error::from(ours))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_admitted_by_phase() {
+        let lifecycle = Lifecycle::default();
+        let refusal = |method| {
+            lifecycle
+                .admit_request(method)
+                .err()
+                .map(|error| error.to_string())
+        };
+        let [not_initialized, repeated, shutting_down] = [
+            RequestError::NotInitialized,
+            RequestError::AlreadyInitialized,
+            RequestError::ShuttingDown,
+        ]
+        .map(|error| Some(error.to_string()));
+        for method in ["agent/newSession", "shutdown", "unknown"] {
+            assert_eq!(refusal(method), not_initialized, "{method}");
+        }
+        // Before the answer to `initialize`, it opens nothing.
+        assert!(!lifecycle.admit_notification("initialized"));
+        assert_eq!(refusal("initialize"), None);
+        lifecycle.note_initialized();
+        assert_eq!(refusal("initialize"), repeated);
+        assert_eq!(refusal("agent/newSession"), not_initialized);
+        assert_eq!(refusal("unknown"), None);
+        assert!(lifecycle.admit_notification("initialized"));
+        assert_eq!(refusal("agent/newSession"), None);
+        assert_eq!(refusal("shutdown"), None);
+        for method in ["agent/newSession", "shutdown", "initialize"] {
+            assert_eq!(refusal(method), shutting_down, "{method}");
+        }
+        assert!(!lifecycle.admit_notification("textDocument/didOpen"));
+    }
 }

@@ -1,4 +1,4 @@
-//! The edge of the program: the tower-lsp service, the method table, thin handlers and converters.
+//! The edge of the program: the service, the method table, thin handlers and converters.
 //!
 //! A handler converts its params, posts one command to a session, waits, and converts the result. It never calls a
 //! provider or a tool, and reads the disk only for what a prompt refers to.
@@ -15,6 +15,7 @@ pub mod from_wire;
 mod handlers;
 mod language_query;
 mod lifecycle;
+mod lsp;
 mod run;
 mod server_warnings;
 mod service;

@@ -11,9 +11,8 @@ use super::client_info::ClientInfo;
 use super::editor::ClientEditor;
 use super::event_sink::WireEventSink;
 use super::handlers::mcp::report_mcp_servers;
-use super::lifecycle::LifecycleGate;
 use super::server_warnings::{ServerWarnings, report_status};
-use super::service;
+use super::service::Service;
 use super::state::{ServerContext, SettingsHook, folder_key};
 use crate::base::CancellationToken;
 use crate::base::spawn::spawn;
@@ -23,7 +22,7 @@ use crate::session::{ServiceParts, Services, SessionManager};
 use crate::store::Store;
 use crate::tool;
 use crate::transport::outbox::Outbox;
-use crate::transport::{self, Connection, FrameWriter, Framing, Stdio};
+use crate::transport::{self, ClientRequests, Connection, Dialect, FrameWriter, Framing, Stdio};
 use crate::workspace::WorkspaceShared;
 
 /// The environment of the server.
@@ -62,13 +61,18 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     let (store, store_thread) = Store::start(options.data, Box::new(outlet))?;
     let workspace = WorkspaceShared::new(&[], options.home);
     let client: Arc<Mutex<ClientInfo>> = Arc::default();
-    let editor = Arc::new(ClientEditor::new(client.clone(), store.writes.clone()));
+    let requests = ClientRequests::new(outbox.clone(), Dialect::LanguageServer);
+    let editor = Arc::new(ClientEditor::new(
+        client.clone(),
+        store.writes.clone(),
+        requests.clone(),
+    ));
     let writes = store.writes.clone();
     let (services, configured) = Services::assemble(ServiceParts {
         store,
         source: options.source,
         workspace: workspace.clone(),
-        editor: editor.clone(),
+        editor,
         redactor: options.redactor,
         client_name: client_name(client.clone()),
         questions: supports_questions(client.clone()),
@@ -81,7 +85,6 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         workspace,
         cwd: folder_key(&options.cwd),
         client,
-        editor,
         outbox: outbox.clone(),
         notices: notices.clone(),
         on_settings: options.on_settings,
@@ -102,13 +105,10 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     ));
     // Like `status`, this task ends when its handle is dropped.
     let signals = spawn(transport::end_on_signal(root.clone()));
-    let (service, socket) = service::build(state.clone());
-    let (requests, answers) = socket.split();
     let connection = Connection {
         input: options.stdio.input,
-        service: LifecycleGate::new(service),
+        service: Service::new(state.clone()),
         requests,
-        answers,
         written: FrameWriter::start(
             outbox.clone(),
             options.stdio.output,

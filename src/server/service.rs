@@ -1,86 +1,164 @@
-//! The tower-lsp service: LSP's own methods, and the table of the `agent/*` methods.
+//! The service: LSP's own methods, and the table of the `agent/*` methods.
 //!
 //! Negotiates abilities and keeps document sync and workspace folders up to date. The `agent/*` methods live in
-//! [`super::handlers`].
+//! [`super::handlers`], and which method may be called when in [`super::lifecycle`]. Each handler is polled once in the
+//! order of arrival.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use tower_lsp::jsonrpc::Result;
-use tower_lsp::ls_types::{
-    ClientCapabilities, DidChangeConfigurationParams, DidChangeTextDocumentParams,
-    DidChangeWorkspaceFoldersParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
-    DidSaveTextDocumentParams, InitializeParams, InitializeResult, InitializedParams, OneOf,
-    PositionEncodingKind, SaveOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability,
-    TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkspaceFolder,
-    WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
-};
-use tower_lsp::{ClientSocket, LanguageServer, LspService};
+use futures::future::{BoxFuture, FutureExt};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tower_lsp::jsonrpc::{ErrorCode, Request, Response, Result};
 
 use super::documents;
+use super::lifecycle::Lifecycle;
+use super::lsp::{
+    DidChangeConfigurationParams, DidChangeWorkspaceFoldersParams, DidOpenParams, DidSaveParams,
+    InitializeParams, WorkspaceFolder,
+};
 use super::state::{ServerContext, folder_key};
 use crate::base::position::PositionEncoding;
+use crate::base::text::one_line;
 use crate::base::uri;
 use crate::protocol::table::method;
 use crate::protocol::{ClientCapability, Feature, InitializationOptions, ServerCapability};
 use crate::tool::EditorAbilities;
+use crate::transport::protocol_error;
 use crate::workspace::Folder;
 
 /// The service's handlers. The state is shared with [`super::run`].
+#[derive(Clone)]
 pub(super) struct Service {
     pub(super) state: Arc<ServerContext>,
+    lifecycle: Lifecycle,
 }
 
-/// Builds the service with its method table.
-pub(super) fn build(state: Arc<ServerContext>) -> (LspService<Service>, ClientSocket) {
-    let service = |client| {
-        state.editor.set_client(client);
-        Service { state }
-    };
-    LspService::build(service)
-        .custom_method(method::NEW_SESSION, Service::new_session)
-        .custom_method(method::PROMPT, Service::run_prompt)
-        .custom_method(method::STEER, Service::steer_turn)
-        .custom_method(method::QUEUE, Service::handle_queue)
-        .custom_method(method::RESUME_TURN, Service::resume_turn)
-        .custom_method(method::COMPACT, Service::compact_session)
-        .custom_method(method::APPROVAL_RESPOND, Service::approval_respond)
-        .custom_method(method::LIMIT_RESPOND, Service::limit_respond)
-        .custom_method(method::QUESTION_RESPOND, Service::question_respond)
-        .custom_method(method::LIST_APPROVALS, Service::list_approvals)
-        .custom_method(method::LIST_GRANTS, Service::list_grants)
-        .custom_method(method::REVOKE_GRANT, Service::revoke_grant)
-        .custom_method(method::LIST_SESSIONS, Service::list_sessions)
-        .custom_method(method::LOAD_SESSION, Service::load_session)
-        .custom_method(method::RENAME_SESSION, Service::rename_session)
-        .custom_method(method::FORK_SESSION, Service::fork_session)
-        .custom_method(method::EXPORT_SESSION, Service::export_session)
-        .custom_method(method::DELETE_SESSION, Service::delete_session)
-        .custom_method(method::REVERT, Service::revert_turn)
-        .custom_method(method::SET_MODE, Service::set_mode)
-        .custom_method(method::SET_MODEL, Service::set_model)
-        .custom_method(method::DESCRIBE_TRUST, Service::describe_trust)
-        .custom_method(method::SET_TRUST, Service::set_trust)
-        .custom_method(method::LIST_MODELS, Service::list_models)
-        .custom_method(method::LIST_AGENTS, Service::list_agents)
-        .custom_method(method::LIST_COMMANDS, Service::list_commands)
-        .custom_method(method::LIST_TOOLS, Service::list_tools)
-        .custom_method(method::LIST_MCP_SERVERS, Service::list_mcp_servers)
-        .custom_method(method::RESTART_MCP_SERVER, Service::restart_mcp_server)
-        .custom_method(method::LOGIN_MCP_SERVER, Service::login_mcp_server)
-        .custom_method(method::CANCEL_MCP_LOGIN, Service::cancel_mcp_login)
-        .custom_method(method::LOGOUT_MCP_SERVER, Service::logout_mcp_server)
-        .custom_method(method::READ_CONTENT, Service::read_content)
-        .custom_method(method::METRICS, Service::read_metrics)
-        .custom_method(method::RESET_CIRCUIT, Service::reset_circuit)
-        .custom_method(method::RELOAD_CONFIG, Service::reload_config)
-        .custom_method(method::CANCEL, Service::cancel_turn)
-        .finish()
+impl tower_service::Service<Request> for Service {
+    type Response = Option<Response>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, std::result::Result<Option<Response>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::result::Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let service = self.clone();
+        let (method, id, params) = request.into_parts();
+        // JSON-RPC allows to omit them.
+        let params = params.unwrap_or(Value::Null);
+        let Some(id) = id else {
+            if !self.lifecycle.admit_notification(&method) {
+                return futures::future::ready(Ok(None)).boxed();
+            }
+            return async move {
+                // A notification has no answer that could name the problem.
+                if let Err(error) = service.handle_notification(&method, params).await {
+                    let method = one_line(&method, 80);
+                    tracing::warn!(method, %error, "a notification was not understood");
+                }
+                Ok(None)
+            }
+            .boxed();
+        };
+        if let Err(refused) = self.lifecycle.admit_request(&method) {
+            return futures::future::ready(Ok(Some(Response::from_error(id, refused.into())))).boxed();
+        }
+        async move {
+            let answer = service.answer_request(&method, params).await;
+            Ok(Some(Response::from_parts(id, answer)))
+        }
+        .boxed()
+    }
 }
 
-impl LanguageServer for Service {
-    async fn initialize(&self, params: InitializeParams) -> Result<InitializeResult> {
-        let utf8 = prefers_utf8(&params);
-        let root = params.root_uri_compat();
+impl Service {
+    pub(super) fn new(state: Arc<ServerContext>) -> Self {
+        Self {
+            state,
+            lifecycle: Lifecycle::default(),
+        }
+    }
+
+    async fn answer_request(&self, method: &str, params: Value) -> Result<Value> {
+        match method {
+            "initialize" => {
+                let params = serde_json::from_value(params)
+                    .map_err(|error| protocol_error(ErrorCode::InvalidParams, error.to_string()))?;
+                let answer = self.initialize(params);
+                self.lifecycle.note_initialized();
+                Ok(answer)
+            }
+            // May have params, which the protocol does not know.
+            "shutdown" => Ok(Value::Null),
+            method::NEW_SESSION => to_value(self.new_session(params).await?),
+            method::PROMPT => to_value(self.run_prompt(params).await?),
+            method::STEER => to_value(self.steer_turn(params).await?),
+            method::QUEUE => to_value(self.handle_queue(params).await?),
+            method::RESUME_TURN => to_value(self.resume_turn(params).await?),
+            method::COMPACT => to_value(self.compact_session(params).await?),
+            method::APPROVAL_RESPOND => to_value(self.approval_respond(params).await?),
+            method::LIMIT_RESPOND => to_value(self.limit_respond(params).await?),
+            method::QUESTION_RESPOND => to_value(self.question_respond(params).await?),
+            method::LIST_APPROVALS => to_value(self.list_approvals(params).await?),
+            method::LIST_GRANTS => to_value(self.list_grants(params).await?),
+            method::REVOKE_GRANT => to_value(self.revoke_grant(params).await?),
+            method::LIST_SESSIONS => to_value(self.list_sessions(params).await?),
+            method::LOAD_SESSION => to_value(self.load_session(params).await?),
+            method::RENAME_SESSION => to_value(self.rename_session(params).await?),
+            method::FORK_SESSION => to_value(self.fork_session(params).await?),
+            method::EXPORT_SESSION => to_value(self.export_session(params).await?),
+            method::DELETE_SESSION => to_value(self.delete_session(params).await?),
+            method::REVERT => to_value(self.revert_turn(params).await?),
+            method::SET_MODE => to_value(self.set_mode(params).await?),
+            method::SET_MODEL => to_value(self.set_model(params).await?),
+            method::DESCRIBE_TRUST => to_value(self.describe_trust(params).await?),
+            method::SET_TRUST => to_value(self.set_trust(params).await?),
+            method::LIST_MODELS => to_value(self.list_models(params).await?),
+            method::LIST_AGENTS => to_value(self.list_agents(params).await?),
+            method::LIST_COMMANDS => to_value(self.list_commands(params).await?),
+            method::LIST_TOOLS => to_value(self.list_tools(params).await?),
+            method::LIST_MCP_SERVERS => to_value(self.list_mcp_servers(params).await?),
+            method::RESTART_MCP_SERVER => to_value(self.restart_mcp_server(params).await?),
+            method::LOGIN_MCP_SERVER => to_value(self.login_mcp_server(params).await?),
+            method::CANCEL_MCP_LOGIN => to_value(self.cancel_mcp_login(params).await?),
+            method::LOGOUT_MCP_SERVER => to_value(self.logout_mcp_server(params).await?),
+            method::READ_CONTENT => to_value(self.read_content(params).await?),
+            method::METRICS => to_value(self.read_metrics(params).await?),
+            method::RESET_CIRCUIT => to_value(self.reset_circuit(params).await?),
+            method::RELOAD_CONFIG => to_value(self.reload_config(params).await?),
+            _ => Err(protocol_error(
+                ErrorCode::MethodNotFound,
+                format!("no method {}", one_line(method, 80)),
+            )),
+        }
+    }
+
+    async fn handle_notification(&self, method: &str, params: Value) -> serde_json::Result<()> {
+        use serde_json::from_value;
+        match method {
+            "initialized" => self.initialized().await,
+            "textDocument/didOpen" => self.did_open(from_value(params)?).await,
+            "textDocument/didChange" => documents::did_change(&self.state, from_value(params)?),
+            "textDocument/didSave" => self.did_save(from_value(params)?).await,
+            "textDocument/didClose" => documents::did_close(&self.state, from_value(params)?),
+            "workspace/didChangeConfiguration" => self.did_change_configuration(from_value(params)?),
+            "workspace/didChangeWorkspaceFolders" => {
+                self.did_change_workspace_folders(from_value(params)?).await;
+            }
+            method::CANCEL => self.cancel_turn(params).await,
+            // Others are for other servers.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn initialize(&self, params: InitializeParams) -> Value {
+        let utf8 = prefers_utf8(&params.capabilities);
+        let root = params.root_uri.as_deref().and_then(read_root);
         let options = InitializationOptions::read(params.initialization_options);
         let folders = collect_folders(params.workspace_folders, root);
         self.state.workspace.set_folders(&folders);
@@ -93,7 +171,7 @@ impl LanguageServer for Service {
             let mut client = self.state.lock_client();
             client.name = params.client_info.map(|info| info.name).unwrap_or_default();
             client.utf8 = utf8;
-            let flags = ClientCapability::read(params.capabilities.experimental.as_ref()).client;
+            let flags = ClientCapability::read(params.capabilities.get("experimental")).client;
             client.questions = flags.questions;
             client.editor = EditorAbilities {
                 apply: takes_edits(&params.capabilities),
@@ -108,17 +186,13 @@ impl LanguageServer for Service {
         }
         let settings = (!options.settings.is_empty()).then(|| options.settings.into());
         self.state.configured.set_options(settings);
-        Ok(InitializeResult {
-            server_info: Some(ServerInfo {
-                name: env!("CARGO_PKG_NAME").to_owned(),
-                version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-            }),
-            capabilities: build_capabilities(utf8),
-            offset_encoding: None,
+        json!({
+            "capabilities": build_capabilities(utf8),
+            "serverInfo": {"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")},
         })
     }
 
-    async fn initialized(&self, _: InitializedParams) {
+    async fn initialized(&self) {
         // Trust comes first: it decides which settings of a folder apply.
         for folder in self.state.folders() {
             self.state.resolve_trust(&folder).await;
@@ -127,32 +201,20 @@ impl LanguageServer for Service {
         self.state.notices.begin_reporting();
     }
 
-    async fn shutdown(&self) -> Result<()> {
-        Ok(())
-    }
-
-    async fn did_open(&self, params: DidOpenTextDocumentParams) {
-        let uri = params.text_document.uri.as_str().to_owned();
+    async fn did_open(&self, params: DidOpenParams) {
+        let uri = params.text_document.uri.clone();
         documents::did_open(&self.state, params);
         // Only the disk access waits: the document itself is updated before the first await, in order of arrival.
         documents::compare_with_file(&self.state, uri).await;
     }
 
-    async fn did_change(&self, params: DidChangeTextDocumentParams) {
-        documents::did_change(&self.state, params);
-    }
-
-    async fn did_save(&self, params: DidSaveTextDocumentParams) {
-        let uri = params.text_document.uri.as_str().to_owned();
+    async fn did_save(&self, params: DidSaveParams) {
+        let uri = params.text_document.uri.clone();
         documents::did_save(&self.state, params);
         documents::compare_with_file(&self.state, uri).await;
     }
 
-    async fn did_close(&self, params: DidCloseTextDocumentParams) {
-        documents::did_close(&self.state, params);
-    }
-
-    async fn did_change_configuration(&self, params: DidChangeConfigurationParams) {
+    fn did_change_configuration(&self, params: DidChangeConfigurationParams) {
         // Editors send either all their settings or only the notice that they changed.
         let ours = match params.settings {
             serde_json::Value::Object(mut settings) => settings.remove(env!("CARGO_PKG_NAME")),
@@ -195,22 +257,24 @@ impl LanguageServer for Service {
     }
 }
 
-fn prefers_utf8(params: &InitializeParams) -> bool {
-    let general = params.capabilities.general.as_ref();
-    let encodings = general.and_then(|general| general.position_encodings.as_ref());
-    encodings.is_some_and(|encodings| encodings.contains(&PositionEncodingKind::UTF8))
+fn to_value(result: impl Serialize) -> Result<Value> {
+    serde_json::to_value(result).map_err(|error| protocol_error(ErrorCode::InternalError, error.to_string()))
+}
+
+fn prefers_utf8(capabilities: &Value) -> bool {
+    let encodings = &capabilities["general"]["positionEncodings"];
+    encodings
+        .as_array()
+        .is_some_and(|encodings| encodings.iter().any(|encoding| encoding == "utf-8"))
 }
 
 /// Whether the client applies edits that name a document version.
-fn takes_edits(client: &ClientCapabilities) -> bool {
-    let Some(workspace) = &client.workspace else {
-        return false;
-    };
-    let versioned = workspace.workspace_edit.as_ref();
-    workspace.apply_edit == Some(true) && versioned.and_then(|edit| edit.document_changes) == Some(true)
+fn takes_edits(capabilities: &Value) -> bool {
+    let workspace = &capabilities["workspace"];
+    workspace["applyEdit"] == true && workspace["workspaceEdit"]["documentChanges"] == true
 }
 
-fn build_capabilities(utf8: bool) -> ServerCapabilities {
+fn build_capabilities(utf8: bool) -> Value {
     let agent = ServerCapability::new(vec![
         Feature::Images,
         Feature::UnsavedText,
@@ -222,32 +286,18 @@ fn build_capabilities(utf8: bool) -> ServerCapabilities {
         Feature::Diagnostics,
         Feature::LanguageQueries,
     ]);
-    ServerCapabilities {
-        position_encoding: Some(if utf8 {
-            PositionEncodingKind::UTF8
-        } else {
-            PositionEncodingKind::UTF16
-        }),
-        text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
-            open_close: Some(true),
-            // Full texts: when the editor reloads a clean buffer after a command changed its file, the server then
+    json!({
+        "positionEncoding": if utf8 { "utf-8" } else { "utf-16" },
+        "textDocumentSync": {
+            "openClose": true,
+            // Full texts (1): when the editor reloads a clean buffer after a command changed its file, the server then
             // knows the buffer exactly, whatever text it had before.
-            change: Some(TextDocumentSyncKind::FULL),
-            save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions {
-                include_text: Some(false),
-            })),
-            ..TextDocumentSyncOptions::default()
-        })),
-        workspace: Some(WorkspaceServerCapabilities {
-            workspace_folders: Some(WorkspaceFoldersServerCapabilities {
-                supported: Some(true),
-                change_notifications: Some(OneOf::Left(true)),
-            }),
-            file_operations: None,
-        }),
-        experimental: Some(serde_json::json!({ "agent": agent })),
-        ..ServerCapabilities::default()
-    }
+            "change": 1,
+            "save": {"includeText": false},
+        },
+        "workspace": {"workspaceFolders": {"supported": true, "changeNotifications": true}},
+        "experimental": {"agent": agent},
+    })
 }
 
 /// Collects the workspace folders that the client names. URIs that are not files are skipped.
@@ -256,7 +306,7 @@ fn collect_folders(named: Option<Vec<WorkspaceFolder>>, root: Option<Folder>) ->
     let folders: Vec<Folder> = named
         .into_iter()
         .filter_map(|folder| {
-            let path = uri::path_of(folder.uri.as_str()).ok()?;
+            let path = uri::path_of(&folder.uri).ok()?;
             Some(Folder {
                 name: folder.name,
                 path: folder_key(&path),
@@ -272,17 +322,10 @@ fn collect_folders(named: Option<Vec<WorkspaceFolder>>, root: Option<Folder>) ->
 }
 
 /// Reads the single root that older clients send.
-trait RootUri {
-    fn root_uri_compat(&self) -> Option<Folder>;
-}
-
-impl RootUri for InitializeParams {
-    #[expect(deprecated, reason = "older clients send nothing else")]
-    fn root_uri_compat(&self) -> Option<Folder> {
-        let path = uri::path_of(self.root_uri.as_ref()?.as_str()).ok()?;
-        Some(Folder {
-            name: String::new(),
-            path: folder_key(&path),
-        })
-    }
+fn read_root(root_uri: &str) -> Option<Folder> {
+    let path = uri::path_of(root_uri).ok()?;
+    Some(Folder {
+        name: String::new(),
+        path: folder_key(&path),
+    })
 }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tower_lsp::jsonrpc;
 
 use super::client_info::ClientInfo;
-use super::editor::ClientEditor;
 use super::error::RequestError;
 use super::server_warnings::ServerWarnings;
 use super::to_wire;
@@ -30,7 +29,6 @@ pub(super) struct ServerContext {
     /// The folder where the server was started; used for clients that name no folder.
     pub(super) cwd: PathBuf,
     pub(super) client: Arc<Mutex<ClientInfo>>,
-    pub(super) editor: Arc<ClientEditor>,
     pub(super) outbox: Outbox,
     pub(super) notices: ServerWarnings,
     /// Called with the settings of the first folder after each read.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::command::SessionInfo;
 use super::editor_credentials::EditorKeys;
-use super::models::{LearntWindows, ModelLists, ModelVerdict, Models};
+use super::models::{LearntFacts, ModelLists, ModelVerdict, Models};
 use super::services::{Rules, SessionSettings, SettingsSource, SubagentModel};
 use crate::approval::Rule;
 use crate::config::{
@@ -34,7 +34,7 @@ pub struct ConfigStore {
     shared: Arc<WorkspaceShared>,
     pub(super) redactor: Redactor,
     accounts: Arc<Accounts>,
-    windows: Arc<LearntWindows>,
+    learnt: Arc<LearntFacts>,
     keys: Arc<EditorKeys>,
     lists: Arc<ModelLists>,
     mcp: Arc<McpManager>,
@@ -94,7 +94,7 @@ impl ConfigStore {
         Self {
             keys: Arc::new(EditorKeys::new(editor, redactor.clone())),
             accounts: Arc::default(),
-            windows: Arc::default(),
+            learnt: Arc::default(),
             lists: Arc::default(),
             mcp,
             redactor,
@@ -209,7 +209,7 @@ impl ConfigStore {
         state.stripped.clear();
         // `folder_config` takes the lock itself.
         drop(state);
-        self.windows.forget_all();
+        self.learnt.forget_all();
         self.keys.forget_keys();
         let mut problems: Vec<Diagnostic> = Vec::new();
         for folder in folders {
@@ -252,7 +252,7 @@ impl ConfigStore {
             loaded.settings.clone(),
             state.source.env.clone(),
             self.accounts.clone(),
-            self.windows.clone(),
+            self.learnt.clone(),
             self.keys.clone(),
             self.lists.clone(),
         );

@@ -33,6 +33,9 @@ use crate::provider::{
 };
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 
+/// A smaller `num_ctx` leaves hardly any room besides the system prompt and the tools, and Ollama cuts prompts silently.
+const LEAST_NUM_CTX: u64 = 16_384;
+
 /// How long a local Ollama may take to answer (R-PROV).
 const PROBE: Duration = Duration::from_millis(300);
 
@@ -46,32 +49,47 @@ const LISTED: usize = 1_000;
 const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or put a key into the \
 configuration file\nstart Ollama with a model (`ollama pull qwen3`); it is detected automatically\ntry it without a key: `agentls demo`";
 
-/// Windows that overflows have named (R-CTX-3), by provider and model. All sessions of a server share them until the
-/// configuration is reloaded.
+/// What errors have told about models, by provider and model. All sessions of a server share it until the configuration is
+/// reloaded.
 #[derive(Debug, Default)]
-pub struct LearntWindows(Mutex<HashMap<(String, String), u64>>);
+pub struct LearntFacts(Mutex<HashMap<(String, String), LearntFact>>);
 
-impl LearntWindows {
+#[derive(Clone, Copy, Debug, Default)]
+struct LearntFact {
+    /// The window that an overflow has named (R-CTX-3).
+    window: Option<u64>,
+    /// The provider does not have the model.
+    is_missing: bool,
+}
+
+impl LearntFacts {
     /// Records a window. The smallest one counts.
     fn record_window(&self, provider: &str, model: &str, window: u64) {
-        let mut known = self.lock();
-        let known = known
-            .entry((provider.to_owned(), model.to_owned()))
-            .or_insert(window);
-        *known = window.min(*known);
+        self.update(provider, model, |fact| {
+            fact.window = Some(fact.window.map_or(window, |known| known.min(window)));
+        });
     }
 
-    fn window_for(&self, provider: &str, model: &str) -> Option<u64> {
+    fn record_missing(&self, provider: &str, model: &str) {
+        self.update(provider, model, |fact| fact.is_missing = true);
+    }
+
+    fn update(&self, provider: &str, model: &str, change: impl FnOnce(&mut LearntFact)) {
         let key = (provider.to_owned(), model.to_owned());
-        self.lock().get(&key).copied()
+        change(self.lock().entry(key).or_default());
     }
 
-    /// Forgets all windows.
+    fn find(&self, provider: &str, model: &str) -> LearntFact {
+        let key = (provider.to_owned(), model.to_owned());
+        self.lock().get(&key).copied().unwrap_or_default()
+    }
+
+    /// Forgets everything.
     pub fn forget_all(&self) {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), u64>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), LearntFact>> {
         // The map is consistent after every statement, so a panic elsewhere does not spoil it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,7 +100,7 @@ pub struct Models {
     settings: Arc<Settings>,
     env: Env,
     accounts: Arc<Accounts>,
-    windows: Arc<LearntWindows>,
+    learnt: Arc<LearntFacts>,
     keys: Arc<EditorKeys>,
     lists: Arc<ModelLists>,
     built: Mutex<HashMap<String, BuiltProvider>>,
@@ -146,7 +164,7 @@ impl Models {
         settings: Arc<Settings>,
         env: Env,
         accounts: Arc<Accounts>,
-        windows: Arc<LearntWindows>,
+        learnt: Arc<LearntFacts>,
         keys: Arc<EditorKeys>,
         lists: Arc<ModelLists>,
     ) -> Self {
@@ -154,7 +172,7 @@ impl Models {
             settings,
             env,
             accounts,
-            windows,
+            learnt,
             keys,
             lists,
             built: Mutex::default(),
@@ -356,7 +374,7 @@ impl Models {
 
     fn model_info(&self, spec: &ProviderSpec, model: &str) -> ModelInfo {
         let mut info = spec.model_info(model);
-        if let Some(learnt) = self.windows.window_for(&spec.name, model) {
+        if let Some(learnt) = self.learnt.find(&spec.name, model).window {
             // R-CTX-3: an overflow has named the real window, which is never larger than the known one.
             info.window = info.window.min(learnt);
         }
@@ -375,6 +393,7 @@ impl Models {
         models::list_offered_models(&settings.name, chat, models::current_day())
             .into_iter()
             .filter(|name| name.split_once('/').map(|(vendor, _)| vendor) == vendor)
+            .filter(|name| !self.learnt.find(&settings.name, name).is_missing)
             .filter_map(|name| Some((price(&name).filter(|price| *price < own)?, name)))
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, name)| name)
@@ -433,6 +452,7 @@ impl Models {
             reason,
             describe_effort(&model, info.reasoning, wanted, effort),
             describe_end(&spec, &model),
+            describe_small_window(&spec, &model),
         ];
         let notes: Vec<String> = notes.into_iter().flatten().collect();
         Ok(ResolvedModel {
@@ -489,6 +509,18 @@ fn describe_effort(
             wanted.name()
         )),
     }
+}
+
+/// Says that the user has set a window that is too small.
+fn describe_small_window(spec: &ProviderSpec, model: &str) -> Option<String> {
+    let num_ctx = spec
+        .num_ctx_for(model)
+        .filter(|num_ctx| *num_ctx < LEAST_NUM_CTX)?;
+    Some(format!(
+        "num_ctx = {num_ctx} is too small for the system prompt and the tools; set num_ctx = 65536 in [provider.{}] or in \
+         the Modelfile, or at least {LEAST_NUM_CTX}",
+        spec.name
+    ))
 }
 
 /// Warns about a model that its vendor will retire within [`RETIREMENT_NOTICE`] days.
@@ -602,8 +634,12 @@ impl ModelSource for Arc<Models> {
 
     fn learn_window(&self, model: &ResolvedModel, window: u64) {
         tracing::info!(model = %model.label(), window, "an overflow named the window");
-        self.windows
+        self.learnt
             .record_window(model.provider.name(), &model.model, window);
+    }
+
+    fn learn_missing(&self, model: &ResolvedModel) {
+        self.learnt.record_missing(model.provider.name(), &model.model);
     }
 }
 

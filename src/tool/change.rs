@@ -99,7 +99,7 @@ pub(super) async fn apply_plan(
     match planned.await? {
         PlannedChange::Done(output) => Ok(output),
         PlannedChange::ToMake(change) => {
-            let baseline = new_errors::record_errors(cx, &change.target.absolute).await;
+            let baseline = new_errors::record_errors(cx, vec![change.target.clone()]).await;
             let mut output = change.apply_change(cx).await?;
             if let Some(baseline) = baseline {
                 baseline.add_new_errors(cx, &mut output).await;

@@ -68,6 +68,8 @@ impl Tool for Diagnostics {
 
     const NAME: &'static str = "diagnostics";
 
+    const READS_WORKSPACE: bool = true;
+
     const DESCRIPTION: &'static str = "Tells what the user's editor reports of the files: errors and warnings \
         of compilers, linters and language servers, by line. Quicker than a build where it is enough. The editor \
         knows of files that are open, and of others as far as its language servers do; after an edit they may take \
@@ -112,10 +114,10 @@ impl Tool for Diagnostics {
         .await?;
         let reply = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            diagnostics = cx.editor.request_diagnostics(DiagnosticsRequest { uri, wait_for: None }) => diagnostics,
+            answer = cx.editor.request_diagnostics(DiagnosticsRequest { uri, ..Default::default() }) => answer,
         };
         let found = match reply {
-            Ok(found) => found,
+            Ok(answer) => answer.found,
             Err(error) => return fail_with_message(error.to_string()),
         };
         let least = input.at_least.unwrap_or_default().to_severity();
@@ -224,7 +226,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::testing::ToolHarness;
-    use super::super::{DocumentEdit, EditorAbilities, EditorError, EditorLink};
+    use super::super::{DiagnosticsAnswer, DocumentEdit, EditorAbilities, EditorError, EditorLink};
     use super::*;
     use crate::base::position::{Position, Range};
 
@@ -257,10 +259,11 @@ mod tests {
         fn request_diagnostics(
             &self,
             request: DiagnosticsRequest,
-        ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
+        ) -> BoxFuture<'static, Result<DiagnosticsAnswer, EditorError>> {
             self.requests.lock().unwrap().push(request.uri);
             let found = self.found.clone();
-            Box::pin(async move { Ok(found) })
+            let unreported = Vec::new();
+            Box::pin(async move { Ok(DiagnosticsAnswer { found, unreported }) })
         }
     }
 

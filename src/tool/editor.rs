@@ -47,7 +47,7 @@ pub trait EditorLink: Send + Sync {
     fn request_diagnostics(
         &self,
         _request: DiagnosticsRequest,
-    ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
+    ) -> BoxFuture<'static, Result<DiagnosticsAnswer, EditorError>> {
         Box::pin(async { Err(EditorError::Failed("it does not tell diagnostics".to_owned())) })
     }
 
@@ -94,8 +94,18 @@ pub struct EditorAbilities {
 pub struct DiagnosticsRequest {
     /// The document; all documents if `None`.
     pub uri: Option<String>,
-    /// A document whose text has just changed: the answer waits until compilers have read it, at most this long.
-    pub wait_for: Option<(String, Duration)>,
+    /// Documents about whose current text compilers shall have reported before the answer.
+    pub wait_for: Vec<String>,
+    /// The longest wait for them together.
+    pub max_wait: Duration,
+}
+
+/// The findings that were requested.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiagnosticsAnswer {
+    pub found: Vec<EditorDiagnostic>,
+    /// The documents waited for about which a compiler had not reported in time.
+    pub unreported: Vec<String>,
 }
 
 /// A finding of a compiler or linter in the editor.

@@ -68,6 +68,11 @@ pub trait PreparedCall: Send + Sync {
         false
     }
 
+    /// Returns whether the result depends on all files of the workspace.
+    fn reads_workspace(&self) -> bool {
+        false
+    }
+
     /// Returns what the call would change, for the user who approves it.
     ///
     /// # Errors
@@ -153,6 +158,10 @@ impl<T: Tool> PreparedCall for TypedCall<T> {
 
     fn effect_may_grow(&self) -> bool {
         T::EFFECT_MAY_GROW
+    }
+
+    fn reads_workspace(&self) -> bool {
+        T::READS_WORKSPACE
     }
 
     fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {

@@ -29,6 +29,8 @@ impl Tool for FindReferences {
 
     const NAME: &'static str = "find_references";
 
+    const READS_WORKSPACE: bool = true;
+
     const DESCRIPTION: &'static str = "Finds all uses of a symbol with the function or type that each is in, through \
         the editor's language servers. Unlike grep, it leaves out other symbols of the same name, comments, and strings.";
 

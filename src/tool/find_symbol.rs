@@ -33,6 +33,8 @@ impl Tool for FindSymbol {
 
     const NAME: &'static str = "find_symbol";
 
+    const READS_WORKSPACE: bool = true;
+
     const DESCRIPTION: &'static str = "Finds where functions, types, and other symbols are declared, through the \
         editor's language servers: in the workspace by name, or in one file, which also lists its symbols. Better than \
         grep for declarations; use grep if it finds nothing, since the servers may not know every file.";

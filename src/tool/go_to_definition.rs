@@ -45,6 +45,8 @@ impl Tool for GoToDefinition {
 
     const NAME: &'static str = "go_to_definition";
 
+    const READS_WORKSPACE: bool = true;
+
     const DESCRIPTION: &'static str = "Finds where a symbol that a file uses is defined, through the editor's language \
         servers: its definition, the definition of its type, or its implementations. It follows imports, also into \
         libraries.";

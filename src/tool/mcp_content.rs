@@ -75,7 +75,9 @@ fn to_image(
             };
             Ok((image, Some(scaled.describe())))
         }
-        Err(error @ (PictureError::TooLarge(..) | PictureError::Cancelled)) => Err(error.to_string()),
+        Err(error @ (PictureError::TooLarge(..) | PictureError::CutOff | PictureError::Cancelled)) => {
+            Err(error.to_string())
+        }
         Ok(None) | Err(PictureError::Malformed(_)) if data.len() > MAX_IMAGE => {
             Err(format!("it has {} bytes", data.len() / 4 * 3))
         }

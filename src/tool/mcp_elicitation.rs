@@ -286,7 +286,7 @@ mod tests {
             replies: Mutex::new(replies.iter().rev().cloned().collect()),
             questions: Mutex::default(),
         };
-        let elicitation = Elicitation::read(&params).unwrap();
+        let elicitation = Elicitation::read(&params, None).unwrap();
         let answer = ask(&person, "peer/echo", &elicitation).await;
         (answer, person.questions.into_inner().unwrap())
     }

@@ -79,9 +79,9 @@ pub use current_model::{
     CurrentModel, ModelFailure, SampleJob, SamplingAnswer, SamplingStop, SearchAnswer, SearchJob,
 };
 pub use editor::{
-    DiagnosticSeverity, DiagnosticsRequest, DocumentEdit, DocumentEdits, EditorAbilities, EditorDiagnostic,
-    EditorError, EditorLink, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind,
-    NoEditor,
+    DiagnosticSeverity, DiagnosticsAnswer, DiagnosticsRequest, DocumentEdit, DocumentEdits, EditorAbilities,
+    EditorDiagnostic, EditorError, EditorLink, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery,
+    LanguageQueryKind, NoEditor,
 };
 pub use erased::{DynTool, PreparedCall};
 pub use output::{CallPreview, DelegateResult, ToolError, ToolOutput};
@@ -115,6 +115,9 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Whether [`Tool::complete_effect`] can add files to the predicted effect.
     const EFFECT_MAY_GROW: bool = false;
+
+    /// Whether the result depends on all files of the workspace, whichever file a call names.
+    const READS_WORKSPACE: bool = false;
 
     /// How models that are trained on it write the input as plain text.
     const FREEFORM: Option<FreeformInput> = None;

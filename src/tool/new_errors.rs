@@ -1,99 +1,154 @@
 //! Tells the model which errors an edit brought, from the editor's diagnostics (R-LANG).
 //!
-//! Compares what the editor reports before and after the edit. Only files that are open there are waited for: for
-//! others, most language servers report nothing. Must not judge the edit; it is made either way.
+//! Compares what the editor reports before and after the edit. The editor loads files that are not open there, because
+//! most language servers report only about open ones. Must not judge the edit; it is made either way.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::diagnostics::write_diagnostic;
 use super::files;
-use super::{DiagnosticSeverity, DiagnosticsRequest, EditorDiagnostic, ToolContext, ToolOutput};
+use super::{DiagnosticSeverity, DiagnosticsAnswer, DiagnosticsRequest, ToolContext, ToolOutput};
+use crate::base::nofollow::{self, FileKind};
+use crate::base::uri;
+use crate::workspace::ResolvedPath;
 
-/// Time for the editor to say what it knows before the edit.
+/// Time for the editor to say what it knows before the edit, and to load the files that are not open.
 const BEFORE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for the language servers to report after the edit.
+/// Time for the language servers to report after the edit, for all files together.
 const AFTER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Further time for the answer itself.
 const GRACE: Duration = Duration::from_millis(500);
 /// Most errors that a result lists.
 const MAX_LISTED: usize = 10;
+/// Most files that one edit lets the editor load.
+const MAX_LOADED: usize = 20;
 
 /// The errors that the editor reported before an edit.
 pub(super) struct ErrorBaseline {
-    path: PathBuf,
-    /// As the editor spells it.
-    uri: String,
+    documents: Vec<EditedDocument>,
     /// How often each file had an error of each text. Lines do not count: an edit moves them.
     known: HashMap<(String, String), usize>,
 }
 
-/// Records the errors that the editor knows, if the resolved `path` is open there.
-pub(super) async fn record_errors(cx: &ToolContext, path: &Path) -> Option<ErrorBaseline> {
+/// A file that the edit changes, as far as the editor can report about it.
+struct EditedDocument {
+    path: PathBuf,
+    /// As the editor spells it.
+    uri: String,
+    /// Whether its errors before the edit are known only once the editor has loaded it.
+    needs_loading: bool,
+    /// Whether the language servers had not reported about it before the edit.
+    is_unreported: bool,
+}
+
+/// Records the errors that the editor knows before these files change.
+pub(super) async fn record_errors(cx: &ToolContext, targets: Vec<ResolvedPath>) -> Option<ErrorBaseline> {
     if !cx.reports_new_errors || !cx.editor.abilities().diagnostics {
         return None;
     }
-    let (inner, looked_up) = (cx.clone(), path.to_owned());
-    let open = files::run_blocking(cx, move |_| {
-        Ok(inner.workspace.overlay().find_open_document(&looked_up))
-    });
-    let uri = open.await.ok()??.uri;
-    let found = request_errors(cx, DiagnosticsRequest::default(), BEFORE_TIMEOUT).await?;
+    let inner = cx.clone();
+    let documents = files::run_blocking(cx, move |_| Ok(list_documents(&inner, targets)));
+    let mut documents = documents.await.ok().filter(|all| !all.is_empty())?;
+    let closed = documents.iter().filter(|document| document.needs_loading);
+    let request = DiagnosticsRequest {
+        uri: None,
+        wait_for: closed.map(|document| document.uri.clone()).collect(),
+        max_wait: BEFORE_TIMEOUT,
+    };
+    let answer = request_errors(cx, request).await?;
+    for document in &mut documents {
+        document.is_unreported = answer.unreported.contains(&document.uri);
+    }
     let mut known = HashMap::new();
-    for error in found {
+    for error in answer.found {
         *known.entry((error.uri, error.message)).or_default() += 1;
     }
-    Some(ErrorBaseline {
-        path: path.to_owned(),
-        uri,
-        known,
-    })
+    Some(ErrorBaseline { documents, known })
+}
+
+/// Returns the files that are open, and of the others those that the editor may load.
+fn list_documents(cx: &ToolContext, targets: Vec<ResolvedPath>) -> Vec<EditedDocument> {
+    let (mut documents, mut closed) = (Vec::new(), 0);
+    for target in targets {
+        let path = target.absolute;
+        let open = cx.workspace.overlay().find_open_document(&path);
+        if open.is_none() {
+            closed += 1;
+            if !target.inside || target.secret || closed > MAX_LOADED {
+                continue;
+            }
+        }
+        documents.push(EditedDocument {
+            needs_loading: open.is_none() && nofollow::kind(&path) == Some(FileKind::Regular),
+            uri: open.map_or_else(|| uri::uri_of(&path), |open| open.uri),
+            path,
+            is_unreported: false,
+        });
+    }
+    documents
 }
 
 impl ErrorBaseline {
     /// Adds the errors to the result that were not there before, once the language servers have read the new text.
     pub(super) async fn add_new_errors(mut self, cx: &ToolContext, output: &mut ToolOutput) {
-        let wait = DiagnosticsRequest {
+        let request = DiagnosticsRequest {
             uri: None,
-            wait_for: Some((self.uri.clone(), AFTER_TIMEOUT)),
+            wait_for: self
+                .documents
+                .iter()
+                .map(|document| document.uri.clone())
+                .collect(),
+            max_wait: AFTER_TIMEOUT,
         };
-        let Some(found) = request_errors(cx, wait, AFTER_TIMEOUT + GRACE).await else {
+        let Some(DiagnosticsAnswer { mut found, .. }) = request_errors(cx, request).await else {
             return;
         };
-        let mut fresh: Vec<EditorDiagnostic> = Vec::new();
+        found.retain(
+            |error| match self.known.get_mut(&(error.uri.clone(), error.message.clone())) {
+                Some(count) if *count > 0 => {
+                    *count -= 1;
+                    false
+                }
+                _ => true,
+            },
+        );
+        let mut listed = Vec::new();
         for error in found {
-            match self.known.get_mut(&(error.uri.clone(), error.message.clone())) {
-                Some(count) if *count > 0 => *count -= 1,
-                _ => fresh.push(error),
-            }
-        }
-        fresh.sort_by(|a, b| {
-            (a.uri != self.uri, &a.uri, a.range.start).cmp(&(b.uri != self.uri, &b.uri, b.range.start))
-        });
-        let mut list = String::new();
-        let mut count = 0;
-        for error in &fresh {
             let Ok(file) = cx.workspace.resolve_path(&cx.cwd, &error.uri) else {
                 continue;
             };
-            if file.absolute != self.path && (!file.inside || file.secret) {
-                continue;
-            }
-            count += 1;
-            if count <= MAX_LISTED {
-                write_diagnostic(&mut list, &files::display_path(cx, &file.absolute), error);
+            let edited = self.documents.iter().position(|one| one.path == file.absolute);
+            if edited.is_some() || (file.inside && !file.secret) {
+                listed.push((edited.unwrap_or(usize::MAX), file.absolute, error));
             }
         }
+        listed.sort_by(|(edited, path, error), (other_edited, other_path, other)| {
+            (edited, path, error.range.start).cmp(&(other_edited, other_path, other.range.start))
+        });
+        let mut list = String::new();
+        for (_, path, error) in listed.iter().take(MAX_LISTED) {
+            write_diagnostic(&mut list, &files::display_path(cx, path), error);
+        }
+        let count = listed.len();
         if count == 0 {
             return;
         }
+        let may_be_old = |(edited, ..): &(usize, _, _)| {
+            let document = self.documents.get(*edited);
+            document.is_some_and(|document| document.is_unreported)
+        };
         let word = if count == 1 { "error" } else { "errors" };
+        let what = if listed.iter().any(may_be_old) {
+            format!("{count} {word}, perhaps older than this edit")
+        } else {
+            format!("{count} new {word}")
+        };
+        output
+            .text
+            .push_str(&format!("\nThe editor reports {what}:\n{}", list.trim_end()));
         let more = count.saturating_sub(MAX_LISTED);
-        output.text.push_str(&format!(
-            "\nThe editor reports {count} new {word}:\n{}",
-            list.trim_end()
-        ));
         if more > 0 {
             output.text.push_str(&format!("\n[{more} more]"));
         }
@@ -101,16 +156,15 @@ impl ErrorBaseline {
 }
 
 /// Returns the errors that the editor reports; `None` if it does not answer in time or the turn is canceled.
-async fn request_errors(
-    cx: &ToolContext,
-    request: DiagnosticsRequest,
-    limit: Duration,
-) -> Option<Vec<EditorDiagnostic>> {
+async fn request_errors(cx: &ToolContext, request: DiagnosticsRequest) -> Option<DiagnosticsAnswer> {
+    let limit = request.max_wait + GRACE;
     let answer = tokio::time::timeout(limit, cx.editor.request_diagnostics(request));
-    let mut found = tokio::select! { biased;
+    let mut answer = tokio::select! { biased;
         () = cx.cancel.cancelled() => return None,
         answer = answer => answer.ok()?.ok()?,
     };
-    found.retain(|one| one.severity == DiagnosticSeverity::Error);
-    Some(found)
+    answer
+        .found
+        .retain(|one| one.severity == DiagnosticSeverity::Error);
+    Some(answer)
 }

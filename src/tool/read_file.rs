@@ -396,7 +396,7 @@ fn show_media(
             (scaled.media_type, scaled.bytes, note)
         }
         Err(PictureError::Cancelled) => return Err(ToolError::Cancelled),
-        Err(error @ PictureError::TooLarge(..)) => {
+        Err(error @ (PictureError::TooLarge(..) | PictureError::CutOff)) => {
             return fail_with_message(format!("`{}` cannot be shown: {error}", input.path));
         }
         // The provider may be able to read what we cannot.
@@ -500,6 +500,8 @@ mod tests {
         std::fs::write(harness.path("bin"), b"\x7fELF\0\0").unwrap();
         std::fs::write(harness.path("latin1"), b"\xe4rger\nok\n").unwrap();
         std::fs::write(harness.path("a.png"), b"\x89PNG\r\n\x1a\n....").unwrap();
+        let cut = STANDARD.decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ");
+        std::fs::write(harness.path("cut.png"), cut.unwrap()).unwrap();
         let mut big = b"GIF89a".to_vec();
         big.resize(picture::MAX_BYTES as usize + 1, 0);
         let damaged = [b"\xff\xd8\xff", &big[..]].concat();
@@ -519,6 +521,7 @@ mod tests {
             ("SRC/x", "nor does its folder. The nearest one that does is `.`"),
             ("src/Main.rs", "Did you mean `src/main.rs`?"),
             ("huge.webp", "67108865 bytes; at most 67108864 can be shown"),
+            ("cut.png", "`cut.png` cannot be shown: its end is missing"),
             ("damaged.gif", "is a damaged picture of 3932161 bytes"),
             ("damaged.jpg", "is a damaged picture of 3932164 bytes"),
         ] {

@@ -125,7 +125,8 @@ impl Tool for RenameSymbol {
             Ok(())
         })
         .await?;
-        let baseline = new_errors::record_errors(&cx, &renames[0].target.absolute).await;
+        let targets = renames.iter().map(|rename| rename.target.clone()).collect();
+        let baseline = new_errors::record_errors(&cx, targets).await;
         let mut output = apply_renames(&input, &cx, renames).await?;
         if let Some(baseline) = baseline {
             baseline.add_new_errors(&cx, &mut output).await;

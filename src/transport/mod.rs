@@ -7,8 +7,11 @@
 //! - [`message`]: turns a body into a request, an answer, or an error to send back.
 //! - [`serve`]: the loop. Polls handlers in wire order, cancels them, catches panics, and always ends.
 //! - [`queue`], [`outbox`], [`writer`]: the only way out, ordered, and the thread that writes it.
+//! - [`client_requests`]: requests to the client, and their answers; [`dialect`] tells the two protocols apart.
 //! - [`stdio`], [`parent`], [`signals`]: the process's own pipes, the process at the other end, and signals.
 
+pub mod client_requests;
+pub mod dialect;
 pub mod frame;
 pub mod lines;
 pub mod message;
@@ -21,10 +24,14 @@ pub mod signals;
 pub mod stdio;
 pub mod writer;
 
+pub use client_requests::{ClientRequests, PendingRequest};
+pub use dialect::Dialect;
 pub use lines::Framing;
 pub use message::protocol_error;
 pub use outbox::{Outbox, Outgoing};
-pub use serve::{Connection, ConnectionOptions, Dialect, EndReason, ServeResult, cancel_token};
+#[cfg(feature = "sim")]
+pub use serve::with_cancel_token;
+pub use serve::{Connection, ConnectionOptions, EndReason, ServeResult, cancel_token};
 pub use signals::end_on_signal;
 pub use stdio::{Stdio, claim_stdio, raise_open_files};
 pub use writer::FrameWriter;

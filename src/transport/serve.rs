@@ -13,31 +13,29 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, Stream, StreamExt};
-use futures::{FutureExt, Sink, SinkExt};
+use futures::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::{ErrorCode, Id, Request, Response};
 use tower_service::Service;
 
+use super::client_requests::ClientRequests;
+use super::dialect::Dialect;
 use super::frame::{BadFrame, FrameItem, FrameLimits};
-use super::lines::Framing;
 use super::message::{
     ClientMessage, OVERLOADED, cancelled_error, classify_message, internal_error, invalid_request_error,
     protocol_error,
 };
-use super::outbox::{Outbox, Outgoing};
+use super::outbox::Outbox;
 use super::parent::ParentProcess;
 use super::reader::FrameReader;
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
 use crate::base::spawn::{AbortOnDrop, TaskError, panic_text, spawn};
 use crate::base::text::one_line;
-
-/// Requests to the client that are passed on in a row before an answer.
-const MAX_CLIENT_REQUESTS_IN_A_ROW: usize = 64;
 
 /// Notifications whose handlers may still run, on top of the limit of requests.
 const NOTIFICATIONS: usize = 1_024;
@@ -60,36 +58,10 @@ pub fn cancel_token() -> CancellationToken {
     CANCEL.try_with(Clone::clone).unwrap_or_default()
 }
 
-/// What the two protocols on top of JSON-RPC do differently.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Dialect {
-    /// The Language Server Protocol: headers, `initialized`, `shutdown`, `exit`, and `$/cancelRequest`.
-    #[default]
-    LanguageServer,
-    /// The Agent Client Protocol: lines, no life cycle besides `initialize`, and `$/cancel_request`.
-    AgentClient,
-}
-
-impl Dialect {
-    fn framing(self) -> Framing {
-        match self {
-            Self::LanguageServer => Framing::Header,
-            Self::AgentClient => Framing::Lines,
-        }
-    }
-
-    /// Returns the notification that cancels a request, and its parameter with the id.
-    fn cancel_request(self) -> (&'static str, &'static str) {
-        match self {
-            Self::LanguageServer => ("$/cancelRequest", "id"),
-            Self::AgentClient => ("$/cancel_request", "requestId"),
-        }
-    }
-
-    /// Whether `method` is a notification that this loop handles itself.
-    fn is_control(self, method: &str) -> bool {
-        method == self.cancel_request().0 || (self == Self::LanguageServer && method == "exit")
-    }
+/// Runs the handler of a request with this cancel token.
+#[cfg(feature = "sim")]
+pub fn with_cancel_token<F: Future>(token: CancellationToken, handler: F) -> impl Future<Output = F::Output> {
+    CANCEL.scope(token, handler)
 }
 
 /// Limits and grace periods of a connection.
@@ -158,14 +130,12 @@ impl ServeResult {
 
 /// Everything that serving needs.
 #[derive(Debug)]
-pub struct Connection<R, S, Q, A, W> {
+pub struct Connection<R, S, W> {
     pub input: R,
-    /// Answers requests. It must be ready at all times, as the library's service is.
+    /// Answers requests. It must be ready at all times.
     pub service: S,
-    /// The service's own requests and notifications to the client (`ClientSocket::split`).
-    pub requests: Q,
-    /// Receives the client's answers (`ClientSocket::split`).
-    pub answers: A,
+    /// Receives the client's answers.
+    pub requests: ClientRequests,
     /// Takes everything that is sent. Opened here once the client has sent `initialized`.
     pub outbox: Outbox,
     /// Resolves once the finished outbox has been written ([`super::FrameWriter`]).
@@ -175,14 +145,12 @@ pub struct Connection<R, S, Q, A, W> {
     pub options: ConnectionOptions,
 }
 
-impl<R, S, Q, A, W> Connection<R, S, Q, A, W>
+impl<R, S, W> Connection<R, S, W>
 where
     R: AsyncRead + Unpin,
     S: Service<Request, Response = Option<Response>>,
     S::Error: Display + Send,
     S::Future: Send + 'static,
-    Q: Stream<Item = Request> + Unpin,
-    A: Sink<Response> + Unpin,
     W: Future<Output = ()> + Unpin,
 {
     /// Serves until the end, whatever causes it.
@@ -197,8 +165,7 @@ where
         let mut frames = FrameReader::with_framing(self.input, self.options.limits, framing);
         let mut serving = ServeLoop {
             service: self.service,
-            requests: Some(self.requests),
-            answers: self.answers,
+            requests: self.requests,
             outbox: self.outbox,
             root: self.root,
             options: self.options,
@@ -226,11 +193,9 @@ where
     }
 }
 
-struct ServeLoop<S, Q, A> {
+struct ServeLoop<S> {
     service: S,
-    /// `None` once the stream has ended.
-    requests: Option<Q>,
-    answers: A,
+    requests: ClientRequests,
     outbox: Outbox,
     root: CancellationToken,
     options: ConnectionOptions,
@@ -261,15 +226,7 @@ struct Handshake {
 enum LoopEvent {
     End(EndReason),
     Answered(HandlerAnswer),
-    ToClient(Option<Request>),
     Input(std::io::Result<Option<FrameItem>>),
-}
-
-/// Which source to poll first: the one that was not served last, so that no flood delays a cancel.
-#[derive(Clone, Copy)]
-enum PollFirst {
-    Requests,
-    Input,
 }
 
 /// The result of a handler.
@@ -294,51 +251,29 @@ impl Future for SpawnedHandler {
     }
 }
 
-impl<S, Q, A> ServeLoop<S, Q, A>
+impl<S> ServeLoop<S>
 where
     S: Service<Request, Response = Option<Response>>,
     S::Error: Display + Send,
     S::Future: Send + 'static,
-    Q: Stream<Item = Request> + Unpin,
-    A: Sink<Response> + Unpin,
 {
     async fn run_loop<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> EndReason {
-        let mut first = PollFirst::Requests;
         loop {
-            let end = match self.next(frames, first).await {
-                LoopEvent::End(end) => Some(end),
-                LoopEvent::Answered(answer) => {
-                    self.finish_request(answer);
-                    None
-                }
-                LoopEvent::ToClient(request) => {
-                    first = PollFirst::Input;
-                    self.send_to_client(request);
-                    None
-                }
+            match self.next(frames).await {
+                LoopEvent::End(end) => return end,
+                LoopEvent::Answered(answer) => self.finish_request(answer),
                 LoopEvent::Input(input) => {
-                    first = PollFirst::Requests;
-                    self.handle_input(input).await
+                    if let Some(end) = self.handle_input(input).await {
+                        return end;
+                    }
                 }
-            };
-            if let Some(end) = end {
-                return end;
             }
         }
     }
 
-    async fn next<R: AsyncRead + Unpin>(
-        &mut self,
-        frames: &mut FrameReader<R>,
-        first: PollFirst,
-    ) -> LoopEvent {
+    async fn next<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> LoopEvent {
         let outbox = &self.outbox;
-        let requests = &mut self.requests;
-        // While the client does not read, neither its input nor the service's requests to it are taken.
-        let request = async {
-            outbox.wait_for_room().await;
-            LoopEvent::ToClient(next_or_pending(requests).await)
-        };
+        // While the client does not read, its input is not taken.
         let input = async {
             outbox.wait_for_room().await;
             LoopEvent::Input(frames.read().await)
@@ -349,7 +284,7 @@ where
             () = self.root.cancelled() => LoopEvent::End(if outbox.is_closed() { EndReason::PipeBroken } else { EndReason::Cancelled }),
             () = wait_for_parent_exit(self.parent.as_ref()) => LoopEvent::End(EndReason::ParentGone),
             Some(answered) = self.running.next(), if !self.running.is_empty() => LoopEvent::Answered(answered),
-            happened = select_in_order(request, input, first) => happened,
+            input = input => input,
         }
     }
 
@@ -379,12 +314,7 @@ where
         drop(body);
         match verdict {
             ClientMessage::Call(request) => return self.handle_request(request).await,
-            ClientMessage::Answer(answer) => {
-                // The library's sink is always ready; a different one must not delay the loop.
-                if !matches!(self.answers.send(answer).now_or_never(), Some(Ok(()))) {
-                    tracing::warn!("an answer of the client was dropped");
-                }
-            }
+            ClientMessage::Answer(answer) => self.requests.take_answer(answer),
             ClientMessage::Refused(response) => self.send_response(response),
             ClientMessage::Ignored(reason) => tracing::debug!(reason, "a message was ignored"),
         }
@@ -478,11 +408,6 @@ where
         };
         // Before the first poll: the next message may already cancel this request.
         self.live.insert(id.clone(), call);
-        let request = if initialize && is_lsp {
-            with_process_id(request)
-        } else {
-            request
-        };
         let mut handler = self.build_handler(request, Some(id.clone()), token.clone());
         match first_poll(&mut handler).await {
             Poll::Ready(response) => self.finish_request(HandlerAnswer {
@@ -504,7 +429,6 @@ where
         id: Option<Id>,
         token: CancellationToken,
     ) -> BoxFuture<'static, Option<Response>> {
-        let request = with_params(request);
         let method = one_line(request.method(), 80);
         let failed = move |reason: &'static str, detail: &str| {
             tracing::error!(method, detail, "{reason}");
@@ -539,7 +463,7 @@ where
         };
         let response = match answer.outcome {
             Ok(Some(response)) => with_data(response),
-            // The library does not answer unknown methods that start with "$/".
+            // Each request has an answer, whatever the service makes of it.
             Ok(None) => Response::from_error(id, protocol_error(ErrorCode::MethodNotFound, "no such method")),
             Err(error) => {
                 tracing::error!(%error, "a handler did not end well");
@@ -551,7 +475,6 @@ where
             // No `initialized` follows.
             self.handshake.initialized_received |= self.handshake.initialize_answered && call.initialize;
         }
-        self.pass_on_requests();
         let id = response.id().clone();
         self.send_response(response);
         if let Some(answered) = &self.options.answered {
@@ -559,32 +482,6 @@ where
             let _ = answered.send(id);
         }
         self.open();
-    }
-
-    /// Sends what a handler passed to the library's client before it answered, so that it leaves before the answer.
-    fn pass_on_requests(&mut self) {
-        // Bounded: a service that always has another request must not hold back the answer.
-        for _ in 0..MAX_CLIENT_REQUESTS_IN_A_ROW {
-            match next_or_pending(&mut self.requests).now_or_never() {
-                Some(request) => self.send_to_client(request),
-                None => return,
-            }
-        }
-    }
-
-    fn send_to_client(&mut self, request: Option<Request>) {
-        let Some(request) = request else {
-            self.requests = None;
-            return;
-        };
-        match serde_json::to_vec(&request) {
-            Ok(body) => self.outbox.push(Outgoing::Notification {
-                body,
-                group: None,
-                permit: None,
-            }),
-            Err(error) => tracing::error!(%error, "a request to the client cannot be serialised"),
-        }
     }
 
     fn send_response(&self, response: Response) {
@@ -620,7 +517,6 @@ where
                     last_words = Some(deadline.min(clock::now() + DRAIN_TIMEOUT));
                 }
                 Some(answered) = self.running.next(), if !self.running.is_empty() => self.finish_request(answered),
-                request = next_or_pending(&mut self.requests) => self.send_to_client(request),
                 () = tokio::time::sleep_until(last_words.unwrap_or(deadline)), if last_words.is_some() => break,
             }
         }
@@ -630,45 +526,6 @@ where
             call.token.cancel();
             self.send_response(Response::from_error(id, internal_error("the server is stopping")));
         }
-    }
-}
-
-/// Adds `null` params to a request without any.
-///
-/// JSON-RPC allows to omit them, but the library's router then refuses each method that has params.
-fn with_params(request: Request) -> Request {
-    if request.params().is_some() {
-        return request;
-    }
-    let (method, id, _) = request.into_parts();
-    let request = Request::build(method).params(Value::Null);
-    match id {
-        Some(id) => request.id(id).finish(),
-        None => request.finish(),
-    }
-}
-
-/// Replaces an invalid `processId` (negative, too large, not a number) with null.
-///
-/// It only names the process to watch, so an invalid one does not refuse the client.
-fn with_process_id(request: Request) -> Request {
-    let sound = |id: &Value| id.is_null() || id.as_u64().is_some_and(|id| u32::try_from(id).is_ok());
-    let process_id = request.params().and_then(|params| params.get("processId"));
-    let Some(process_id) = process_id.filter(|id| !sound(id)) else {
-        return request;
-    };
-    let display_text = one_line(&process_id.to_string(), 80);
-    tracing::info!(
-        processId = display_text,
-        "the client's process id is none, so its end is not watched"
-    );
-    let (method, id, params) = request.into_parts();
-    let mut params = params.unwrap_or_default();
-    params["processId"] = Value::Null;
-    let request = Request::build(method).params(params);
-    match id {
-        Some(id) => request.id(id).finish(),
-        None => request.finish(),
     }
 }
 
@@ -707,50 +564,20 @@ async fn run_with_grace(
     }
 }
 
-/// Adds the data that all our errors carry to an error of the library. A handler's own `data` stays.
+/// Adds the data that all our errors carry to an error without any.
 fn with_data(response: Response) -> Response {
-    let Some(error) = response.error() else {
-        return response;
-    };
-    let complete = match (error.code, &error.data) {
-        (_, None) => protocol_error(error.code, error.message.clone()),
-        // The library puts the name of the method into `data`.
-        (ErrorCode::MethodNotFound, Some(Value::String(method))) => protocol_error(
-            ErrorCode::MethodNotFound,
-            format!("no method {}", one_line(method, 80)),
-        ),
-        (_, Some(_)) => return response,
-    };
-    Response::from_error(response.id().clone(), complete)
+    match response.error() {
+        Some(error) if error.data.is_none() => {
+            let complete = protocol_error(error.code, error.message.clone());
+            Response::from_error(response.id().clone(), complete)
+        }
+        _ => response,
+    }
 }
 
 async fn wait_for_parent_exit(parent: Option<&ParentProcess>) {
     match parent {
         Some(parent) => parent.wait_for_exit().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Returns the output of the first future that is ready; `first` is polled first.
-async fn select_in_order<T>(
-    request: impl Future<Output = T>,
-    input: impl Future<Output = T>,
-    first: PollFirst,
-) -> T {
-    match first {
-        PollFirst::Requests => {
-            tokio::select! { biased; happened = request => happened, happened = input => happened }
-        }
-        PollFirst::Input => {
-            tokio::select! { biased; happened = input => happened, happened = request => happened }
-        }
-    }
-}
-
-/// Returns the next item of a stream that may have ended; pending forever once it has.
-async fn next_or_pending<Q: Stream + Unpin>(stream: &mut Option<Q>) -> Option<Q::Item> {
-    match stream {
-        Some(stream) => stream.next().await,
         None => std::future::pending().await,
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use futures::channel::mpsc as futures_mpsc;
 use serde_json::json;
 use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
@@ -12,6 +11,7 @@ use tower_lsp::jsonrpc::Error;
 use super::*;
 use crate::transport::stdio::StdoutWriter;
 use crate::transport::writer::FrameWriter;
+use crate::transport::{Framing, Outgoing};
 
 type Reply = BoxFuture<'static, Result<Option<Response>, String>>;
 
@@ -74,11 +74,7 @@ impl Service<Request> for FakeHandlers {
                     return Ok(id.map(|id| Response::from_error(id, error)));
                 }
                 "bare" => return Ok(id.map(|id| Response::from_error(id, Error::invalid_params("bare")))),
-                _ => {
-                    let mut error = Error::method_not_found();
-                    error.data = Some(Value::String(method.into_owned()));
-                    return Ok(id.map(|id| Response::from_error(id, error)));
-                }
+                _ => return Ok(id.map(|id| Response::from_error(id, Error::method_not_found()))),
             };
             Ok(id.map(|id| Response::from_ok(id, result)))
         }
@@ -94,9 +90,7 @@ struct TestClient {
     serving: AbortOnDrop<ServeResult>,
     posted: mpsc::Receiver<i64>,
     /// Requests of the service to the client.
-    ask: futures_mpsc::Sender<Request>,
-    /// Answers that the service receives from the client.
-    received: futures_mpsc::UnboundedReceiver<Response>,
+    requests: ClientRequests,
     record: Record,
 }
 
@@ -127,8 +121,7 @@ where
         }
     });
     let (mailbox, posted) = mpsc::channel(10_000);
-    let (ask, requests) = futures_mpsc::channel(1);
-    let (answers, received) = futures_mpsc::unbounded();
+    let requests = ClientRequests::new(outbox.clone(), Dialect::LanguageServer);
     let record = Record::default();
     let connection = Connection {
         input: theirs,
@@ -136,8 +129,7 @@ where
             record: record.clone(),
             mailbox,
         },
-        requests,
-        answers,
+        requests: requests.clone(),
         outbox: outbox.clone(),
         written: written.map(drop).boxed(),
         root: root.clone(),
@@ -154,8 +146,7 @@ where
         root,
         serving,
         posted,
-        ask,
-        received,
+        requests,
         record,
     }
 }
@@ -406,24 +397,20 @@ async fn a_frame_over_the_limit_is_skipped() {
 #[tokio::test]
 async fn the_clients_answers_reach_the_service() {
     let mut client = start();
+    let mut first = client.requests.send("ask", &json!([]));
+    let mut second = client.requests.send("ask", &json!([]));
     client
-        .send(frame(r#"{"jsonrpc":"2.0","id":3,"result":[4]}"#))
+        .send(frame(r#"{"jsonrpc":"2.0","id":1,"result":[4]}"#))
         .await;
-    assert_eq!(
-        client.received.next().await,
-        Some(Response::from_ok(Id::Number(3), json!([4])))
-    );
+    assert_eq!(first.wait().await, Ok(json!([4])));
+    // Of no request, and to one without the version.
     client
         .send(frame(
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}"#,
         ))
         .await;
-    client.send(frame(r#"{"id":4,"result":[4]}"#)).await;
-    let response = client.received.next().await.unwrap();
-    assert!(
-        response.is_error() && *response.id() == Id::Number(4),
-        "{response:?}"
-    );
+    client.send(frame(r#"{"id":2,"result":[4]}"#)).await;
+    assert!(second.wait().await.is_err());
     assert!(client.sent.try_recv().is_err(), "no answer to an answer");
 }
 
@@ -434,18 +421,14 @@ async fn requests_to_the_client_leave_before_later_answers() {
         .send(request(0, "initialize", json!({})) + &notification("initialized", json!({})))
         .await;
     client.next().await;
+    // Dropped, a request is canceled.
+    let mut pending = Vec::new();
     for id in 1..200 {
-        client
-            .ask
-            .try_send(Request::build("ask").id(id).finish())
-            .unwrap();
+        pending.push(client.requests.send("ask", &json!([])));
         client.send(request(id, "echo", json!([]))).await;
         assert_eq!(client.next().await["method"], "ask");
         assert_eq!(client.answer().await, (json!(id), json!([])));
     }
-    client.ask.close_channel();
-    client.send(request(1, "echo", json!([]))).await;
-    assert_eq!(client.answer().await, (json!(1), json!([])));
 }
 
 #[tokio::test]
@@ -628,8 +611,7 @@ async fn input_is_not_read_while_the_client_does_not_read() {
                 record: Record::default(),
                 mailbox,
             },
-            requests: futures::stream::pending(),
-            answers: futures::sink::drain(),
+            requests: ClientRequests::new(outbox.clone(), Dialect::LanguageServer),
             outbox: outbox.clone(),
             written: futures::future::ready(()),
             root: root.clone(),
@@ -675,8 +657,7 @@ async fn a_broken_pipe_ends_serving() {
                 record: Record::default(),
                 mailbox,
             },
-            requests: futures::stream::pending(),
-            answers: futures::sink::drain(),
+            requests: ClientRequests::new(outbox.clone(), Dialect::LanguageServer),
             outbox,
             written: writer,
             root,
@@ -693,50 +674,6 @@ async fn a_broken_pipe_ends_serving() {
 }
 
 #[tokio::test]
-async fn input_is_handled_during_a_flood_of_requests_to_the_client() {
-    let (mut input, theirs) = tokio::io::duplex(64 << 10);
-    let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
-    let (mailbox, _posted) = mpsc::channel(1);
-    let serving = spawn(
-        Connection {
-            input: theirs,
-            service: FakeHandlers {
-                record: Record::default(),
-                mailbox,
-            },
-            // Always has another request.
-            requests: futures::stream::repeat_with(|| Request::build("flood").finish()),
-            answers: futures::sink::drain(),
-            outbox: outbox.clone(),
-            written: futures::future::ready(()),
-            root: root.clone(),
-            options: ConnectionOptions::default(),
-        }
-        .serve_until_end(|_| async {}),
-    );
-    let open = request(0, "initialize", json!({})) + &notification("initialized", json!({}));
-    input.write_all(open.as_bytes()).await.unwrap();
-    let mut batch = Vec::new();
-    for _ in 0..100 {
-        // The flood never ends, even while no input arrives.
-        assert!(outbox.take(&mut batch, 1_000).await);
-    }
-    let text = request(1, "wait", json!([])) + &cancel(1);
-    input.write_all(text.as_bytes()).await.unwrap();
-    'received: while outbox.take(&mut batch, 128 << 10).await {
-        for slot in batch.drain(..) {
-            let mut bytes = Vec::new();
-            slot.write_to(&mut bytes);
-            if memchr::memmem::find(&bytes, b"ended by its token").is_some() {
-                break 'received;
-            }
-        }
-    }
-    root.cancel();
-    assert_eq!(serving.await.unwrap().end, EndReason::Cancelled);
-}
-
-#[tokio::test]
 async fn the_first_poll_ignores_the_cooperative_budget() {
     let (mailbox, _posted) = mpsc::channel(10_000);
     for at in 0..1_000 {
@@ -749,6 +686,3 @@ async fn the_first_poll_ignores_the_cooperative_budget() {
         assert!(first_poll(&mut handler).await.is_ready(), "post {at} had to wait");
     }
 }
-
-#[path = "library_tests.rs"]
-mod with_the_library;

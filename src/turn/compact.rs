@@ -14,11 +14,15 @@ use super::model_call::{CallOutcome, build_auxiliary_request, call_with_retries}
 use super::model_choice::{ModelChoice, ResolvedModel};
 use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
+use super::tool_execution::store_output;
 use super::transition::Outcome;
 use crate::context::compact::{self, CompactionRange};
 use crate::context::{estimate_text, estimate_tool_tokens};
-use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Summary, ToolCallId};
+use crate::domain::{
+    AgentError, CompactTrigger, Compaction, ErrorCode, Event, Summary, ToolCallId, ToolResult,
+};
 use crate::provider::{HistoryItem, StopReason};
+use crate::tool::stored_output;
 
 /// Retries of a summary call that is itself too long, each without the older half (R-CTX-2).
 const SHORTER: u32 = 3;
@@ -132,6 +136,39 @@ async fn stub_outdated_results(
 ) -> Result<bool, TurnStopped> {
     let outdated = compact::outdated_results(items);
     replace_by_stubs(cx, state, items, outdated, CompactTrigger::Threshold).await
+}
+
+/// Replaces large old results by stubs, and shortens the long ones among the newest messages.
+pub(super) async fn shorten_recent_results(
+    cx: &TurnContext,
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+) -> Result<(), TurnStopped> {
+    let mut shortened = Vec::new();
+    for (call, result) in compact::long_recent_results(items) {
+        let location = locate_text(cx, call, result.clone()).await;
+        shortened.push(compact::shorten_result(call, result, location));
+    }
+    let smaller = Compaction {
+        stubs: compact::large_results(items),
+        shortened,
+        ..as_it_is(state, items, CompactTrigger::Overflow)
+    };
+    emit_compaction(cx, state, items, smaller).await
+}
+
+/// Stores the text of a result unless it is stored already, and says where it can be read.
+async fn locate_text(cx: &TurnContext, call: &ToolCallId, result: Arc<ToolResult>) -> Option<String> {
+    let full = match result.full.clone() {
+        Some(full) => full,
+        None => {
+            let (sink, name) = (cx.services.content_sink.clone(), call.as_str().to_owned());
+            let stored = tokio::task::spawn_blocking(move || store_output(&*sink, &name, &result.text)).await;
+            // Without it, the model makes the call again.
+            stored.ok()?.ok()?
+        }
+    };
+    stored_output::describe_location(&full, |tool| cx.tools.get(tool).is_some())
 }
 
 async fn replace_by_stubs(
@@ -424,6 +461,7 @@ fn as_it_is(state: &LoopState, items: &[Arc<HistoryItem>], trigger: CompactTrigg
         messages_after: 0,
         summary: None,
         stubs: Vec::new(),
+        shortened: Vec::new(),
         pictures: false,
     }
 }

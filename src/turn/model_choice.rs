@@ -99,6 +99,11 @@ pub trait ModelSource: Send + Sync {
     fn learn_window(&self, model: &ResolvedModel, window: u64) {
         let _ = (model, window);
     }
+
+    /// Records that the provider does not have a model that agentls chose. The default implementation ignores it.
+    fn learn_missing(&self, model: &ResolvedModel) {
+        let _ = model;
+    }
 }
 
 #[cfg(test)]

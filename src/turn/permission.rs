@@ -97,7 +97,7 @@ pub(super) async fn request_permission(
             // Until it is complete, it stands for all files.
             effect.paths.clear();
         }
-        place.declare(&effect);
+        declare_effect(place, prepared.as_ref(), &effect);
     }
     place.wait_to_ask(cx).await?;
     // Do not ask the user about a call that will not run.
@@ -110,7 +110,7 @@ pub(super) async fn request_permission(
     };
     // The user may have edited its arguments.
     if let Some(approved) = &call.approved {
-        place.declare(approved);
+        declare_effect(place, prepared.as_ref(), approved);
     }
     if !place.wait_to_run(cx).await? {
         return Ok(Permission::Granted(prepared));
@@ -126,6 +126,15 @@ pub(super) async fn request_permission(
     }
 }
 
+/// Sets what the call touches for the order of the calls, which may be more than what rules judge.
+fn declare_effect(place: &CallPlace<'_>, prepared: &dyn PreparedCall, effect: &Effect) {
+    let mut effect = effect.clone();
+    if prepared.reads_workspace() {
+        effect.paths.clear();
+    }
+    place.declare(&effect);
+}
+
 async fn judge_or_ask(
     cx: &TurnContext,
     call: &mut ToolRun,
@@ -136,7 +145,7 @@ async fn judge_or_ask(
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
-    place.declare(&effect);
+    declare_effect(place, prepared.as_ref(), &effect);
     let open = call.approval.clone();
     let unkept = not_kept(cx, &effect).await;
     let judgement = cx.link.judge_effect(&call.name, effect.clone(), open).await?;

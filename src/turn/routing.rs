@@ -139,7 +139,10 @@ pub(super) async fn fall_back(
     retract_output(cx, state.access.kept_output.take()).await?;
     let other = match &fallback_reason {
         FallbackReason::Overloaded => find_substitute_model(cx, &from),
-        FallbackReason::NoSuchModel(_) => find_other_model(cx, &from, from.fallbacks.dearer.as_deref()),
+        FallbackReason::NoSuchModel(_) => {
+            cx.settings.models.learn_missing(&from);
+            find_other_model(cx, &from, from.fallbacks.dearer.as_deref())
+        }
         FallbackReason::Circuit | FallbackReason::Failed(_) => None,
     };
     if let Some(Ok(model)) = other {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::admission::build_provider_access;
 use super::compact::{
     SummaryOutcome, collapse_large_results, drop_pictures, estimate_prefix_tokens, fit_history, lacks_floor,
-    no_room, summarize_history,
+    no_room, shorten_recent_results, summarize_history,
 };
 use super::context::{TurnContext, TurnTask};
 use super::emit::{emit_transition, emit_warning, push_hidden_message, retract_output};
@@ -31,7 +31,7 @@ use super::tool_step::settle_carried_calls;
 use super::transition::{Outcome, TransitionFacts, TurnProgress, next_transition};
 use crate::context::compact;
 use crate::domain::{
-    AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, TerminalReason, Transition,
+    AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, Role, TerminalReason, Transition,
 };
 use crate::provider::HistoryItem;
 
@@ -230,6 +230,10 @@ async fn gather_facts(
         collapsible: may_shrink
             && end.outcome == Outcome::PromptTooLong
             && !compact::large_results(items).is_empty(),
+        shortenable: end.outcome == Outcome::PromptTooLong
+            && state.auto_compact()
+            && (may_shrink || ends_with_results(items))
+            && compact::long_recent_results(items).next().is_some(),
         compactable: may_shrink && state.may_compact() && compact::find_compaction_range(items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_media(items),
         under_target: state.target_used(cx.settings.limits.token_target).is_some(),
@@ -237,6 +241,12 @@ async fn gather_facts(
         output_tokens: end.output_tokens,
         reflects: state.conduct.should_reflect(cx.settings.policy.reflection),
     })
+}
+
+/// Returns whether the last message, apart from notes of ours, consists of tool results.
+fn ends_with_results(items: &[Arc<HistoryItem>]) -> bool {
+    let last = items.iter().rfind(|item| !item.message.hidden);
+    last.is_some_and(|item| item.message.role == Role::Tool)
 }
 
 /// Keeps or retracts the message that the step deferred.
@@ -264,6 +274,9 @@ async fn prepare_continuation(
     error: Option<AgentError>,
 ) -> Result<(), TurnStopped> {
     match reason {
+        ContinueReason::CollapseDrainRetry if state.progress.has_shortened() => {
+            shorten_recent_results(cx, state, items).await
+        }
         ContinueReason::CollapseDrainRetry => collapse_large_results(cx, state, items).await.map(drop),
         ContinueReason::ReactiveCompactRetry => {
             let trigger = CompactTrigger::Overflow;

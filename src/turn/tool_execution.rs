@@ -19,7 +19,8 @@ use super::tool_run::{
 use crate::base::{clock, text};
 use crate::domain::{ContentRef, Delta, Event, ToolCallStatus, ToolResult};
 use crate::tool::{
-    DelegateResult, PreparedCall, ToolError, ToolOutput, ToolProgress, stored_output, terminal_output,
+    ContentSink, DelegateResult, PreparedCall, ToolError, ToolOutput, ToolProgress, stored_output,
+    terminal_output,
 };
 use crate::workspace::OnCancel;
 
@@ -265,7 +266,7 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
         && let Some(cut) = terminal_output::cut_long_text(&output.text, MODEL_BYTES)
     {
         if result.full.is_none() {
-            match store_output(cx, call, &output.text) {
+            match store_output(&*cx.services.content_sink, call.id.as_str(), &output.text) {
                 Ok(reference) => result.full = Some(reference),
                 // The cut result still serves the model, so a failing disk does not fail the call.
                 Err(error) => tracing::warn!(error, "long tool output was not kept"),
@@ -286,8 +287,9 @@ fn locate_full_output(cx: &TurnContext, result: &ToolResult) -> Option<String> {
     stored_output::describe_location(full, |tool| cx.tools.get(tool).is_some())
 }
 
-fn store_output(cx: &TurnContext, call: &ToolRun, text: &str) -> Result<ContentRef, String> {
-    let mut writer = cx.services.content_sink.create_writer(call.id.as_str())?;
+/// Stores the text of a result under a name that is unique within the session.
+pub(super) fn store_output(sink: &dyn ContentSink, name: &str, text: &str) -> Result<ContentRef, String> {
+    let mut writer = sink.create_writer(name)?;
     writer.append_text(text)?;
     writer.finish()
 }

@@ -134,6 +134,8 @@ pub struct TransitionFacts {
     pub larger_output: bool,
     /// There are old, large tool results that stubs can replace.
     pub collapsible: bool,
+    /// There are long results among the newest messages, of which the start and the end can stay.
+    pub shortenable: bool,
     /// The history may be summarized.
     pub compactable: bool,
     /// The request contained images.
@@ -147,6 +149,16 @@ pub struct TransitionFacts {
     pub reflects: bool,
 }
 
+/// What has made the history smaller since the last step that led on. Each step is tried once, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Reduction {
+    #[default]
+    Nothing,
+    OldResults,
+    Summary,
+    NewestResults,
+}
+
 /// The counters of a turn, which bound its continuations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TurnProgress {
@@ -154,8 +166,7 @@ pub struct TurnProgress {
     pub steps: u32,
     escalations: u32,
     recoveries: u32,
-    collapsed: bool,
-    compacted: bool,
+    reduction: Reduction,
     image_retries: u32,
     empty_retries: u32,
     pauses: u32,
@@ -171,6 +182,15 @@ impl TurnProgress {
     /// Returns how often a stop hook has objected.
     pub fn stop_blocks(&self) -> u32 {
         self.stop_blocks
+    }
+
+    /// Returns whether recent results were shortened since the last step that led on.
+    pub(super) fn has_shortened(&self) -> bool {
+        self.reduction == Reduction::NewestResults
+    }
+
+    fn may_collapse(&self, facts: &TransitionFacts) -> bool {
+        facts.collapsible && self.reduction < Reduction::OldResults
     }
 
     /// Whether a stop hook may object again.
@@ -201,12 +221,15 @@ impl TurnProgress {
                 // Compaction is allowed again only after a step that led on. Otherwise an overflowing turn would
                 // compact forever.
                 // The raised output limit stays for the turn: learning it again costs one truncated answer per step.
-                (self.collapsed, self.compacted) = (false, false);
+                self.reduction = Reduction::Nothing;
             }
             ContinueReason::MaxOutputTokensEscalate => self.escalations += 1,
             ContinueReason::MaxOutputTokensRecovery => self.recoveries += 1,
-            ContinueReason::CollapseDrainRetry => self.collapsed = true,
-            ContinueReason::ReactiveCompactRetry => self.compacted = true,
+            ContinueReason::CollapseDrainRetry if self.may_collapse(facts) => {
+                self.reduction = Reduction::OldResults;
+            }
+            ContinueReason::CollapseDrainRetry => self.reduction = Reduction::NewestResults,
+            ContinueReason::ReactiveCompactRetry => self.reduction = Reduction::Summary,
             ContinueReason::ImageRetry => self.image_retries += 1,
             ContinueReason::EmptyResponseRetry => self.empty_retries += 1,
             ContinueReason::PauseTurn => self.pauses += 1,
@@ -266,12 +289,16 @@ pub fn next_transition(
         Outcome::Paused => continue_or_end(progress.pauses < MAX_PAUSES, Go::PauseTurn, End::MaxOutputTokens),
         Outcome::Refused => Transition::Terminal(End::Refused),
         // Stubs for old results cost no model call, so they come before a summary, which does.
-        Outcome::PromptTooLong if facts.collapsible && !progress.collapsed => {
+        Outcome::PromptTooLong if progress.may_collapse(facts) => {
             Transition::Continue(Go::CollapseDrainRetry)
         }
+        Outcome::PromptTooLong if facts.compactable && progress.reduction < Reduction::Summary => {
+            Transition::Continue(Go::ReactiveCompactRetry)
+        }
+        // The model needs its newest results, so they are shortened only if nothing else helps.
         Outcome::PromptTooLong => continue_or_end(
-            facts.compactable && !progress.compacted,
-            Go::ReactiveCompactRetry,
+            facts.shortenable && progress.reduction < Reduction::NewestResults,
+            Go::CollapseDrainRetry,
             End::PromptTooLong,
         ),
         Outcome::WindowFull => Transition::Terminal(End::BlockingLimit),
@@ -357,6 +384,7 @@ mod tests {
         steer_waits: true,
         larger_output: true,
         collapsible: true,
+        shortenable: true,
         compactable: true,
         pictures: true,
         next_on_route: true,
@@ -443,6 +471,7 @@ mod tests {
             [
                 "collapse_drain_retry",
                 "reactive_compact_retry",
+                "collapse_drain_retry",
                 "prompt_too_long"
             ]
         );
@@ -503,12 +532,13 @@ mod tests {
             Outcome::PromptTooLong,
             Outcome::Truncated,
             Outcome::PromptTooLong,
+            Outcome::PromptTooLong,
         ] {
             let next = next_transition(&progress, &limits, outcome, &RICH);
             progress.record_transition(next, &RICH);
             names.push(next.reason_name());
         }
-        assert_eq!(names[3], "prompt_too_long", "{names:?}");
+        assert_eq!(names[4], "prompt_too_long", "{names:?}");
         progress.record_transition(Transition::Continue(ContinueReason::NextTurn), &RICH);
         let next = next_transition(&progress, &limits, Outcome::PromptTooLong, &RICH);
         assert_eq!(next.reason_name(), "collapse_drain_retry");
@@ -603,20 +633,21 @@ mod tests {
         /// I13: for any outcomes a turn takes at most its step limit, and only a few more calls than that.
         #[test]
         fn every_turn_ends(
-            outcomes in prop::collection::vec((0usize..ALL.len(), any::<[bool; 7]>(), 0u64..1_000), 0..300),
+            outcomes in prop::collection::vec((0usize..ALL.len(), any::<[bool; 8]>(), 0u64..1_000), 0..300),
             max_steps in 1u32..60,
         ) {
             let limits = TurnLimits { max_steps, ..TurnLimits::default() };
             let mut progress = TurnProgress::default();
             let mut calls = 0;
-            let for_ever = std::iter::repeat_n((0, [true; 7], 0), 100);
-            for (n, [steer, larger, collapse, compact, picture, hop, target], tokens) in
+            let for_ever = std::iter::repeat_n((0, [true; 8], 0), 100);
+            for (n, [steer, larger, collapse, shorten, compact, picture, hop, target], tokens) in
                 outcomes.into_iter().chain(for_ever)
             {
                 let facts = TransitionFacts {
                     steer_waits: steer,
                     larger_output: larger,
                     collapsible: collapse,
+                    shortenable: shorten,
                     compactable: compact,
                     pictures: picture,
                     next_on_route: hop,
@@ -628,7 +659,7 @@ mod tests {
                 let next = next_transition(&progress, &limits, ALL[n], &facts);
                 if let Transition::Terminal(_) = next {
                     prop_assert!(progress.steps < max_steps);
-                    prop_assert!(calls <= 3 * max_steps + 1 + 3 + 2 + 5 + 1 + MAX_HOPS + 1);
+                    prop_assert!(calls <= 4 * max_steps + 1 + 3 + 2 + 5 + 1 + MAX_HOPS + 1);
                     return Ok(());
                 }
                 progress.record_transition(next, &facts);

@@ -9,6 +9,7 @@ use serde_json::Value;
 /// Checks frames of both directions.
 #[derive(Default)]
 pub struct FrameChecker {
+    /// By kind, for the kinds that have occurred.
     validators: HashMap<&'static str, Validator>,
     /// Methods of open requests, by id: ours to the agent.
     asked: HashMap<String, String>,
@@ -56,6 +57,13 @@ impl FrameChecker {
         {
             self.asked.insert(id.to_string(), method.to_owned());
         }
+    }
+
+    /// Returns the kinds of frames that were never checked.
+    pub fn list_unchecked(&self) -> Vec<&'static str> {
+        let mut kinds = NAMES.to_vec();
+        kinds.retain(|name| !self.validators.contains_key(name));
+        kinds
     }
 
     /// Another connection begins.

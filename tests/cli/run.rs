@@ -113,6 +113,10 @@ fn a_question_of_a_server_that_nobody_can_answer_is_reported() {
     done.assert_exit_code(0)
         .assert_stdout("Done with it.")
         .assert_stderr("MCP server peer asked a question that was declined, because nobody can answer");
+    // A prompt that is refused starts no session.
+    let refused = world.run(&["run", "see @peer:note://nothing"]);
+    refused.assert_exit_code(1).assert_stderr("note://nothing");
+    assert!(!refused.err.contains("to resume"), "{}", refused.err);
 }
 
 #[test]

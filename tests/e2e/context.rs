@@ -210,6 +210,64 @@ fn each_recovery_from_a_full_window_has_its_reason() {
 }
 
 #[test]
+fn a_new_result_that_fits_no_window_is_shortened_before_the_turn_fails() {
+    let read = || Reply::tool("read_file", json!({"path": "long.txt"})).tokens(0, 0);
+    let named = || {
+        let message = "prompt is too long: 12345 tokens > 9000 maximum";
+        Reply::error(400, "invalid_request_error", message)
+    };
+    let done = "completed / completed / no error";
+    let full = "prompt_too_long / failed / context_limit";
+    let cases: [(&str, Vec<Reply>, Vec<&str>); 3] = [
+        (
+            "unknown window",
+            vec![read(), too_long(), uncounted_ok()],
+            vec!["next_turn", "collapse_drain_retry", "completed", done],
+        ),
+        (
+            "named window",
+            vec![read(), named(), uncounted_ok()],
+            vec!["next_turn", "collapse_drain_retry", "completed", done],
+        ),
+        (
+            "only once",
+            vec![read(), too_long(), too_long()],
+            vec!["next_turn", "collapse_drain_retry", "prompt_too_long", full],
+        ),
+    ];
+    for (name, replies, wanted) in cases {
+        let world = World::new();
+        let lines: String = (0..3_000).map(|line| format!("line {line}\n")).collect();
+        world.write("long.txt", lines);
+        world.mock().allow_rewrites();
+        replies.into_iter().for_each(|reply| world.mock().push(reply));
+        let client = world.start();
+        let session = client.session();
+        let result = json!(client.ask(&session, "read it"));
+        assert_eq!(course(&client, &session, 0, &result), wanted, "{name}: {result}");
+        let results = |at: usize| world.wait_for_request(at).messages().last().unwrap().to_string();
+        assert!(results(1).len() > 30_000, "{name}: {}", results(1));
+        let shortened = results(2);
+        assert!(shortened.len() < 6_000, "{name}: {shortened}");
+        for part in ["line 0\\n", "line 1", "characters cut", "tool-output:"] {
+            assert!(shortened.contains(part), "{name}, {part}: {shortened}");
+        }
+        // The path leads to all of it, also after a restart.
+        let path = shortened.split("`tool-output:").nth(1).unwrap();
+        let path = format!("tool-output:{}", path.split('`').next().unwrap());
+        drop(client);
+        let client = world.start();
+        client.load(&session);
+        world.mock().push(Reply::tool(
+            "grep",
+            json!({"pattern": "line 1500$", "path": path}),
+        ));
+        assert_eq!(client.ask(&session, "go on").text, "ok", "{name}");
+        assert!(results(4).contains("line 1500"), "{name}: {}", results(4));
+    }
+}
+
+#[test]
 fn stubs_of_old_results_say_how_to_get_them_back() {
     let world = World::new();
     world.write("a.txt", "0123456789\n".repeat(1_000));

@@ -121,21 +121,102 @@ fn an_edit_reports_the_errors_that_it_brought() {
 }
 
 #[test]
-fn an_edit_waits_for_no_errors_if_the_file_is_not_open_or_the_setting_is_off() {
+fn a_patch_waits_once_for_all_its_files_open_or_not() {
+    let world = World::new();
+    for file in ["a.rs", "b.rs", ".env"] {
+        world.write(file, "one\n");
+    }
+    let update = |file: &str| format!("*** Update File: {file}\n@@\n-one\n+two\n");
+    let patch = format!(
+        "*** Begin Patch\n{}{}{}*** Add File: c.rs\n+three\n*** End Patch\n",
+        update("a.rs"),
+        update("b.rs"),
+        update(".env"),
+    );
+    world
+        .mock()
+        .push(Reply::tool("apply_patch", json!({"patch": patch})));
+    let client = start(&world);
+    let opened = json!({"uri": world.uri("a.rs"), "languageId": "rust", "version": 0, "text": "one\n"});
+    client.notify("textDocument/didOpen", json!({"textDocument": opened}));
+    let session = client.session_with(json!({"mode": "full"}));
+    let id = client.prompt(&session, "patch it");
+    // Of the open file, the editor knows the errors already, and the new file has none.
+    let request = client.server_asks(ASK);
+    assert_eq!(
+        request.params,
+        json!({"waitFor": world.uri("b.rs"), "waitMs": 1000})
+    );
+    assert_eq!(world.read("b.rs").as_deref(), Some("one\n"));
+    client.reply(
+        &request,
+        json!({"diagnostics": [error(&world, "b.rs", 0, "old")]}),
+    );
+    let request = client.server_asks(ASK);
+    assert_eq!(
+        request.params,
+        json!({
+            "waitFor": world.uri("a.rs"),
+            "alsoWaitFor": [world.uri("b.rs"), world.uri("c.rs")],
+            "waitMs": 2000,
+        })
+    );
+    assert_eq!(world.read("c.rs").as_deref(), Some("three\n"));
+    let all = [
+        error(&world, "c.rs", 0, "third"),
+        error(&world, "b.rs", 0, "old"),
+        error(&world, "b.rs", 0, "second"),
+        error(&world, "a.rs", 0, "first"),
+    ];
+    client.reply(&request, json!({"diagnostics": all}));
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
+    let text = result(&world, 1);
+    assert!(
+        text.contains(
+            "The editor reports 3 new errors:\\na.rs:1:1: error: first\\nb.rs:1:1: error: second\\n\
+             c.rs:1:1: error: third"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn errors_that_may_be_older_than_the_edit_are_not_called_new() {
     let world = World::new();
     world.write("a.rs", "one\n");
-    let edit = |old: &str, new: &str| json!({"path": "a.rs", "edits": [{"old_text": old, "new_text": new}]});
-    world.mock().push(Reply::tool("edit_file", edit("one", "two")));
+    let edit = json!({"path": "a.rs", "edits": [{"old_text": "one", "new_text": "two"}]});
+    world.mock().push(Reply::tool("edit_file", edit));
     let client = start(&world);
     let session = client.session_with(json!({"mode": "full"}));
-    client.ask(&session, "edit it");
-    drop(client);
+    let id = client.prompt(&session, "edit it");
+    let request = client.server_asks(ASK);
+    client.reply(
+        &request,
+        json!({"diagnostics": [], "unreported": [world.uri("a.rs")]}),
+    );
+    let request = client.server_asks(ASK);
+    client.reply(
+        &request,
+        json!({"diagnostics": [error(&world, "a.rs", 0, "whose")]}),
+    );
+    client.prompt_result(&id);
+    let text = result(&world, 1);
+    assert!(
+        text.contains("The editor reports 1 error, perhaps older than this edit:\\na.rs:1:1: error: whose"),
+        "{text}"
+    );
+}
 
+#[test]
+fn an_edit_waits_for_no_errors_if_the_setting_is_off() {
+    let world = World::new();
+    world.write("a.rs", "two\n");
     world.configure(Config {
         agent: "diagnostics_after_edit = false\n".to_owned(),
         ..Config::default()
     });
-    world.mock().push(Reply::tool("edit_file", edit("two", "three")));
+    let edit = json!({"path": "a.rs", "edits": [{"old_text": "two", "new_text": "three"}]});
+    world.mock().push(Reply::tool("edit_file", edit));
     let client = start(&world);
     let opened = json!({"uri": world.uri("a.rs"), "languageId": "rust", "version": 0, "text": "two\n"});
     client.notify("textDocument/didOpen", json!({"textDocument": opened}));

@@ -91,9 +91,8 @@ fn model(case: &Case, which: &str) -> String {
     format!("{}{which}-model", account(case))
 }
 
-/// Sets up the cases of an API in a world: providers with the scripted answers, and files.
-pub fn prepare_cases(world: &World, api: Api, tables: &str) -> Vec<Case> {
-    let cases = cases(api);
+/// Sets up cases of an API in a world: providers with the scripted answers, and files.
+pub fn prepare_cases(world: &World, api: Api, cases: &[Case], tables: &str) {
     let names: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
     assert_eq!(names.len(), cases.len(), "a name is used twice");
     let providers = cases.iter().map(|case| provider(world, api, case));
@@ -108,7 +107,7 @@ pub fn prepare_cases(world: &World, api: Api, tables: &str) -> Vec<Case> {
     world.write("large.txt", "a line that says nothing\n".repeat(400));
     // A compacted history changes the prefix of the requests.
     world.mock().allow_rewrites();
-    for case in &cases {
+    for case in cases {
         for (which, replies) in [
             (FIRST, &case.replies),
             (STAND_IN, &case.substitute),
@@ -121,7 +120,6 @@ pub fn prepare_cases(world: &World, api: Api, tables: &str) -> Vec<Case> {
             }
         }
     }
-    cases
 }
 
 /// Returns the model that a case asks first, with its provider.
@@ -131,7 +129,8 @@ pub fn first_model(case: &Case) -> String {
 
 fn run(api: Api) {
     let world = World::new();
-    let cases = prepare_cases(&world, api, "");
+    let cases = cases(api);
+    prepare_cases(&world, api, &cases, "");
     let client = world.start();
     // All cases run at the same time, because many of them spend seconds waiting.
     let prompts: Vec<_> = cases
@@ -246,11 +245,7 @@ fn compare(client: &Client, case: &Case, api: Api, session: &str, lines: &[Strin
             text = text.replace(&end.params["error"][field].to_string(), "SOME");
         }
     }
-    let name = if api == Api::Ollama && OTHER_AT_OLLAMA.contains(&case.name) {
-        format!("{}-ollama", case.name)
-    } else {
-        case.name.to_owned()
-    };
+    let name = snapshot_name(case.name, api);
     insta::with_settings!({snapshot_path => "faults/snapshots", prepend_module_to_snapshot => false, omit_expression => true}, {
         insta::assert_snapshot!(name, text);
     });
@@ -264,6 +259,15 @@ const OTHER_AT_OLLAMA: [&str; 4] = [
     "refused-by-the-model",
     "stray-lines",
 ];
+
+/// Returns the name of the snapshot of a case.
+pub fn snapshot_name(case: &str, api: Api) -> String {
+    if api == Api::Ollama && OTHER_AT_OLLAMA.contains(&case) {
+        format!("{case}-ollama")
+    } else {
+        case.to_owned()
+    }
+}
 
 /// Replaces names and ports, so that the text is the same for every API kind and machine.
 fn normalize(text: &str, name: &str) -> String {

@@ -95,6 +95,32 @@ fn references_are_found_by_name_and_listed_with_what_encloses_them() {
 }
 
 #[test]
+fn references_are_looked_up_after_the_earlier_writes_of_the_step() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    let find = json!({"symbol": "Cart.total", "path": "cart.ts"});
+    world.mock().push(
+        Reply::new()
+            .call("write_file", json!({"path": "print.ts", "content": PRINT}))
+            .call("find_references", find)
+            .call("read_file", json!({"path": "cart.ts"})),
+    );
+    let client = start(&world);
+    let session = client.session();
+    let id = client.prompt(&session, "write, then find");
+    let approval = client.next_approval(&session);
+    // The other read does not wait.
+    client.tool_call(&session, "completed");
+    assert_eq!(client.server_requests(), 0);
+    client.decide(&approval, "allow");
+    let request = query(&client, "documentSymbols");
+    assert_eq!(world.read("print.ts").as_deref(), Some(PRINT));
+    client.reply(&request, cart_symbols(&world));
+    client.reply(&query(&client, "references"), json!({"locations": []}));
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
+}
+
+#[test]
 fn a_definition_is_found_by_line_and_symbols_by_name() {
     let world = World::new();
     world.write("cart.ts", CART);

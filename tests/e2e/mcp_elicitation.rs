@@ -93,13 +93,13 @@ fn a_form_is_asked_and_its_values_reach_the_server() {
         .collect();
     assert_eq!(
         names,
-        ["name", "agree", "age", "color", "email", "share", "size", "tags"]
+        ["name", "email", "age", "share", "agree", "color", "size", "tags"]
     );
     assert_eq!(
         fields[0]["label"],
         "Your name [name]: As it should appear. (2 to 20 characters)"
     );
-    assert_eq!(fields[3]["choices"][0], json!({"value": "red", "label": "Red"}));
+    assert_eq!(fields[5]["choices"][0], json!({"value": "red", "label": "Red"}));
     assert_eq!(fields[7]["several"], true);
     turn.answer(
         &question,

@@ -487,6 +487,47 @@ fn a_cheap_model_that_the_provider_lacks_gives_way_to_the_callers() {
             .text("why")
             .starts_with("anthropic has no claude-haiku")
     );
+    // The next call does not try the missing model again.
+    let replies = [
+        Reply::tool("delegate", json!({"prompt": "And that?", "agent": "explore"})),
+        Reply::text("In src/b.rs:2."),
+        Reply::text("done"),
+    ];
+    replies.into_iter().for_each(|reply| world.mock().push(reply));
+    assert_eq!(client.ask(&session, "find that, too").text, "done");
+    let model = world.wait_for_request(5).body["model"].to_string();
+    assert!(!model.contains("haiku"), "{model}");
+    assert_eq!(client.all(&session, "agent/modelSwitched").len(), 1);
+}
+
+#[test]
+fn a_num_ctx_that_is_too_small_for_the_prompt_is_reported_once() {
+    let world = World::new();
+    world.configure(Config {
+        tables: format!(
+            "[provider.ollama]\nbase_url = \"{}\"\napi_key = \"none\"\nnum_ctx = 8192\n",
+            world.mock().anthropic_url()
+        ),
+        ..Config::default()
+    });
+    world.mock().list_models(&["qwen3:8b"]);
+    world.mock().show_model(
+        "qwen3:8b",
+        json!({"model_info": {"qwen3.context_length": 40_960}}),
+    );
+    let client = world.start();
+    let session = client.session_with(json!({"model": "ollama/qwen3:8b"}));
+    client.ask(&session, "hello");
+    client.ask(&session, "hello again");
+    let warnings = client.all(&session, "agent/warning");
+    let [warning] = &warnings[..] else {
+        panic!("{warnings:?}")
+    };
+    let message = warning.text("message");
+    assert!(
+        message.starts_with("num_ctx = 8192 is too small") && message.contains("[provider.ollama]"),
+        "{message}"
+    );
 }
 
 /// Ollama cuts prompts silently at its own small window, so it is told a larger one.

@@ -1,5 +1,6 @@
-//! A simulated client of the Agent Client Protocol, next to the windows of the main protocol. It prompts, cancels,
-//! loads, closes and changes sessions through the real edge, and answers its questions late, wrongly or never.
+//! A simulated client of the Agent Client Protocol, next to the windows of the main protocol. It creates, prompts,
+//! cancels, loads, closes, deletes and changes sessions through the real edge, and answers its questions late, wrongly
+//! or never. `acp_answers` serves its files and fills in forms.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,18 +10,23 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use super::acp_answers::{self, ClientFiles};
 use super::check::{TypedAnswer, TypedKind};
 use super::server_run::ServerRun;
 use agentls::acp::{AcpEdge, AcpEvents};
+use agentls::base::CancellationToken;
 use agentls::base::spawn::{AbortOnDrop, spawn};
 use agentls::domain::{Block, Decision, DecisionKind, Mode, SessionId, TurnId};
 
 /// The client and its edge.
 pub(super) struct AcpClient {
-    server_run: Arc<ServerRun>,
-    edge: AcpEdge,
+    pub(super) server_run: Arc<ServerRun>,
+    pub(super) edge: AcpEdge,
     last_id: AtomicI64,
     waiting: Mutex<Waiting>,
+    files: Mutex<ClientFiles>,
+    /// The sessions that this client has created and not deleted. No window shows them before a restart.
+    created: Mutex<Vec<SessionId>>,
 }
 
 #[derive(Default)]
@@ -41,12 +47,15 @@ pub(super) fn start_client(
         edge: AcpEdge::open(events, server_run.sessions.clone()),
         last_id: AtomicI64::new(0),
         waiting: Mutex::default(),
+        files: Mutex::default(),
+        created: Mutex::default(),
     });
     let tasks = vec![
         spawn(read_frames(client.clone())),
         spawn(use_sessions(client.clone())),
         spawn(use_sessions(client.clone())),
         spawn(answer_questions(client.clone())),
+        spawn(acp_answers::serve_files(client.clone())),
     ];
     (client, tasks)
 }
@@ -56,12 +65,42 @@ impl AcpClient {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn lock_files(&self) -> MutexGuard<'_, ClientFiles> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_created(&self) -> MutexGuard<'_, Vec<SessionId>> {
+        self.created.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns an unanswered request to the client.
+    pub(super) fn find_asked(&self, fits: impl Fn(&Value) -> bool) -> Option<Value> {
+        self.lock().asked.values().find(|asked| fits(asked)).cloned()
+    }
+
+    /// Answers a request, or refuses it, unless the edge has taken it back.
+    pub(super) fn respond(&self, asked: &Value, answer: Option<Value>) {
+        let Some(id) = asked["id"].as_i64() else { return };
+        if self.lock().asked.remove(&id).is_none() {
+            return;
+        }
+        match answer {
+            Some(answer) => self.edge.respond(id, answer),
+            None => self.edge.refuse(id),
+        }
+    }
+
     /// Sends a request and returns its whole answer.
     async fn call(&self, method: &'static str, params: Value) -> Value {
+        self.call_until(method, params, CancellationToken::new()).await
+    }
+
+    /// Sends a request that may be canceled, and returns its whole answer.
+    async fn call_until(&self, method: &'static str, params: Value, cancel: CancellationToken) -> Value {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, answer) = oneshot::channel();
         self.lock().calls.insert(id, (method, sender));
-        let running = spawn(self.edge.call(id, method, params));
+        let running = spawn(self.edge.call(id, method, params, cancel));
         let answer = answer.await.unwrap_or_default();
         drop(running);
         answer
@@ -155,7 +194,9 @@ async fn use_sessions(client: Arc<AcpClient>) {
     client
         .call(
             "initialize",
-            json!({"protocolVersion": 1, "clientCapabilities": {"elicitation": {"form": {}}}}),
+            json!({"protocolVersion": 1, "clientCapabilities": {
+                "elicitation": {"form": {}}, "fs": {"readTextFile": true, "writeTextFile": true},
+            }}),
         )
         .await;
     loop {
@@ -169,7 +210,7 @@ async fn use_sessions(client: Arc<AcpClient>) {
             continue;
         }
         let session = rng.pick_one(&sessions).clone();
-        match rng.next_below(12) {
+        match rng.next_below(16) {
             0..4 => send_prompt(&client, &session).await,
             4 | 5 => {
                 server.world.lock_checker().note_cancel(&session, None);
@@ -185,8 +226,79 @@ async fn use_sessions(client: Arc<AcpClient>) {
             10 => {
                 client.call("session/list", json!({})).await;
             }
+            11 if rng.chance(300) => create_session(&client).await,
+            12 if rng.chance(300) => delete_session(&client).await,
+            13 => set_option(&client, &session).await,
+            14 => acp_answers::edit_document(&client, &session).await,
             _ => tokio::time::sleep(rng.draw_pause(10_000)).await,
         }
+    }
+}
+
+/// Creates a session, sometimes gives it to its agent again, and prompts in it.
+async fn create_session(client: &AcpClient) {
+    let world = &client.server_run.world;
+    let params = json!({"cwd": world.files.folder(), "mcpServers": []});
+    let created = &client.call("session/new", params).await["result"];
+    let mode = created["modes"]["currentModeId"]
+        .as_str()
+        .and_then(Mode::from_name);
+    let (Some(session), Some(mode)) = (created["sessionId"].as_str(), mode) else {
+        return;
+    };
+    let session = SessionId::from(session);
+    world.lock_checker().add_session(&session, mode);
+    client.lock_created().push(session.clone());
+    if world.rng.chance(300) {
+        let params = json!({"sessionId": session.as_str(), "configId": "agent", "value": "default"});
+        client.call("session/set_config_option", params).await;
+    }
+    send_prompt(client, &session).await;
+}
+
+/// Deletes one of the client's own sessions.
+async fn delete_session(client: &AcpClient) {
+    let server = &client.server_run;
+    let session = {
+        let mut created = client.lock_created();
+        if created.is_empty() {
+            return;
+        }
+        let nth = server.world.rng.next_below(created.len() as u64) as usize;
+        created.swap_remove(nth)
+    };
+    server.world.lock_checker().begin_delete(&session);
+    // The deletion cancels a running turn first.
+    server.world.lock_checker().note_cancel(&session, None);
+    server.delete_begins();
+    let answer = client
+        .call("session/delete", json!({"sessionId": session.as_str()}))
+        .await;
+    let is_deleted = answer["result"].is_object();
+    server.world.lock_checker().delete_answered(&session, is_deleted);
+    server.delete_ends();
+}
+
+/// Sets an option: a mode, an effort, or one that does not exist.
+async fn set_option(client: &AcpClient, session: &SessionId) {
+    let world = &client.server_run.world;
+    let mode = *world.rng.pick_one(&Mode::ALL);
+    let (option, value) = match world.rng.next_below(6) {
+        0..3 => ("mode", mode.name()),
+        3 => ("effort", "high"),
+        4 => ("model", "sim/unknown"),
+        _ => ("mood", "good"),
+    };
+    if option == "mode" {
+        world.lock_checker().sends_mode(session, mode);
+    }
+    let params = json!({"sessionId": session.as_str(), "configId": option, "value": value});
+    let answer = client.call("session/set_config_option", params).await;
+    // After a refusal, the mode may have changed anyway: the answer lists all options, which may fail.
+    if option == "mode" && answer["result"].is_object() {
+        world
+            .lock_checker()
+            .check_change_answer(session, &format!("mode {mode}"), &Ok(()));
     }
 }
 
@@ -203,7 +315,23 @@ async fn send_prompt(client: &AcpClient, session: &SessionId) {
     };
     let prompt: Vec<Value> = content.iter().map(convert).collect();
     let params = json!({"sessionId": session.as_str(), "prompt": prompt});
-    let answer = client.call("session/prompt", params).await;
+    let cancel = CancellationToken::new();
+    let request = client.call_until("session/prompt", params, cancel.clone());
+    let answer = if world.rng.chance(100) {
+        let cancels = async {
+            tokio::time::sleep(world.rng.draw_pause(10_000)).await;
+            let mut check = world.lock_checker();
+            let (own, open) = (check.joined_turn(label), check.open_turn(session));
+            // It reaches no turn of somebody else.
+            if own == open {
+                check.note_cancel(session, own.as_ref());
+                cancel.cancel();
+            }
+        };
+        tokio::join!(request, cancels).0
+    } else {
+        request.await
+    };
     let turn = answer["result"]["_meta"]["agentls"]["turnId"].as_str();
     let known = turn.map_or(TypedAnswer::Unanswered, |turn| {
         TypedAnswer::Accepted(TurnId::from(turn))
@@ -266,6 +394,10 @@ async fn answer_questions(client: Arc<AcpClient>) {
             tokio::time::sleep(rng.draw_pause(3_000)).await;
             continue;
         };
+        match asked["method"].as_str() {
+            Some("elicitation/create") if rng.chance(700) => acp_answers::answer_form(&client, &asked),
+            _ => {}
+        }
         if asked["method"] != "session/request_permission" {
             continue;
         }
@@ -295,9 +427,6 @@ async fn answer_questions(client: Arc<AcpClient>) {
             let deny = Decision::from_kind(DecisionKind::Deny);
             world.lock_checker().note_decision(session, approval, &deny);
         }
-        let Some(id) = asked["id"].as_i64() else { continue };
-        if client.lock().asked.remove(&id).is_some() {
-            client.edge.respond(id, json!({"outcome": outcome}));
-        }
+        client.respond(&asked, Some(json!({"outcome": outcome})));
     }
 }

@@ -52,6 +52,10 @@ impl WrittenFiles {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Reads the files as they are now.
     pub(super) fn current_contents(&self) -> Contents {
         let read = |name| {
@@ -62,7 +66,7 @@ impl WrittenFiles {
         NAMES.into_iter().map(read).collect()
     }
 
-    fn pick_path(&self, world: &World) -> PathBuf {
+    pub(super) fn pick_path(&self, world: &World) -> PathBuf {
         self.folder.join(world.rng.pick_one(&NAMES))
     }
 

@@ -19,9 +19,9 @@ use agentls::base::clock::{self, Instant};
 use agentls::config::McpServerSettings;
 use agentls::domain::{Effect, EffectKind, ForeignTool, ToolCallId};
 use agentls::mcp::{
-    McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpContent, McpError, McpPeer, McpPrompt,
-    McpRegistration, McpResource, McpTool, McpWait, PromptReply, Sampling, SamplingMessage, SamplingRequest,
-    ServerRequest,
+    Elicitation, ElicitationRequest, McpCall, McpCallResult, McpClient, McpConnection, McpConnector,
+    McpContent, McpError, McpPeer, McpPrompt, McpRegistration, McpResource, McpTool, McpWait, PromptReply,
+    Sampling, SamplingMessage, SamplingRequest, ServerRequest,
 };
 
 /// The servers of the folder.
@@ -47,6 +47,7 @@ const GOOD_ENDS: &[&str] = &[
     "is_error",
     "grow",
     "sample",
+    "elicit",
     "roots",
 ];
 /// The ends with a failure.
@@ -349,6 +350,7 @@ impl SimConnection {
                 Ok(result(vec![text("changed".to_owned())]))
             }
             "sample" => Ok(result(vec![text(sample(call).await)])),
+            "elicit" => Ok(result(vec![text(elicit(call, tag).await)])),
             "refused" => Err(McpError::Refused("simulated".to_owned())),
             "malformed" => Err(McpError::Malformed("simulated".to_owned())),
             "failed" => Err(McpError::Failed("simulated".to_owned())),
@@ -382,6 +384,28 @@ async fn sample(call: &McpCall) -> String {
     match answer.await {
         Ok(Ok(answer)) => answer.text,
         Ok(Err(reason)) => reason,
+        Err(_) => "nobody answers".to_owned(),
+    }
+}
+
+/// Asks the user to fill in a form, and returns what came of it.
+async fn elicit(call: &McpCall, tag: u64) -> String {
+    let schema = json!({
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "color": {"type": "string", "enum": ["red", "green"]}},
+        "required": ["name"],
+    });
+    let params = json!({"message": format!("Who is {tag}?"), "requestedSchema": schema});
+    let Ok(elicitation) = Elicitation::read(&params, None) else {
+        return "the form is wrong".to_owned();
+    };
+    let (reply, answer) = oneshot::channel();
+    let request = ServerRequest::Elicit(ElicitationRequest { elicitation, reply });
+    if call.requests.try_send(request).is_err() {
+        return "nobody hears it".to_owned();
+    }
+    match answer.await {
+        Ok(answer) => format!("{answer:?}"),
         Err(_) => "nobody answers".to_owned(),
     }
 }

@@ -66,7 +66,7 @@ async fn answer_inquiry(server: &ServerRun, session: &SessionId, inquiry: &Inqui
     is_accepted
 }
 
-fn choose_reply(world: &World, inquiry: &Inquiry) -> InquiryReply {
+pub(super) fn choose_reply(world: &World, inquiry: &Inquiry) -> InquiryReply {
     let rng = &world.rng;
     match &inquiry.subject {
         RequestSubject::Limit(_) if rng.chance(300) => InquiryReply::Stop,

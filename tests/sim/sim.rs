@@ -10,6 +10,7 @@
 //! scheduler, and the feature `sim` compiles it.
 #![expect(clippy::print_stdout, reason = "a terminal program prints its results")]
 
+mod acp_answers;
 mod acp_client;
 mod check;
 mod coverage;

@@ -780,6 +780,9 @@ async fn answer(
     for (name, value) in &reply.headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
+    for (name, value) in &reply.late_headers {
+        head.push_str(&format!("{name}: {}\r\n", value()));
+    }
     if let Some(body) = &reply.body {
         head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
         let mut out = BytesMut::from(head.as_bytes());

@@ -162,6 +162,45 @@ return function(_, drive)
     )
   end)
 
+  drive('language: an edit of a file that is not open is reported with its new errors', {
+    init = init,
+    files = vim.tbl_extend('force', FILES, {
+      ['print.ts'] = FILES['print.ts'] .. '\nexport const old: string = 1;\n',
+    }),
+    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
+      support.server
+    ),
+  }, function(nvim)
+    nvim.cmd('edit cart.ts')
+    wait_for_references(nvim)
+    -- The question has loaded the file.
+    nvim.cmd('bwipeout print.ts')
+    nvim.cmd('AgentPrompt break print')
+    local output = get_last_output(nvim.wait_for_turn_end())
+    assert(
+      vim.startswith(
+        output,
+        'edited print.ts (+1 −1 lines)\nThe editor reports 1 new error:\nprint.ts:4:15: error: '
+      ),
+      output
+    )
+    assert(output:find("'totals'", 1, true), output)
+    eq(nvim.lua('return vim.fn.bufexists("print.ts")'), 0)
+    -- Without a language server, nobody waits. The file of the user stays loaded.
+    local answer = nvim.lua([[
+        local params = { waitFor = vim.uri_from_fname(vim.fn.fnamemodify('notes.txt', ':p')), waitMs = 600000 }
+        local own_id = vim.lsp.get_clients({ name = 'agentls' })[1].id
+        local answer = require('agentls.editor').build_handlers()['agent/getDiagnostics']
+        local result
+        coroutine.wrap(function()
+          result = answer(nil, params, { client_id = own_id })
+        end)()
+        return result or false
+      ]])
+    eq(answer.unreported, {})
+    eq(nvim.lua('return { vim.fn.bufloaded("cart.ts"), vim.fn.bufexists("notes.txt") }'), { 1, 0 })
+  end)
+
   drive('language: the agent finds references through the editor', {
     init = init,
     files = FILES,
@@ -179,23 +218,48 @@ return function(_, drive)
     )
   end)
 
-  drive('language: the agent renames a symbol in open and closed files through pyright', {
-    init = start_server('python', {
-      name = 'pyright',
-      cmd = { 'node', modules .. 'pyright/langserver.index.js', '--stdio' },
-    }),
+  local pyright = start_server('python', {
+    name = 'pyright',
+    cmd = { 'node', modules .. 'pyright/langserver.index.js', '--stdio' },
+  })
+
+  ---Waits until pyright has loaded the project, so that it finds both uses.
+  local function wait_for_pyright(nvim)
+    local at_total =
+      { kind = 'references', uri = vim.uri_from_fname(nvim.workspace .. '/cart.py'), limit = 9 }
+    at_total.position = { line = 1, character = 9 }
+    support.wait('pyright', function()
+      local result = ask(nvim, at_total)
+      return result and vim.deep_equal(list(result), { 'cart.py:1:8', 'report.py:5:20' })
+    end)
+  end
+
+  drive('language: a patch of closed files is reported with the errors of all, from pyright', {
+    init = pyright,
     files = PYTHON_FILES,
     setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
       support.server
     ),
   }, function(nvim)
     nvim.cmd('edit cart.py')
-    local at_total = { uri = vim.uri_from_fname(nvim.workspace .. '/cart.py'), limit = 9 }
-    at_total.position = { line = 1, character = 9 }
-    support.wait('pyright', function()
-      local result = ask(nvim, vim.tbl_extend('error', { kind = 'references' }, at_total))
-      return result and vim.deep_equal(list(result), { 'cart.py:1:8', 'report.py:5:20' })
-    end)
+    wait_for_pyright(nvim)
+    nvim.cmd('AgentPrompt break both')
+    local output = get_last_output(nvim.wait_for_turn_end())
+    assert(output:find('The editor reports 2 new errors:', 1, true), output)
+    assert(output:find('report.py:6:21: error: Cannot access attribute "totals"', 1, true), output)
+    assert(output:find('extra.py:1:18: error: "Basket" is unknown import symbol', 1, true), output)
+    eq(nvim.lua('return { vim.fn.bufexists("report.py"), vim.fn.bufexists("extra.py") }'), { 0, 0 })
+  end)
+
+  drive('language: the agent renames a symbol in open and closed files through pyright', {
+    init = pyright,
+    files = PYTHON_FILES,
+    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
+      support.server
+    ),
+  }, function(nvim)
+    nvim.cmd('edit cart.py')
+    wait_for_pyright(nvim)
     nvim.cmd('AgentPrompt call it amount')
     nvim.wait_for_turn_end()
     local function read(name)

@@ -20,6 +20,7 @@ import { formatCost, formatSandbox } from "./format";
 import { toRange, toSeverity } from "./mentions";
 import type { GetDiagnosticsParams, GetDiagnosticsResult, ToolCallNotification } from "./protocol";
 import { type AgentEvent, countOpenInquiries } from "./state";
+import { isTypeScriptError, type TypeScriptErrors } from "./typeScriptErrors";
 
 export class EditorUi implements Disposable {
   readonly #statusItem: StatusBarItem = window.createStatusBarItem("agentls.status", StatusBarAlignment.Right, 90);
@@ -126,25 +127,29 @@ export async function followActiveFile(chat: Chat, event: AgentEvent): Promise<v
   }
 }
 
-/** Answers `agent/getDiagnostics`. */
-export function collectDiagnostics({ uri }: GetDiagnosticsParams): GetDiagnosticsResult {
+/** Answers `agent/getDiagnostics`. What TypeScript was just asked for replaces what the editor shows of it. */
+export function collectDiagnostics(
+  { uri }: GetDiagnosticsParams,
+  typeScript: TypeScriptErrors = new Map(),
+): GetDiagnosticsResult {
   const all =
     uri === undefined
       ? languages.getDiagnostics()
       : [[Uri.parse(uri), languages.getDiagnostics(Uri.parse(uri))] as const];
-  return {
-    diagnostics: all
-      .filter(([fileUri]) => fileUri.scheme === "file")
-      .flatMap(([fileUri, diagnostics]) =>
-        diagnostics.map((diagnostic) => ({
+  const shown = all
+    .filter(([fileUri]) => fileUri.scheme === "file")
+    .flatMap(([fileUri, diagnostics]) =>
+      diagnostics
+        .filter((diagnostic) => !(typeScript.has(fileUri.toString()) && isTypeScriptError(diagnostic)))
+        .map((diagnostic) => ({
           uri: fileUri.toString(),
           range: toRange(diagnostic.range),
           severity: toSeverity(diagnostic.severity),
           message: diagnostic.message,
           ...(diagnostic.source === undefined ? {} : { source: diagnostic.source }),
         })),
-      ),
-  };
+    );
+  return { diagnostics: [...shown, ...[...typeScript.values()].flat()] };
 }
 
 /** Returns the settings that override the server's configuration files. */

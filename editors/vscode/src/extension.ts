@@ -77,8 +77,15 @@ export function activate(context: ExtensionContext): void {
   const handlers = {
     [serverRequests.saveDocuments]: (params: { uris: string[] }) => edits.saveDocuments(params),
     [serverRequests.getDiagnostics]: async (params: GetDiagnosticsParams) => {
-      if (params.waitFor !== undefined) await freshDiagnostics.waitForReports(params.waitFor, params.waitMs ?? 0);
-      return collectDiagnostics(params);
+      if (params.waitFor === undefined) {
+        return collectDiagnostics(
+          params,
+          params.uri === undefined ? await freshDiagnostics.readTypeScript() : new Map(),
+        );
+      }
+      const awaited = [params.waitFor, ...(params.alsoWaitFor ?? [])];
+      const { unreported, typeScript } = await freshDiagnostics.waitForReports(awaited, params.waitMs ?? 0);
+      return { ...collectDiagnostics(params, typeScript), unreported };
     },
     [serverRequests.languageQuery]: answerLanguageQuery,
     [serverRequests.getCredential]: (params: { provider: string }) => credentials.getCredential(params),

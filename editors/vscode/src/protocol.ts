@@ -2139,17 +2139,22 @@ export interface GetCredentialResult {
 
 /** Params of `agent/getDiagnostics`. */
 export interface GetDiagnosticsParams {
+  /** Further documents to wait for in the same way, at the same time. */
+  alsoWaitFor?: string[];
   /**
    * The document, by the URI with which the client opened it if it is open; absent for all that the
    * client knows.
    */
   uri?: string;
   /**
-   * The URI of a document whose text has just changed. Answer when its compilers have reported
-   * about the new text.
+   * The URI of a document. Answer when its compilers have reported about its current text. If it is
+   * not open, load it without showing it.
    */
   waitFor?: string;
-  /** The longest wait for `waitFor`, in milliseconds. After it, answer with what is known. */
+  /**
+   * The longest wait for all documents together, in milliseconds. After it, answer with what is
+   * known.
+   */
   waitMs?: number;
 }
 
@@ -2157,6 +2162,10 @@ export interface GetDiagnosticsParams {
 export interface GetDiagnosticsResult {
   /** The current reports of the client's compilers and linters, in any order. */
   diagnostics?: Diagnostic[];
+  /**
+   * The documents of `waitFor` and `alsoWaitFor` about which a compiler had not reported in time.
+   */
+  unreported?: string[];
 }
 
 /** A diagnostic from the client. */
@@ -2709,7 +2718,9 @@ export type ContinueReason =
   | "max_output_tokens_escalate"
   /** The output was cut again: the partial text stays, and the model is asked to continue. */
   | "max_output_tokens_recovery"
-  /** The prompt was too long: stubs replaced old tool results. */
+  /**
+   * The prompt was too long: stubs replaced old tool results, or the newest ones were shortened.
+   */
   | "collapse_drain_retry"
   /** The prompt was still too long: the history was summarized. */
   | "reactive_compact_retry"

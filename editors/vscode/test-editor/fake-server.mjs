@@ -193,6 +193,14 @@ const behaviors = {
     const { diagnostics } = await sendRequest("agent/getDiagnostics", { waitFor: uri, waitMs: 20000 });
     return `errors: ${diagnostics.map((one) => `${path.basename(one.uri)} ${one.message}`).join(", ")};`;
   },
+  // Lists the errors once the compilers have read these files, which need not be open.
+  async reported(names) {
+    const uris = names.split(" ").map((name) => pathToFileURL(path.join(root, name)).toString());
+    const params = { waitFor: uris[0], alsoWaitFor: uris.slice(1), waitMs: 600_000 };
+    const { diagnostics, unreported } = await sendRequest("agent/getDiagnostics", params);
+    const errors = diagnostics.map((one) => `${path.basename(one.uri)}:${one.range.start.line + 1} ${one.message}`);
+    return `reported: ${errors.sort().join(", ")} unreported: ${unreported.length};`;
+  },
   async problems() {
     const { diagnostics } = await sendRequest("agent/getDiagnostics", {});
     return `problems: ${diagnostics.length}`;

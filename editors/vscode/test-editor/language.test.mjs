@@ -1,6 +1,8 @@
 // Questions to the editor's own language support: TypeScript's, which is part of VS Code.
 
 import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
 import { testWithFakeServer, waitForAnswer } from "./fakeWorkbench.mjs";
 
 const FILES = {
@@ -8,6 +10,38 @@ const FILES = {
   "cart.ts": "export class Cart {\n  total(): number {\n    return 1;\n  }\n}\n",
   "print.ts": 'import { Cart } from "./cart";\n\nexport function print(cart: Cart) {\n  return cart.total();\n}\n',
 };
+
+testWithFakeServer("errors of files that are not open", { files: { ...FILES, "notes.txt": "" } }, async (s, t) => {
+  await s.showChat();
+  const write = (name, text) => fs.writeFileSync(path.join(s.workspace, name), text);
+
+  // A wait for a report that does not come would exceed the test's time limit.
+  await t.test("they are reported at once, also if there are none, for the text on the disk", async () => {
+    await s.sendPrompt("reported print.ts");
+    await waitForAnswer(s, "reported:  unreported: 0;");
+    write("print.ts", FILES["print.ts"].replace("total", "totals"));
+    write("new.ts", "export const count: number = true;\n");
+    await s.sendPrompt("reported print.ts new.ts");
+    const type = "new.ts:1 Type 'boolean' is not assignable to type 'number'.";
+    const property = "print.ts:4 Property 'totals' does not exist on type 'Cart'. Did you mean 'total'?";
+    await waitForAnswer(s, `reported: ${type}, ${property} unreported: 0;`);
+  });
+
+  await t.test("the errors that a file that is not open brings to an open one are reported", async () => {
+    write("print.ts", FILES["print.ts"]);
+    await s.openFile("print.ts");
+    write("cart.ts", FILES["cart.ts"].replace("total", "sum"));
+    write("new.ts", "export const count = 1;\n");
+    await s.sendPrompt("reported cart.ts new.ts print.ts");
+    await waitForAnswer(s, "reported: print.ts:4 Property 'total' does not exist on type 'Cart'. unreported: 0;");
+  });
+
+  await t.test("nobody waits for files without language support or that do not exist", async () => {
+    await s.sendPrompt("reported notes.txt missing.ts");
+    await waitForAnswer(s, "reported: print.ts:4 Property 'total' does not exist on type 'Cart'. unreported: 0;");
+    assert.equal(await s.page.locator(".tab").count(), 1);
+  });
+});
 
 testWithFakeServer("language queries", { files: FILES }, async (s, t) => {
   await s.showChat();

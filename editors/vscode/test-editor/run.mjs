@@ -29,6 +29,7 @@ const ALL = [
   "mcp.test.mjs",
   "editor.test.mjs",
   "language.test.mjs",
+  "languageTools.test.mjs",
   "firstRun.test.mjs",
 ];
 const selectedTests = process.argv.length > 2 ? process.argv.slice(2) : ALL;

@@ -44,6 +44,22 @@ pub(super) fn read_size(media_type: &str, bytes: &[u8]) -> Result<(u32, u32), Pi
     }
 }
 
+/// Returns whether the end of a picture is missing. The end of a GIF is optional.
+pub(super) fn is_cut_off(media_type: &str, bytes: &[u8]) -> bool {
+    match media_type {
+        // The last chunk has no data, so its checksum is always the same.
+        "image/png" => memmem::rfind(bytes, b"IEND\xaeB`\x82").is_none(),
+        // A preview in the header has an end of its own, before the last scan.
+        "image/jpeg" => memmem::rfind(bytes, b"\xff\xda")
+            .is_none_or(|scan| memmem::find(&bytes[scan..], b"\xff\xd9").is_none()),
+        "image/webp" => {
+            let length = bytes.get(4..8).and_then(|length| length.try_into().ok());
+            length.is_none_or(|length| u64::from(u32::from_le_bytes(length)) + 8 > bytes.len() as u64)
+        }
+        _ => false,
+    }
+}
+
 /// Returns the scaled picture, and whether it was compressed with loss. The caller has checked its size.
 pub(super) fn scale(
     media_type: &str,

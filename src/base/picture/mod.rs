@@ -77,7 +77,13 @@ fn scale_to_fit(bytes: &[u8], stop: &CancellationToken) -> Result<Option<ScaledP
     let size = decode::read_size(format, bytes)?;
     let (width, height) = size;
     if width.max(height) <= MAX_EDGE && bytes.len() as u64 <= MAX_BYTES {
-        return Ok(None);
+        // Nothing decodes it here, and a provider would refuse it.
+        let is_cut_off = decode::is_cut_off(format, bytes);
+        return if is_cut_off {
+            Err(PictureError::CutOff)
+        } else {
+            Ok(None)
+        };
     }
     let max_pixels = decode::max_pixels(format);
     if u64::from(width) * u64::from(height) > max_pixels {

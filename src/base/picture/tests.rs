@@ -352,6 +352,33 @@ fn bombs_and_damaged_pictures_are_refused_before_they_are_decoded() {
     assert!(matches!(scale_down(&large, &stop), Err(PictureError::Cancelled)));
 }
 
+#[test]
+fn pictures_without_their_end_are_refused_even_if_they_need_no_scaling() {
+    let stop = CancellationToken::new();
+    let mut photo = jpeg(30, 20, 1);
+    // A preview in a segment has an end of its own, and segments may be padded.
+    photo.splice(2..2, *b"\xff\xff\xe2\0\x06\xff\xd9\0\0");
+    for whole in [
+        png(30, 20, |x, y| [x as u8, y as u8, 0, 255]),
+        photo,
+        webp(0, (2, 2), &[chunk(b"VP8 ", &lossy())]),
+    ] {
+        assert_eq!(scale_down(&whole, &stop).unwrap(), None);
+        for missing in [2, 12, 13, 40] {
+            let cut = &whole[..whole.len() - missing];
+            let error = scale_down(cut, &stop);
+            assert!(
+                matches!(error, Err(PictureError::CutOff | PictureError::Malformed(_))),
+                "{missing}: {error:?}"
+            );
+        }
+        let error = scale_down(&whole[..whole.len() - 13], &stop).unwrap_err();
+        assert_eq!(error.to_string(), "its end is missing, so the file is damaged");
+        // Bytes after the end do no harm.
+        assert_eq!(scale_down(&[&whole[..], b"\n\0"].concat(), &stop).unwrap(), None);
+    }
+}
+
 /// The checksum of a PNG's chunks.
 fn crc(bytes: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();

@@ -138,7 +138,7 @@ pub struct AgentSettings {
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub subagent_failure: FailurePolicy,
     /// Whether the result of an edit names the new errors that the editor reports, for which it waits up to 2 seconds.
-    /// Only for files that are open in an editor that reports them. Default: true.
+    /// Default: true.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub diagnostics_after_edit: bool,
 }

@@ -46,6 +46,10 @@ const UNSTABLE_WORDS: [&str; 16] = [
 const GATEWAY: &str = "openrouter";
 const GATEWAY_VENDORS: [&str; MAX_OFFERED] = ["anthropic/", "openai/", "google/", "deepseek/", "z-ai/"];
 
+/// A vendor that also serves the models of others, and what the names of its own begin with.
+const RESELLER: &str = "alibaba";
+const RESELLER_PREFIX: &str = "qwen";
+
 /// The provider names that stand for the vendors' own addresses, where retirements apply.
 const PROVIDERS_WITH_RETIREMENTS: [&str; 4] = ["anthropic", "openai", "openai-responses", "deepseek"];
 
@@ -73,7 +77,8 @@ pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) 
         }
         defaults.into_iter().chain(others).collect()
     } else {
-        rank_families(section, "", is_retired)
+        let own = if section == RESELLER { RESELLER_PREFIX } else { "" };
+        rank_families(section, own, is_retired)
     };
     let newest = |names: &[&str]| -> Vec<String> {
         let newest = find_newest_versions(names, is_retired);
@@ -271,6 +276,7 @@ mod tests {
             ("mistral", &["mistral-medium-2604"]),
             ("zai", &["glm-5.3"]),
             ("moonshot", &["kimi-k3"]),
+            ("alibaba", &["qwen3.8-max", "qwen3.8-flash"]),
             ("minimax", &["MiniMax-M3"]),
         ] {
             let names = offered(provider);

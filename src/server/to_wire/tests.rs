@@ -396,6 +396,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                     digest: true,
                 }),
                 stubs: vec!["call_1".into()],
+                shortened: Vec::new(),
                 pictures: true,
             })),
             "agent/compacted",

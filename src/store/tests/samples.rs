@@ -466,6 +466,7 @@ pub(in crate::store) fn early_records() -> Vec<(&'static str, &'static str, Even
                 messages_after: 0,
                 summary: None,
                 stubs: Vec::new(),
+                shortened: Vec::new(),
                 pictures: false,
             })),
         ),

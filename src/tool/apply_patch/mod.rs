@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::change::PlanPurpose;
 use super::files::{self, build_location};
-use super::new_errors::{self, ErrorBaseline};
+use super::new_errors;
 use super::output::fail_with_message;
 use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::steering::find_steering;
@@ -124,7 +124,8 @@ impl Tool for ApplyPatch {
             Ok(steps)
         })
         .await?;
-        let baseline = record_errors(&cx, &steps).await;
+        let targets = steps.iter().flat_map(FileStep::targets).cloned().collect();
+        let baseline = new_errors::record_errors(&cx, targets).await;
         let mut output = make_steps(&cx, steps).await?;
         if let Some(baseline) = baseline {
             baseline.add_new_errors(&cx, &mut output).await;
@@ -146,17 +147,6 @@ fn list_equal_tools(patches: &[FilePatch]) -> Vec<&'static str> {
     let edits = patches.iter().any(edits).then_some("edit_file");
     let writes = patches.iter().any(writes).then_some("write_file");
     edits.into_iter().chain(writes).collect()
-}
-
-/// Records the errors of the first file that is open in the editor.
-async fn record_errors(cx: &ToolContext, steps: &[FileStep]) -> Option<ErrorBaseline> {
-    for target in steps.iter().flat_map(FileStep::targets) {
-        let baseline = new_errors::record_errors(cx, &target.absolute).await;
-        if baseline.is_some() {
-            return baseline;
-        }
-    }
-    None
 }
 
 /// Changes the files in the patch's order. If one fails, the result names those that have changed already.

@@ -1,13 +1,13 @@
 //! The frames that the end-to-end tests of `agentls acp` have recorded, against the protocol's schema.
 //!
-//! `AGENTLS_ACP_FRAMES` names the folder; see `tests/e2e/acp/client.rs`. Without it, there is nothing to check.
+//! `AGENTLS_ACP_FRAMES` names the folder; see `tests/e2e/acp/client.rs`. `tests/run.sh` sets it if all tests have run.
 
 use acp_client_tests::FrameChecker;
 
 #[test]
 fn recorded_frames_are_valid() {
     let Some(folder) = std::env::var_os("AGENTLS_ACP_FRAMES") else {
-        return;
+        return eprintln!("NOT TESTED: recorded frames, because AGENTLS_ACP_FRAMES names no folder");
     };
     let mut checked = 0;
     let mut files = 0;
@@ -26,6 +26,10 @@ fn recorded_frames_are_valid() {
             }
         }
     }
-    assert!(checked > 0, "the folder has no frames");
+    let missing = checker.list_unchecked();
+    assert!(
+        missing.is_empty(),
+        "{checked} frames of {files} connections, but none of {missing:?}"
+    );
     println!("{checked} frames of {files} connections are valid");
 }

@@ -14,17 +14,19 @@ use acp_client_tests::FrameChecker;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, ClientCapabilities, ContentBlock, EnvVariable, FileSystemCapabilities,
-    InitializeRequest, ListSessionsRequest, LoadSessionRequest, McpServer, McpServerStdio, NewSessionRequest,
-    PermissionOptionKind, PromptRequest, ReadTextFileRequest, ReadTextFileResponse, RequestPermissionOutcome,
-    RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome, SessionId,
-    SessionNotification, SessionUpdate, SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason,
-    TextContent, ToolCallContent, WriteTextFileRequest, WriteTextFileResponse,
+    CancelNotification, ClientCapabilities, ContentBlock, CreateElicitationRequest, EnvVariable,
+    FileSystemCapabilities, InitializeRequest, ListSessionsRequest, LoadSessionRequest, McpServer,
+    McpServerStdio, NewSessionRequest, PermissionOptionKind, PromptRequest, ReadTextFileRequest,
+    ReadTextFileResponse, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    SelectedPermissionOutcome, SessionId, SessionNotification, SessionUpdate, SetSessionConfigOptionRequest,
+    SetSessionModeRequest, StopReason, TextContent, ToolCallContent, WriteTextFileRequest,
+    WriteTextFileResponse,
 };
 use agent_client_protocol::{Agent, ByteStreams};
 use mock_llm::{Gate, MockLlm, Reply};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::Notify;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 fn program() -> PathBuf {
@@ -49,13 +51,18 @@ impl World {
         for folder in ["work", "config/agentls"] {
             std::fs::create_dir_all(world.path(folder)).unwrap();
         }
+        world.configure("");
+        world
+    }
+
+    /// Writes the configuration.
+    fn configure(&self, tables: &str) {
         let config = format!(
             "[provider.mock]\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"key\"\nmodel = \"mock-model\"\n\
-             [agent.default]\nprovider = \"mock\"\n",
-            world.mock.anthropic_url()
+             [agent.default]\nprovider = \"mock\"\n{tables}",
+            self.mock.anthropic_url()
         );
-        std::fs::write(world.path("config/agentls/config.toml"), config).unwrap();
-        world
+        std::fs::write(self.path("config/agentls/config.toml"), config).unwrap();
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -67,6 +74,7 @@ impl World {
 #[derive(Clone, Default)]
 struct Seen {
     text: Arc<Mutex<String>>,
+    text_grew: Arc<Notify>,
     diffs: Arc<Mutex<Vec<String>>>,
     buffer: Arc<Mutex<String>>,
 }
@@ -146,6 +154,7 @@ async fn the_official_client_works_with_every_frame_valid() {
                     && let ContentBlock::Text(text) = chunk.content
                 {
                     updates.text.lock().unwrap().push_str(&text.text);
+                    updates.text_grew.notify_one();
                 }
                 Ok(())
             },
@@ -262,6 +271,10 @@ async fn use_every_method(
     world.mock.push(Reply::text("never ends").gate(&gate));
     let running = connection.send_request(text_prompt(&session, "talk"));
     world.mock.wait_gate(&gate).await;
+    // Only what has arrived is part of the session.
+    while !seen.text.lock().unwrap().ends_with("never ends") {
+        seen.text_grew.notified().await;
+    }
     connection.send_notification(CancelNotification::new(session.clone()))?;
     assert_eq!(running.block_task().await?.stop_reason, StopReason::Cancelled);
 
@@ -326,4 +339,84 @@ async fn mcp_servers_that_the_official_client_names_are_used() {
     let requests = world.mock.requests();
     let result = serde_json::to_string(requests[1].messages().last().unwrap()).unwrap();
     assert!(result.contains("PEER_LANGUAGE"), "{result}");
+}
+
+/// A server by the official SDK, and the official client: everything that a server offers, and everything that it asks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_the_official_sdk_is_used() {
+    let world = World::new();
+    let server = env!("CARGO_BIN_EXE_rmcp_server");
+    world.configure(&format!(
+        "[mcp.peer]\ncommand = {server:?}\nsampling = true\n[approvals]\nallow = [\"mcp:peer/*\"]\n"
+    ));
+    let (mut child, streams) = start(&world);
+    let updates: Arc<Mutex<String>> = Arc::default();
+    let shown = updates.clone();
+    agent_client_protocol::Client
+        .v1()
+        .on_receive_notification(
+            async move |notification: SessionNotification, _cx| {
+                let text = serde_json::to_string(&notification).unwrap();
+                shown.lock().unwrap().push_str(&text);
+                Ok(())
+            },
+            agent_client_protocol::on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |request: CreateElicitationRequest, responder, _cx| {
+                let request = serde_json::to_value(&request).unwrap();
+                assert!(
+                    request["requestedSchema"]["properties"]["age"].is_object(),
+                    "{request}"
+                );
+                let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+                responder.respond(serde_json::from_value(answer).unwrap())
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .connect_with(streams, async |connection: ConnectionTo<Agent>| {
+            let capabilities = serde_json::from_value(json!({"elicitation": {"form": {}}})).unwrap();
+            let initialize = InitializeRequest::new(ProtocolVersion::V1).client_capabilities(capabilities);
+            connection.send_request(initialize).block_task().await?;
+            let request = NewSessionRequest::new(world.path("work"));
+            let session = connection.send_request(request).block_task().await?.session_id;
+            for call in ["count", "ask", "summarize", "grow", "grown"] {
+                world
+                    .mock
+                    .push(Reply::tool(&format!("mcp__peer__{call}"), json!({})));
+                if call == "summarize" {
+                    world.mock.push(Reply::text("a summary"));
+                }
+            }
+            // The change of the tools makes the prompt cache miss.
+            world.mock.allow_rewrites();
+            for answer in ["called", "reviewed", "noted"] {
+                world.mock.push(Reply::text(answer));
+            }
+            for text in ["call", "/mcp__peer__review a.rs", "see @peer:note://one"] {
+                let prompt = text_prompt(&session, text);
+                let answer = connection.send_request(prompt).block_task().await?;
+                assert_eq!(answer.stop_reason, StopReason::EndTurn);
+            }
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert!(child.wait().await.unwrap().success());
+    let requests = world.mock.requests();
+    let history = serde_json::to_string(requests.last().unwrap().messages()).unwrap();
+    let history = history.replace('\\', "");
+    for part in [
+        "counted",
+        r#"{"action":"accept","content":{"name":"Ada"}}"#,
+        "a summary",
+        "has grown",
+        "is there",
+        r#"Review with {"file":"a.rs"}."#,
+        "The text of the note.",
+    ] {
+        assert!(history.contains(part), "{part}: {history}");
+    }
+    let updates = updates.lock().unwrap();
+    assert!(updates.contains("[1 of 2] half"), "{updates}");
 }

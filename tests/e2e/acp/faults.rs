@@ -1,18 +1,26 @@
 //! The provider faults of the main protocol, seen through this one: nothing stale is left on the screen (R-ACP).
 //!
-//! Each case must leave the texts that the main protocol leaves, which its snapshots hold. With held text, no line about
-//! discarded text appears at all.
+//! Each case must leave the texts that the main protocol leaves, which its snapshots hold. If text is held until the end
+//! of its message, no line about discarded text appears at all.
 
 use serde_json::{Value, json};
 
 use super::client::AcpClient;
-use crate::faults::{first_model, prepare_cases};
+use crate::faults::cases::{Case, cases, streams};
+use crate::faults::{first_model, prepare_cases, snapshot_name};
 use crate::harness::{World, short};
 use crate::mock_llm::Api;
 
-fn run(api: Api, hold_ms: u32) {
+/// The settings in which text is shown at once.
+const SHOWN_AT_ONCE: &str = "\n[acp]\nhold_text_ms = 0\n";
+/// The settings in which text is held until the end of its message.
+const HELD_TO_THE_END: &str = "\n[acp]\nhold_text_ms = 600000\n";
+/// The default, in which some cases show text that is discarded later.
+const HELD_BY_DEFAULT: &str = "";
+
+fn run(api: Api, cases: Vec<Case>, settings: &str) {
     let world = World::new();
-    let cases = prepare_cases(&world, api, &format!("\n[acp]\nhold_text_ms = {hold_ms}\n"));
+    prepare_cases(&world, api, &cases, settings);
     let client = AcpClient::start(&world, json!({}));
     // All cases run at the same time, because many of them spend seconds waiting.
     let prompts: Vec<(String, String, i64)> = cases
@@ -45,8 +53,8 @@ fn run(api: Api, hold_ms: u32) {
             // In this API a second text is a message of its own, so a blank line separates it.
             screen = screen.replace(r#""here \n\nI am""#, r#""here I am""#);
         }
-        assert_eq!(screen, expected_screen(name), "{name}, {api:?}");
-        if hold_ms > 0 {
+        assert_eq!(screen, expected_screen(name, api), "{name}, {api:?}");
+        if settings == HELD_TO_THE_END {
             assert_eq!(discarded, 0, "{name}: stale text was shown");
         }
     }
@@ -86,10 +94,11 @@ fn read_screen<'a>(updates: impl Iterator<Item = &'a Value>) -> (Vec<String>, us
 }
 
 /// Reads what the main protocol leaves on the screen.
-fn expected_screen(case: &str) -> String {
+fn expected_screen(case: &str, api: Api) -> String {
     let path = format!(
-        "{}/tests/e2e/faults/snapshots/{case}.snap",
-        env!("CARGO_MANIFEST_DIR")
+        "{}/tests/e2e/faults/snapshots/{}.snap",
+        env!("CARGO_MANIFEST_DIR"),
+        snapshot_name(case, api)
     );
     let snapshot = std::fs::read_to_string(path).unwrap();
     let line = snapshot.lines().find(|line| line.starts_with("screen: "));
@@ -98,20 +107,45 @@ fn expected_screen(case: &str) -> String {
 
 #[test]
 fn faults_over_the_messages_api() {
-    run(Api::Anthropic, 0);
+    run(Api::Anthropic, cases(Api::Anthropic), SHOWN_AT_ONCE);
 }
 
 #[test]
 fn faults_over_the_messages_api_with_held_text() {
-    run(Api::Anthropic, 600_000);
+    run(Api::Anthropic, cases(Api::Anthropic), HELD_TO_THE_END);
+}
+
+#[test]
+fn faults_over_the_messages_api_with_the_default_hold() {
+    run(Api::Anthropic, cases(Api::Anthropic), HELD_BY_DEFAULT);
 }
 
 #[test]
 fn faults_over_chat_completions() {
-    run(Api::OpenAi, 0);
+    run(Api::OpenAi, cases(Api::OpenAi), SHOWN_AT_ONCE);
+}
+
+#[test]
+fn faults_over_chat_completions_with_held_text() {
+    run(Api::OpenAi, streams(Api::OpenAi), HELD_TO_THE_END);
 }
 
 #[test]
 fn faults_over_the_responses_api() {
-    run(Api::Responses, 0);
+    run(Api::Responses, cases(Api::Responses), SHOWN_AT_ONCE);
+}
+
+#[test]
+fn faults_over_the_responses_api_with_held_text() {
+    run(Api::Responses, streams(Api::Responses), HELD_TO_THE_END);
+}
+
+#[test]
+fn faults_over_the_gemini_api_with_the_default_hold() {
+    run(Api::Gemini, streams(Api::Gemini), HELD_BY_DEFAULT);
+}
+
+#[test]
+fn faults_over_ollamas_api_with_the_default_hold() {
+    run(Api::Ollama, streams(Api::Ollama), HELD_BY_DEFAULT);
 }

@@ -88,6 +88,11 @@ impl Checker {
         (label, content)
     }
 
+    /// The turn whose history the input joined.
+    pub(crate) fn joined_turn(&self, label: u64) -> Option<TurnId> {
+        self.typed.get(&label)?.joined.clone()
+    }
+
     /// The server answers the input.
     pub(crate) fn record_answer(&mut self, label: u64, answer: TypedAnswer) {
         self.log_line(format!("#{label} is answered {answer:?}"));
@@ -134,6 +139,12 @@ impl Checker {
             CommandError::UnknownPrompt(_) | CommandError::QueueFull => kind == TypedKind::Queued,
             CommandError::UnknownSession(id) => !self.sessions.contains_key(id) || self.deleting.contains(id),
             CommandError::Store(_) => self.degraded || clock::wall_ms() < self.failed_until,
+            // A steer that is still being prepared is lost with its turn, and its sender learns it.
+            CommandError::Canceled => {
+                let shown_session = self.sessions.get(session);
+                kind == TypedKind::Steer
+                    && shown_session.is_some_and(|shown_session| !shown_session.cancels.is_empty())
+            }
             CommandError::Busy
             | CommandError::Locked { .. }
             | CommandError::UnknownApproval(_)
@@ -145,7 +156,6 @@ impl Checker {
             | CommandError::NoRule
             | CommandError::BadRule(_)
             | CommandError::BadCommand(_)
-            | CommandError::Canceled
             | CommandError::UnknownModel(_)
             | CommandError::NeedsModelList(_) => false,
         };

@@ -102,6 +102,8 @@ enum Part {
 pub struct Reply {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
+    /// Headers whose values are computed when the answer begins.
+    pub(super) late_headers: Vec<(String, fn() -> String)>,
     pub(super) body: Option<Bytes>,
     pub(super) before: Vec<PreludeStep>,
     pub(super) every: Option<Duration>,
@@ -145,6 +147,7 @@ impl Reply {
         Self {
             status: 200,
             headers: Vec::new(),
+            late_headers: Vec::new(),
             body: None,
             before: Vec::new(),
             every: None,
@@ -469,6 +472,13 @@ impl Reply {
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds a header whose value is computed when the answer begins, such as a date.
+    #[must_use]
+    pub fn late_header(mut self, name: &str, value: fn() -> String) -> Self {
+        self.late_headers.push((name.into(), value));
         self
     }
 

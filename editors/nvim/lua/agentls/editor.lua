@@ -394,11 +394,17 @@ function M.build_handlers()
       return M.save_documents(params)
     end,
     ['agent/getDiagnostics'] = function(_, params, context)
-      local changed = params and type(params.waitFor) == 'string' and find_loaded_buffer(params.waitFor)
-      if changed then
-        fresh_diagnostics.wait_for_reports(changed, params.waitMs or 0)
+      if not params or type(params.waitFor) ~= 'string' then
+        return M.get_diagnostics(params, encoding(context))
       end
-      return M.get_diagnostics(params, encoding(context))
+      local uris = vim.list_extend({ params.waitFor }, params.alsoWaitFor or {})
+      local function collect()
+        return M.get_diagnostics(params, encoding(context))
+      end
+      local result, unreported =
+        fresh_diagnostics.with_reports(uris, params.waitMs or 0, context.client_id, collect)
+      result.unreported = unreported
+      return result
     end,
     ['agent/languageQuery'] = function(_, params, context)
       local result, reason =

@@ -424,7 +424,7 @@ end
 M.TRANSITION_TEXTS = {
   max_output_tokens_escalate = 'the answer was cut off: retrying with a larger limit',
   max_output_tokens_recovery = 'the answer was cut off: continuing it',
-  collapse_drain_retry = 'the prompt was too long: dropped old tool results',
+  collapse_drain_retry = 'the prompt was too long: left out parts of tool results',
   reactive_compact_retry = 'the prompt was too long: summarizing the history',
   image_retry = 'the image was rejected: retrying without it',
   empty_response_retry = 'the answer was empty: retrying',

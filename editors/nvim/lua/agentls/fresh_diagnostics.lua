@@ -1,6 +1,8 @@
--- Knows whether language servers have reported about the current text of a buffer. It must not know the agent.
+-- Knows whether language servers have reported about the current text of a buffer, and loads documents that are in no
+-- buffer until they have. It must not know the agent.
 
 local async = require('agentls.async')
+local language = require('agentls.language')
 
 local M = {}
 
@@ -29,15 +31,70 @@ function M.setup()
   })
 end
 
----Waits in a coroutine until the reports about the buffer's current text are complete, at most `ms`.
----@param buffer integer
----@param ms integer
-function M.wait_for_reports(buffer, ms)
-  async.wait_until(vim.uv.now() + ms, function()
-    return reported_versions[buffer] ~= nil
-      and reported_versions[buffer] == get_version(buffer)
-      and vim.uv.now() - last_report >= QUIET_MS
+local function is_reported(buffer)
+  return reported_versions[buffer] ~= nil and reported_versions[buffer] == get_version(buffer)
+end
+
+---Whether a language server covers the buffer, or one that starts will.
+local function has_language_server(buffer, own_id)
+  return vim.iter(vim.lsp.get_clients({ bufnr = buffer, _uninitialized = true })):any(function(client)
+    return client.id ~= own_id
   end)
+end
+
+---Unloads a buffer that was loaded for the reports, unless the user has opened it meanwhile.
+---@param buffer integer
+---@param is_known boolean Whether Neovim had a buffer of this name before.
+local function unload_buffer(buffer, is_known)
+  local is_used = not vim.api.nvim_buf_is_loaded(buffer)
+    or vim.bo[buffer].modified
+    or #vim.fn.win_findbuf(buffer) > 0
+    or (vim.bo[buffer].buflisted and not is_known)
+  if not is_used then
+    vim.api.nvim_buf_delete(buffer, { force = true, unload = is_known })
+    reported_versions[buffer] = nil
+  end
+end
+
+---Waits in a coroutine until the reports about the current text of documents are complete, at most `ms` for all
+---together. Loads those that are in no buffer, and unloads them after `collect`.
+---@generic T
+---@param uris string[]
+---@param ms integer
+---@param own_id integer The client of the agent, which does not report.
+---@param collect fun(): T
+---@return T
+---@return string[] unreported The documents about which nothing was reported in time.
+function M.with_reports(uris, ms, own_id, collect)
+  local awaited, loaded = {}, {}
+  for _, uri in ipairs(uris) do
+    local is_known = vim.fn.bufexists(vim.uri_to_fname(uri)) == 1
+    local buffer, is_new = language.load_buffer(uri)
+    if buffer and is_new then
+      table.insert(loaded, { buffer = buffer, is_known = is_known })
+    end
+    if buffer and has_language_server(buffer, own_id) then
+      table.insert(awaited, { uri = uri, buffer = buffer })
+    end
+  end
+  local function is_missing(document)
+    return not is_reported(document.buffer)
+  end
+  async.wait_until(vim.uv.now() + (#awaited > 0 and ms or 0), function()
+    return not vim.iter(awaited):any(is_missing) and vim.uv.now() - last_report >= QUIET_MS
+  end)
+  local ok, result = pcall(collect)
+  local unreported = vim.iter(awaited):filter(is_missing):map(function(document)
+    return document.uri
+  end)
+  unreported = unreported:totable()
+  for _, one in ipairs(loaded) do
+    unload_buffer(one.buffer, one.is_known)
+  end
+  if not ok then
+    error(result, 0)
+  end
+  return result, unreported
 end
 
 return M

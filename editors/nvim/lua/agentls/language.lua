@@ -88,7 +88,7 @@ end
 ---@param uri string
 ---@return integer? buffer
 ---@return boolean|string is_new_or_reason
-local function load_buffer(uri)
+function M.load_buffer(uri)
   local name = vim.uri_to_fname(uri)
   local buffer = vim.fn.bufadd(name)
   if vim.api.nvim_buf_is_loaded(buffer) then
@@ -218,7 +218,7 @@ local function find_clients(params, method, own_id, deadline)
     end
     return clients, vim.api.nvim_get_current_buf()
   end
-  local buffer, is_new = load_buffer(params.uri)
+  local buffer, is_new = M.load_buffer(params.uri)
   if not buffer then
     return nil, is_new
   end

@@ -1216,13 +1216,15 @@ M.server_notifications = {
 
 ---Params of `agent/getDiagnostics`.
 ---@class (exact) agentls.GetDiagnosticsParams
+---@field alsoWaitFor? string[] Further documents to wait for in the same way, at the same time.
 ---@field uri? string The document, by the URI with which the client opened it if it is open; absent for all that the client knows.
----@field waitFor? string The URI of a document whose text has just changed. Answer when its compilers have reported about the new text.
----@field waitMs? integer The longest wait for `waitFor`, in milliseconds. After it, answer with what is known.
+---@field waitFor? string The URI of a document. Answer when its compilers have reported about its current text. If it is not open, load it without showing it.
+---@field waitMs? integer The longest wait for all documents together, in milliseconds. After it, answer with what is known.
 
 ---Result of `agent/getDiagnostics`.
 ---@class (exact) agentls.GetDiagnosticsResult
 ---@field diagnostics? agentls.Diagnostic[] The current reports of the client's compilers and linters, in any order.
+---@field unreported? string[] The documents of `waitFor` and `alsoWaitFor` about which a compiler had not reported in time.
 
 ---A diagnostic from the client.
 ---@class (exact) agentls.Diagnostic
@@ -1529,7 +1531,7 @@ M.server_notifications = {
 ---| "next_turn" # Tool calls ran, or a steer is waiting.
 ---| "max_output_tokens_escalate" # The output was cut for the first time: the same request follows with a larger limit.
 ---| "max_output_tokens_recovery" # The output was cut again: the partial text stays, and the model is asked to continue.
----| "collapse_drain_retry" # The prompt was too long: stubs replaced old tool results.
+---| "collapse_drain_retry" # The prompt was too long: stubs replaced old tool results, or the newest ones were shortened.
 ---| "reactive_compact_retry" # The prompt was still too long: the history was summarized.
 ---| "image_retry" # The API refused an image: it was shrunk or removed.
 ---| "empty_response_retry" # The answer was empty: the same request follows.

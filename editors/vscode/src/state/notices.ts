@@ -58,7 +58,7 @@ function filterNotices(state: ChatState, matches: (notice: Notice) => boolean): 
 const TRANSITION_TEXTS: Record<string, string> = {
   max_output_tokens_escalate: "The answer was cut off. Retrying with a higher limit",
   max_output_tokens_recovery: "The answer was cut off. Asking the model to continue",
-  collapse_drain_retry: "The prompt was too long. Dropping old tool results",
+  collapse_drain_retry: "The prompt was too long. Leaving out parts of tool results",
   reactive_compact_retry: "The prompt was too long. Summarizing the history",
   image_retry: "The image was rejected. Retrying without it",
   empty_response_retry: "The answer was empty. Retrying",

@@ -171,6 +171,7 @@ fn compaction(summary: Option<Summary>, stubs: Vec<ToolCallId>) -> Event {
         messages_after: 1,
         summary,
         stubs,
+        shortened: Vec::new(),
         pictures,
     }))
 }

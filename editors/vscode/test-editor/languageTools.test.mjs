@@ -1,0 +1,76 @@
+// The tools that use language servers, with the real agent and the TypeScript of VS Code. Only the model is simulated.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { FakeModel } from "./fakeModel.mjs";
+import { createStepRunner, TIMEOUT_MS, withWorkbench } from "./workbench.mjs";
+
+const FILES = {
+  "tsconfig.json": "{}\n",
+  "cart.ts": "export class Cart {\n  total(): number {\n    return 1;\n  }\n}\n",
+  "print.ts":
+    'import { Cart } from "./cart";\n\nexport function print(cart: Cart) {\n  return cart.total();\n}\n\n' +
+    "export const old: string = 1;\n",
+};
+
+test("language tools of the real agent", { timeout: 6 * TIMEOUT_MS }, async (t) => {
+  const model = new FakeModel();
+  await model.start();
+  t.after(() => model.stop());
+  await withWorkbench("language tools", { config: `${model.config}mode = "full"\n`, files: FILES }, async (s) => {
+    const step = createStepRunner(t, s);
+    let turns = 0;
+    /** Lets the model make a call, and returns what it reads then. */
+    async function call(name, input) {
+      model.plan(name, input);
+      await s.sendPrompt(`call ${name}`);
+      turns += 1;
+      await s.waitForTurnEnd(turns, "completed");
+      return model.result;
+    }
+    const edit = (path, old_text, new_text) => call("edit_file", { path, edits: [{ old_text, new_text }] });
+    await s.showChat();
+
+    await step("it finds symbols, definitions, and references", async () => {
+      let symbols = await call("find_symbol", { path: "cart.ts" });
+      // A busy machine may need longer to start TypeScript than a question waits.
+      for (let tries = 0; tries < 5 && symbols.startsWith("Error: "); tries += 1) {
+        symbols = await call("find_symbol", { path: "cart.ts" });
+      }
+      assert.match(symbols, /cart\.ts:2:.*method total in Cart/s);
+      const definition = await call("go_to_definition", { symbol: "total", path: "print.ts" });
+      assert.match(definition, /cart\.ts:2: total\(\): number/);
+      const references = await call("find_references", { symbol: "Cart.total", path: "cart.ts" });
+      assert.match(references, /cart\.ts:2: .*\nprint\.ts:4: return cart\.total\(\);.*\n\[2 references in 2 files\]/);
+    });
+
+    await step("the request after an edit of a file in no tab has the new error, and not the old one", async () => {
+      const result = await edit("print.ts", "cart.total()", "cart.totals()");
+      assert.ok(
+        result.includes(
+          "The editor reports 1 new error:\nprint.ts:4:15: error: Property 'totals' does not exist on type 'Cart'.",
+        ),
+        result,
+      );
+      assert.ok(!result.includes("print.ts:7"), result);
+      assert.doesNotMatch(await edit("print.ts", "cart.totals()", "cart.total()"), /The editor reports/);
+      assert.equal(s.readFile("print.ts"), FILES["print.ts"]);
+    });
+
+    await step("an edit that breaks a file in a tab has that file's error", async () => {
+      await s.openFile("print.ts");
+      assert.match(await edit("cart.ts", "total()", "sum()"), /1 new error:\nprint\.ts:4:15: error: Property 'total'/);
+      assert.doesNotMatch(await edit("cart.ts", "sum()", "total()"), /The editor reports/);
+    });
+
+    await step("a rename changes all files and brings no errors", async () => {
+      const input = { symbol: "Cart.total", path: "cart.ts", new_name: "amount" };
+      const result = await call("rename_symbol", input);
+      assert.match(result, /renamed `Cart\.total` to `amount` in 2 places of 2 files/);
+      assert.doesNotMatch(result, /The editor reports/);
+      for (const name of ["cart.ts", "print.ts"]) {
+        assert.equal(s.readFile(name), FILES[name].replace("total", "amount"));
+      }
+    });
+  });
+});

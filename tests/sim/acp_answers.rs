@@ -1,0 +1,149 @@
+//! How the simulated client of the Agent Client Protocol serves its files and fills in forms: late, wrongly or never.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::acp_client::AcpClient;
+use super::replies::choose_reply;
+use agentls::domain::{Inquiry, InquiryReply, RequestSubject, SessionId};
+
+/// The client's unsaved buffers. They never reach the disk, so the checker of files knows nothing of them.
+#[derive(Default)]
+pub(super) struct ClientFiles {
+    /// Texts by path.
+    buffers: BTreeMap<String, String>,
+    /// Texts that the client has confirmed to have written.
+    written: BTreeSet<String>,
+    /// How often the user has typed something.
+    typed: u64,
+}
+
+/// Answers requests for files.
+pub(super) async fn serve_files(client: Arc<AcpClient>) {
+    let rng = &client.server_run.world.rng;
+    loop {
+        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(1_000)).await;
+        let is_file = |asked: &Value| {
+            asked["method"]
+                .as_str()
+                .is_some_and(|name| name.starts_with("fs/"))
+        };
+        let Some(asked) = client.find_asked(is_file) else {
+            continue;
+        };
+        if rng.chance(20) {
+            // Longer than the edge waits.
+            tokio::time::sleep(Duration::from_secs(15)).await;
+        }
+        let answer = serve_file(&client, &asked);
+        client.respond(&asked, answer);
+    }
+}
+
+fn serve_file(client: &AcpClient, asked: &Value) -> Option<Value> {
+    let rng = &client.server_run.world.rng;
+    let params = &asked["params"];
+    let path = params["path"].as_str().unwrap_or_default().to_owned();
+    let mut files = client.lock_files();
+    if asked["method"] == "fs/read_text_file" {
+        let text = files.buffers.get(&path).cloned();
+        let mut text = text.or_else(|| std::fs::read_to_string(&path).ok())?;
+        if rng.chance(100) {
+            files.typed += 1;
+            text.push_str(&format!("\ntyped {}", files.typed));
+            files.buffers.insert(path, text.clone());
+        }
+        return match rng.next_below(12) {
+            0 => None,
+            1 => Some(json!({"content": 7})),
+            _ => Some(json!({"content": text})),
+        };
+    }
+    let text = params["content"].as_str().unwrap_or_default().to_owned();
+    let is_refused = rng.chance(100);
+    if !is_refused || rng.chance(300) {
+        files.buffers.insert(path, text.clone());
+    }
+    if is_refused {
+        return None;
+    }
+    files.written.insert(text);
+    Some(json!({}))
+}
+
+/// Edits a file as a tool does. An edit that succeeds was written by the client.
+pub(super) async fn edit_document(client: &AcpClient, session: &SessionId) {
+    let world = &client.server_run.world;
+    let path = world.files.pick_path(world);
+    let text = format!("edited {}", world.rng.next_u64());
+    let edited = client.edge.edit_document(session, path, &text).await;
+    let mut check = world.lock_checker();
+    let is_written = client.lock_files().written.contains(&text);
+    if edited == Some(true) && !is_written {
+        check.record_violation(format!("ACP: the edit {text:?} was never written"));
+    }
+    check.count_case(format!("ACP edit: {edited:?}"));
+}
+
+/// Fills in a form, or declines it.
+pub(super) fn answer_form(client: &AcpClient, asked: &Value) {
+    let world = &client.server_run.world;
+    let session = SessionId::from(asked["params"]["sessionId"].as_str().unwrap_or_default());
+    let message = asked["params"]["message"].as_str().unwrap_or_default();
+    let open = world.lock_checker().open_inquiries();
+    let is_asked = |(of, inquiry, _): &&(SessionId, Inquiry, bool)| {
+        let text = match &inquiry.subject {
+            RequestSubject::Limit(limit) => &limit.message,
+            RequestSubject::Question(question) => &question.text,
+        };
+        *of == session && message.contains(text)
+    };
+    let mut answer = json!({"action": "decline"});
+    // All that fit: texts repeat, and the form does not name the question.
+    for (_, inquiry, _) in open.iter().filter(is_asked) {
+        let (chosen, reply) = match world.rng.next_below(8) {
+            0 => (answer.clone(), inquiry.default_reply()),
+            1 => (json!("nonsense"), inquiry.default_reply()),
+            2 => (json!({"action": "accept"}), accept_nothing(inquiry)),
+            _ => accept(world, inquiry),
+        };
+        answer = chosen;
+        let mut check = world.lock_checker();
+        check.note_reply_sent(&session, &inquiry.id, &reply);
+        // Whatever does not fit counts as the default.
+        check.note_reply_sent(&session, &inquiry.id, &inquiry.default_reply());
+        check.count_case("ACP form answered".to_owned());
+    }
+    client.respond(asked, Some(answer));
+}
+
+fn accept_nothing(inquiry: &Inquiry) -> InquiryReply {
+    match &inquiry.subject {
+        RequestSubject::Limit(_) => InquiryReply::Stop,
+        RequestSubject::Question(_) => InquiryReply::Answers(BTreeMap::new()),
+    }
+}
+
+fn accept(world: &super::world::World, inquiry: &Inquiry) -> (Value, InquiryReply) {
+    let accepted = |content: Value| json!({"action": "accept", "content": content});
+    match (choose_reply(world, inquiry), &inquiry.subject) {
+        (InquiryReply::Answers(answers), _) => {
+            let content = answers
+                .iter()
+                .map(|(name, values)| (name.clone(), json!(values[0])));
+            let content = Value::Object(content.collect());
+            (accepted(content), InquiryReply::Answers(answers))
+        }
+        (InquiryReply::Raise(_), RequestSubject::Limit(reached)) => {
+            // Often too little for the limit's unit.
+            let by = world.rng.next_below(3_000) as f64 / 1_000.0;
+            let reply = InquiryReply::Raise(reached.limit.convert_to_amount(by));
+            (accepted(json!({"raise_by": by})), reply)
+        }
+        (InquiryReply::Accept, _) => (accepted(json!({"raise_by": "continue"})), InquiryReply::Accept),
+        (reply, _) => (json!({"action": "cancel"}), reply),
+    }
+}
