@@ -32,6 +32,8 @@ use serde_json::Value;
 mod attacks;
 #[path = "sandbox/nested_folders.rs"]
 mod nested_folders;
+#[path = "sandbox/private_folders.rs"]
+mod private_folders;
 #[path = "sandbox/random_plans.rs"]
 mod random_plans;
 #[path = "sandbox/sockets.rs"]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::caches::{create_missing_caches, list_caches};
 use super::plan::{PathRule, SandboxPlan};
+use super::private_temp::is_shared_temp;
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 
 /// Keys and private data, relative to the home folder. Folders with sockets of services are hidden as a whole, because a
@@ -215,6 +216,11 @@ impl SandboxScope {
             rules.extend(below(PathRule::Blank, home, TOKEN_FILES));
         }
         rules.extend(self.list_named_secrets(&variable));
+        // The command finds its own folder of them elsewhere.
+        if self.method.has_namespaces() {
+            let shared = self.temp.parent().filter(|folder| is_shared_temp(folder));
+            rules.extend(shared.map(|folder| (PathRule::Hide, folder.to_owned())));
+        }
         rules.extend(with_rule(
             PathRule::Hide,
             SYSTEM_SECRETS.iter().map(PathBuf::from),
@@ -291,7 +297,7 @@ mod tests {
             method: SandboxMethod::Namespaces,
             workspace: vec!["/home/u/project".into()],
             home: Some("/home/u".into()),
-            temp: "/tmp/private".into(),
+            temp: "/tmp/agentls-sandbox-1/private".into(),
             network: SandboxNetwork::Offline,
             own_secrets: vec!["/home/u/.local/share/agentls".into()],
             extra_write: vec!["/data/cache".into()],
@@ -311,6 +317,7 @@ mod tests {
         for (path, rule) in [
             ("/home/u/project/src/lib.rs", Some(PathRule::Workspace)),
             ("/home/u/project/keys/a", Some(PathRule::Hide)),
+            ("/tmp/agentls-sandbox-1/other", Some(PathRule::Hide)),
             ("/home/u/.cargo/registry/src/x", Some(PathRule::Write)),
             ("/home/u/.cargo/bin/cargo", None),
             ("/home/u/.cargo/credentials.toml", Some(PathRule::Blank)),

@@ -44,7 +44,14 @@ impl SandboxDetection {
                 },
                 None => None,
             };
-            match PrivateTemp::create_in(&std::env::temp_dir()) {
+            let create = || {
+                PrivateTemp::remove_abandoned(&std::env::temp_dir());
+                PrivateTemp::create_for_commands(&std::env::temp_dir())
+            };
+            match run_blocking(create)
+                .await
+                .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+            {
                 Ok(temp) => detect_sandbox_method(&Launcher::default(), forced, temp.path().to_owned()).await,
                 Err(error) => none(format!("no temporary folder: {error}")),
             }
@@ -64,7 +71,7 @@ pub(super) struct SessionTemp {
 
 impl SessionTemp {
     fn path(&self) -> Option<&Path> {
-        let create = || PrivateTemp::create_in(&std::env::temp_dir()).ok();
+        let create = || PrivateTemp::create_for_commands(&std::env::temp_dir()).ok();
         self.folder.get_or_init(create).as_ref().map(PrivateTemp::path)
     }
 
