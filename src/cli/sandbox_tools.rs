@@ -59,6 +59,7 @@ impl SandboxTools {
             own_secrets: own.map_or_else(Vec::new, |own| own.secret_paths()),
             extra_write: Vec::new(),
             extra_hide: Vec::new(),
+            extra_read_only: Vec::new(),
         }
     }
 }

@@ -181,6 +181,8 @@ pub struct SandboxScope {
     pub extra_write: Vec<PathBuf>,
     /// Further paths that commands must not read (`[sandbox] read_deny`).
     pub extra_hide: Vec<PathBuf>,
+    /// Paths in the workspace that stay read-only.
+    pub extra_read_only: Vec<PathBuf>,
 }
 
 impl SandboxScope {
@@ -207,6 +209,10 @@ impl SandboxScope {
             rules.extend(with_rule(PathRule::Write, caches.map(|cache| cache.path)));
             rules.extend(with_rule(PathRule::Write, self.extra_write.iter().cloned()));
             rules.extend(with_rule(PathRule::Workspace, others.into_iter()));
+            rules.extend(with_rule(
+                PathRule::ReadOnly,
+                self.extra_read_only.iter().cloned(),
+            ));
         } else {
             // A workspace below `/tmp` would be hidden by the command's own `/tmp`.
             rules.extend(with_rule(PathRule::ReadOnly, folders));
@@ -302,6 +308,7 @@ mod tests {
             own_secrets: vec!["/home/u/.local/share/agentls".into()],
             extra_write: vec!["/data/cache".into()],
             extra_hide: vec!["/home/u/project/keys".into()],
+            extra_read_only: vec!["/home/u/project/tools/hooks".into()],
         }
     }
 
@@ -317,6 +324,7 @@ mod tests {
         for (path, rule) in [
             ("/home/u/project/src/lib.rs", Some(PathRule::Workspace)),
             ("/home/u/project/keys/a", Some(PathRule::Hide)),
+            ("/home/u/project/tools/hooks/a", Some(PathRule::ReadOnly)),
             ("/tmp/agentls-sandbox-1/other", Some(PathRule::Hide)),
             ("/home/u/.cargo/registry/src/x", Some(PathRule::Write)),
             ("/home/u/.cargo/bin/cargo", None),

@@ -47,7 +47,6 @@ async fn run_hook_command(
     hook: &HookSettings,
     input: Vec<u8>,
 ) -> Result<HookExit, TurnStopped> {
-    let launcher = context.workspace.shared().launcher();
     let command = build_command(context, hook, input);
     let shared = context.workspace.shared();
     let command = shared.guard_git(context.cwd, context.sandbox, command).await;
@@ -56,10 +55,32 @@ async fn run_hook_command(
         policy: hook.sandbox.unwrap_or(SandboxPolicy::Off),
     };
     let confined = context.workspace.confine_command(context.cwd, &sandbox, command);
-    let command = match confined.await {
-        Ok((command, _)) => command,
+    let (command, is_confined) = match confined.await {
+        Ok(confined) => confined,
         Err(error) => return Ok(HookExit::Failed(error.to_string())),
     };
+    let watched = if is_confined {
+        let Some(watched) = context.workspace.watch_command(context.cwd, &sandbox).await else {
+            return Ok(HookExit::Failed("cannot watch what it creates".to_owned()));
+        };
+        Some(watched)
+    } else {
+        None
+    };
+    let exit = run_until_gone(context, hook, command).await;
+    if let Some(watched) = watched {
+        watched.finish().await;
+    }
+    exit
+}
+
+/// Runs the command until nothing of it is left.
+async fn run_until_gone(
+    context: HookContext<'_>,
+    hook: &HookSettings,
+    command: Command,
+) -> Result<HookExit, TurnStopped> {
+    let launcher = context.workspace.shared().launcher();
     let child = launcher.spawn_until(context.cancel, command).await;
     let Child {
         process,

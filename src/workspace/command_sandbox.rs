@@ -95,6 +95,8 @@ pub(super) struct CommandPlace<'a> {
     pub(super) detection: &'a SandboxDetection,
     pub(super) temp: &'a SessionTemp,
     pub(super) folders: Vec<PathBuf>,
+    /// Further paths in the folders that are not written.
+    pub(super) read_only: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
 }
 
@@ -131,6 +133,7 @@ pub(super) async fn confine_command(
         own_secrets: settings.own_secrets.clone(),
         extra_write: join_all(place.cwd, &settings.write),
         extra_hide: join_all(place.cwd, &settings.read_deny),
+        extra_read_only: place.read_only,
     };
     place.temp.create_caches(&scope).await;
     let plan = scope.build_plan(read_path_variable);
