@@ -1,3 +1,5 @@
+//! What is put aside, put back, or left alone.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 
