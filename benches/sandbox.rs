@@ -134,6 +134,7 @@ async fn time_command(
         .to_vec(),
         extra_write: Vec::new(),
         extra_hide: Vec::new(),
+        extra_read_only: Vec::new(),
     };
     let start = Instant::now();
     let mut command = Command::from_script(":").current_dir(root.join("ws"));

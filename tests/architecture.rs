@@ -339,6 +339,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "resolves paths; reads through `base::nofollow`",
     ),
     (
+        "sandbox/steering_inventory.rs",
+        "resolves paths; reads through `base::nofollow`",
+    ),
+    (
         "server/handlers/sessions.rs",
         "checks whether a session's folder is one; reads nothing",
     ),
@@ -348,6 +352,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("store/lock.rs", "the data folder"),
     ("store/writer.rs", "the data folder"),
     ("transport/stdio.rs", "/dev/null"),
+    (
+        "workspace/git_names.rs",
+        "compares times of git's settings; reads nothing",
+    ),
     (
         "workspace/process/exec.rs",
         "checks whether a command's folder can be entered",
@@ -368,6 +376,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     (
         "workspace/resolve.rs",
         "checks whether a path exists; reads nothing",
+    ),
+    (
+        "workspace/steering_snapshot.rs",
+        "resolves links; reads and writes through `base::nofollow`",
     ),
 ];
 

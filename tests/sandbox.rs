@@ -32,6 +32,8 @@ use serde_json::Value;
 mod attacks;
 #[path = "sandbox/nested_folders.rs"]
 mod nested_folders;
+#[path = "sandbox/private_folders.rs"]
+mod private_folders;
 #[path = "sandbox/random_plans.rs"]
 mod random_plans;
 #[path = "sandbox/sockets.rs"]
@@ -89,6 +91,15 @@ impl World {
             ("ws/.vscode/tasks.json", "{}"),
             ("ws/.cargo/config.toml", ""),
             ("ws/file", "text"),
+            ("ws/.git/worktrees/side/config.worktree", "[core]\n"),
+            ("ws/conf/workspace.xml", ""),
+            ("ws/.cargo/agents.md", ""),
+            ("ws/tools/hooks/pre-commit", ""),
+            (
+                "home/.gitconfig",
+                "[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ~/../ws/shared/git\n",
+            ),
+            ("ws/shared/git", ""),
             ("outside/file", "text"),
             ("home/.bashrc", ""),
             ("home/.profile", ""),
@@ -111,6 +122,9 @@ impl World {
         }
         // As if an earlier command had left it: `.hg` is a folder that is made writable.
         std::os::unix::fs::symlink(root.path().join("outside"), root.path().join("ws/.hg")).unwrap();
+        for (target, link) in [("conf", "ws/.zed"), (".cargo/agents.md", "ws/AGENTS.md")] {
+            std::os::unix::fs::symlink(target, root.path().join(link)).unwrap();
+        }
         let (tcp, udp) = bind_same_port();
         let unix = UnixListener::bind(root.path().join("outside/socket")).unwrap();
         let datagrams = UnixDatagram::bind(root.path().join("outside/datagrams")).unwrap();

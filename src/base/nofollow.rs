@@ -357,8 +357,8 @@ impl OpenFolder {
     ///
     /// # Errors
     /// Fails if something is there, or if the system refuses.
-    pub fn create_link(&self, target: &str, name: &OsStr) -> io::Result<()> {
-        Ok(fs::symlinkat(target, &self.0, name)?)
+    pub fn create_link(&self, target: impl AsRef<OsStr>, name: &OsStr) -> io::Result<()> {
+        Ok(fs::symlinkat(target.as_ref(), &self.0, name)?)
     }
 
     /// Renames `from` to `to`, and atomically replaces what `to` was.
@@ -381,6 +381,20 @@ impl OpenFolder {
             }
             renamed => Ok(renamed?),
         }
+    }
+
+    /// Exchanges the names of two entries.
+    ///
+    /// # Errors
+    /// Fails if one of them is missing, or if the system refuses.
+    pub fn exchange_entries(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        Ok(fs::renameat_with(
+            &self.0,
+            one,
+            &self.0,
+            other,
+            RenameFlags::EXCHANGE,
+        )?)
     }
 
     /// Removes the entry `name`, unless it is a folder.

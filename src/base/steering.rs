@@ -100,6 +100,17 @@ pub fn find_steering(path: &Path) -> Option<Steering> {
     })
 }
 
+/// Returns whether entries of a folder of this name may steer something, although the folder itself does not.
+pub fn may_hold_steering(name: &str) -> bool {
+    let names = [name.to_owned()];
+    let mut patterns = TABLE.iter().flat_map(|(_, patterns)| patterns.iter());
+    patterns.any(|pattern| {
+        pattern
+            .split_once('/')
+            .is_some_and(|(folder, _)| begins_with(&names, folder))
+    })
+}
+
 fn begins_with(names: &[String], pattern: &str) -> bool {
     let mut names = names.iter();
     pattern.split('/').all(|wanted| {

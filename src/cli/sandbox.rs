@@ -2,7 +2,6 @@
 //!
 //! Needs no server: it starts the command through the same launcher and with the same plan.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,14 +12,15 @@ use super::sandbox_test;
 use super::sandbox_tools::{SandboxTools, confine};
 use super::screen::Screen;
 use crate::base::text::reveal_hidden_characters;
-use crate::config::{ConfigSource, Trust};
+use crate::config::{ConfigSource, SandboxSettings, Trust};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::proxy::{CommandProxy, NoPrompt};
-use crate::sandbox::{SandboxScope, list_steering_paths, name_reader};
-use crate::workspace::ReadDeny;
+use crate::sandbox::{SandboxScope, SteeringInventory, name_reader};
+use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{
     Command, ExitStatus, Launcher, SpawnError, Stream, adopt_orphans, sweep_orphans,
 };
+use crate::workspace::{ReadDeny, Workspace, WorkspaceShared};
 
 /// The exit code of a shell for a program that does not exist.
 const NOT_FOUND: i32 = 127;
@@ -73,6 +73,7 @@ pub(super) async fn run_sandbox_command(
                 extra_hide: ReadDeny::new(settings.read_deny.iter().map(|path| folder.join(path)))
                     .list_paths()
                     .ok_or("the patterns in [sandbox] read_deny match too many files")?,
+                extra_read_only: list_git_names(source, &folder, Arc::new(settings.clone())).await,
                 ..tools.scope(source, &folder)
             };
             let command = confine(Command::from_argv(command).current_dir(&folder), &scope, source);
@@ -83,7 +84,7 @@ pub(super) async fn run_sandbox_command(
             } else {
                 command
             };
-            let known = list_steering_paths(&folder);
+            let known = SteeringInventory::before_command(&folder);
             let stripped = all_settings.secret_env_names(&source.env);
             let launcher = tools.launcher.with_stripped_env(stripped);
             let code = run_command(&launcher, command).await?;
@@ -93,9 +94,25 @@ pub(super) async fn run_sandbox_command(
     }
 }
 
+/// Lists what git's settings name in the folder, as for a command of the agent.
+async fn list_git_names(
+    source: &ConfigSource,
+    folder: &Path,
+    settings: Arc<SandboxSettings>,
+) -> Vec<PathBuf> {
+    let home = source.env.home_dir().map(Path::to_owned);
+    let sandbox = CallSandbox {
+        settings,
+        policy: SandboxPolicy::ReadOnly,
+    };
+    let workspace = Workspace::new(WorkspaceShared::new(&[], home));
+    workspace.list_git_names(&[folder.to_owned()], &sandbox).await
+}
+
 /// Says which files that make programs run are new. A command of the agent has them renamed; this one is the user's own.
-fn report_created(folder: &Path, known: &BTreeSet<PathBuf>) {
-    for path in list_steering_paths(folder).difference(known) {
+fn report_created(folder: &Path, known: &SteeringInventory) {
+    let now = SteeringInventory::after_command(folder, known.has_closed_submodules);
+    for path in now.paths.difference(&known.paths) {
         let shown = path.strip_prefix(folder).unwrap_or(path).display().to_string();
         let (shown, reader) = (reveal_hidden_characters(&shown).into_owned(), name_reader(path));
         // Nobody may read it, as below.

@@ -24,7 +24,8 @@ impl SandboxTools {
     /// The temporary folder cannot be created, or the forced method is unknown.
     pub(super) async fn prepare(source: &ConfigSource) -> Result<Self, Box<dyn Error>> {
         let launcher = Launcher::new([]);
-        let temp = PrivateTemp::create_in(&std::env::temp_dir())
+        PrivateTemp::remove_abandoned(&std::env::temp_dir());
+        let temp = PrivateTemp::create_for_commands(&std::env::temp_dir())
             .map_err(|error| format!("cannot create a temporary folder: {error}"))?;
         let forced = match source.env.non_empty(METHOD_VARIABLE) {
             Some(name) => {
@@ -58,6 +59,7 @@ impl SandboxTools {
             own_secrets: own.map_or_else(Vec::new, |own| own.secret_paths()),
             extra_write: Vec::new(),
             extra_hide: Vec::new(),
+            extra_read_only: Vec::new(),
         }
     }
 }

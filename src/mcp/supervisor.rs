@@ -2,6 +2,8 @@
 //!
 //! It ends when the last handle is gone, and then stops what it has started. It must not know who uses the server.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -20,9 +22,9 @@ use super::stdio::StdioTransport;
 use crate::base::backoff::{Backoff, JITTER};
 use crate::base::{CancellationToken, clock, random};
 use crate::domain::SandboxPolicy;
-use crate::workspace::Workspace;
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{Command, ExitStatus, Process, Stdin, StopMode};
+use crate::workspace::{WatchedCommand, Workspace};
 
 /// Waits between a crash and the next start.
 const BACKOFF: Backoff = Backoff {
@@ -148,7 +150,10 @@ struct RunningServer {
 struct RunningProgram {
     process: Process,
     /// Its temporary folder ends with this.
-    _workspace: Workspace,
+    workspace: Workspace,
+    cwd: PathBuf,
+    /// `None` if it is not confined.
+    watched: Option<WatchedCommand>,
 }
 
 /// Starts the server and lists its tools, within the time limit of the settings.
@@ -168,7 +173,7 @@ async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
         }),
         Err(error) => {
             let status = match program {
-                Some(program) => stop_process(&program.process, error == McpError::Closed).await,
+                Some(program) => stop_program(shared, program, error == McpError::Closed).await,
                 None => None,
             };
             Err(explain_end(shared, error, status))
@@ -218,14 +223,21 @@ async fn connect_by_settings(
     let (stderr, requests) = (shared.reset_stderr(), Arc::<RequestRouter>::default());
     match (&settings.command, &settings.url) {
         (Some(program), _) => {
-            let (command, workspace) = build_command(shared, program, &requests).await?;
+            let ConfinedProgram {
+                command,
+                workspace,
+                cwd,
+                watched,
+            } = build_command(shared, program, &requests).await?;
             let launcher = shared.host.workspace.launcher();
             let child = launcher.spawn_until(&shared.stop, command).await;
             let child = child.map_err(|error| McpError::Failed(error.to_string()))?;
             let transport = StdioTransport::new(child.stdin, child.output, stderr);
             *started = Some(RunningProgram {
                 process: child.process,
-                _workspace: workspace,
+                workspace,
+                cwd,
+                watched,
             });
             RmcpConnection::open(transport, client, requests).await
         }
@@ -240,11 +252,19 @@ async fn connect_by_settings(
     }
 }
 
+/// A program that can start.
+struct ConfinedProgram {
+    command: Command,
+    workspace: Workspace,
+    cwd: PathBuf,
+    watched: Option<WatchedCommand>,
+}
+
 async fn build_command(
     shared: &ServerShared,
     program: &str,
     requests: &Arc<RequestRouter>,
-) -> Result<(Command, Workspace), McpError> {
+) -> Result<ConfinedProgram, McpError> {
     let setup = &shared.setup;
     let cwd = setup.settings.cwd.clone().unwrap_or_else(|| setup.folder.clone());
     let words = std::iter::once(program.to_owned()).chain(setup.settings.args.iter().cloned());
@@ -259,10 +279,22 @@ async fn build_command(
     };
     let workspace = Workspace::new(shared.host.workspace.clone());
     let confined = workspace.confine_command(&cwd, &sandbox, command).await;
-    let (command, _) = confined.map_err(|error| McpError::Failed(error.to_string()))?;
+    let (command, is_confined) = confined.map_err(|error| McpError::Failed(error.to_string()))?;
     let prompt = Arc::new(CallHostPrompt(requests.clone()));
     let command = workspace.connect_command(&sandbox.settings, prompt, command);
-    Ok((command, workspace))
+    let watched = if is_confined {
+        let watched = workspace.watch_command(&cwd, &sandbox).await;
+        let unwatched = || McpError::Failed("cannot watch what it creates".to_owned());
+        Some(watched.ok_or_else(unwatched)?)
+    } else {
+        None
+    };
+    Ok(ConfinedProgram {
+        command,
+        workspace,
+        cwd,
+        watched,
+    })
 }
 
 async fn list_tools(connection: &dyn McpConnection) -> Result<Vec<Arc<McpTool>>, McpError> {
@@ -304,8 +336,8 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
     };
     connection.close().await;
     let was_lost = matches!(end, ServiceEnd::Lost(_));
-    let status = match &running.program {
-        Some(program) => stop_process(&program.process, true).await,
+    let status = match running.program {
+        Some(program) => stop_program(shared, program, true).await,
         None => None,
     };
     match end {
@@ -340,6 +372,27 @@ async fn read_lists_again(shared: &ServerShared, connection: &Arc<dyn McpConnect
     }
     // A server that announces changes all the time must not keep us busy.
     tokio::time::sleep(LIST_PAUSE).await;
+}
+
+/// Stops a program, as [`stop_process`] does, and checks what it has created.
+async fn stop_program(shared: &ServerShared, program: RunningProgram, may_end: bool) -> Option<ExitStatus> {
+    let status = stop_process(&program.process, may_end).await;
+    let Some(watched) = program.watched else {
+        return status;
+    };
+    watched.finish().await;
+    // Otherwise the user is asked with the next command or call.
+    if shared.stop.is_cancelled() {
+        let nothing_earlier = Some(BTreeSet::new());
+        let settled = program
+            .workspace
+            .settle_steering(&program.cwd, nothing_earlier, false);
+        for change in settled.await {
+            let (server, path) = (&shared.setup.settings.name, change.path.display());
+            tracing::warn!(server, %path, outcome = ?change.outcome, "a file that makes programs run is new");
+        }
+    }
+    status
 }
 
 /// Stops the program, and returns how it ended if it did so by itself.

@@ -29,8 +29,13 @@ impl SandboxPlan {
 ///
 /// Only links that the user made are followed to something writable. A command could have made those in a workspace.
 pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)>, SandboxError> {
-    let mut rules = Vec::new();
+    let (mut rules, mut protected) = (Vec::new(), Vec::new());
     for (rule, path) in &plan.rules {
+        // A link may lead from one workspace folder or `.git` into another, whose rules must not undo that. What is
+        // hidden stays hidden.
+        if matches!(rule, PathRule::Hide | PathRule::Blank) {
+            rules.append(&mut protected);
+        }
         // What does not exist cannot be mounted on; see `scope` for how little that leaves open.
         let Ok(real) = fs::canonicalize(path) else {
             continue;
@@ -56,8 +61,9 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
                 continue;
             }
         };
+        let is_of_workspace = *rule == PathRule::Workspace;
         // The home folder may be a link of the system, and is none that a command could make.
-        if real != *path && *rule == PathRule::Workspace {
+        if real != *path && is_of_workspace {
             let replaced = io::Error::other("it leads elsewhere now");
             return Err(SandboxError::at(format!(
                 "use the workspace folder {}",
@@ -67,11 +73,13 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         for (rule, path) in expand(&real) {
             match fs::canonicalize(&path) {
                 // `find_linked_repository` has resolved its paths too.
+                Ok(real) if rule == PathRule::ReadOnly && is_of_workspace => protected.push((rule, real)),
                 Ok(real) if rule != PathRule::Write || real == path => rules.push((rule, real)),
                 Ok(_) | Err(_) => {}
             }
         }
     }
+    rules.append(&mut protected);
     Ok(pin_folders(rules))
 }
 

@@ -1,16 +1,28 @@
 //! The folder that sandboxed commands see as `/tmp`: private to this process, removed with it.
+//!
+//! Those of all sessions are in one folder for each user, which the sandbox hides: a command sees only its own. A lock
+//! says that the owner of one is alive, so that those of processes that were killed can be removed.
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::process::getuid;
+
 use crate::base::random::random_token;
+
+/// The start of the names of folders of this kind.
+const PREFIX: &str = "agentls-sandbox-";
+/// Most folders that are created before one can be locked.
+const MAX_TRIES: usize = 10;
 
 /// A temporary folder that only its owner can enter. Dropping it removes it with everything inside.
 #[derive(Debug)]
 pub struct PrivateTemp {
     path: PathBuf,
+    /// Locked while the owner is alive.
+    _lock: Option<File>,
 }
 
 impl PrivateTemp {
@@ -19,10 +31,51 @@ impl PrivateTemp {
     /// # Errors
     /// The folder cannot be created.
     pub fn create_in(parent: &Path) -> io::Result<Self> {
-        let path = parent.join(format!("agentls-sandbox-{}", random_token(20)));
-        // Fails if the path exists, so nobody else can have prepared it.
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self { path })
+        let path = parent.join(format!("{PREFIX}{}", random_token(20)));
+        create_private(&path)?;
+        Ok(Self { path, _lock: None })
+    }
+
+    /// Creates a folder in the one of this user in `parent`, a folder for temporary files.
+    ///
+    /// # Errors
+    /// The folder cannot be created, or that of this user belongs to somebody else.
+    pub fn create_for_commands(parent: &Path) -> io::Result<Self> {
+        let shared = open_shared(parent)?;
+        for _ in 0..MAX_TRIES {
+            let path = shared.join(random_token(20));
+            create_private(&path)?;
+            let Ok(lock) = File::open(&path) else { continue };
+            lock.lock()?;
+            // Another process may have taken it for one without an owner just before.
+            if fs::symlink_metadata(&path).is_ok() {
+                return Ok(Self {
+                    path,
+                    _lock: Some(lock),
+                });
+            }
+        }
+        Err(io::Error::other(format!(
+            "what is created in {} disappears",
+            shared.display()
+        )))
+    }
+
+    /// Removes the folders of commands in `parent` whose owner is gone, since it was killed. Blocks.
+    pub fn remove_abandoned(parent: &Path) {
+        let entries = open_shared(parent).and_then(fs::read_dir);
+        for entry in entries.into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let Ok(folder) = File::open(&path) else { continue };
+            match folder.try_lock() {
+                // Locked until it is gone, so that only one process removes it.
+                Ok(()) if is_folder => {
+                    let _ = fs::remove_dir_all(&path);
+                }
+                Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+            }
+        }
     }
 
     /// Returns its path.
@@ -34,14 +87,43 @@ impl PrivateTemp {
 impl Drop for PrivateTemp {
     fn drop(&mut self) {
         // Whatever cannot be removed is left to the system, which tidies its temporary folder.
-        let _ = std::fs::remove_dir_all(&self.path);
+        let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+/// Returns whether a folder contains the temporary folders of all commands of a user.
+pub(super) fn is_shared_temp(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(PREFIX))
+}
+
+/// Returns the folder of this user in `parent`, and creates it if it is missing.
+fn open_shared(parent: &Path) -> io::Result<PathBuf> {
+    let user = getuid().as_raw();
+    let path = parent.join(format!("{PREFIX}{user}"));
+    match create_private(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => return created.map(|()| path),
+    }
+    let found = fs::symlink_metadata(&path)?;
+    // Another user can create the name first in a folder for everybody.
+    if !found.is_dir() || found.uid() != user || found.permissions().mode() & 0o077 != 0 {
+        let reason = format!(
+            "{} is not a private folder of this user; remove it",
+            path.display()
+        );
+        return Err(io::Error::other(reason));
+    }
+    Ok(path)
+}
+
+/// Fails if the path exists, so nobody else can have prepared it.
+fn create_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -54,5 +136,28 @@ mod tests {
         let path = temp.path().to_owned();
         drop(temp);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn only_folders_without_an_owner_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let alive = PrivateTemp::create_for_commands(parent.path()).unwrap();
+        let shared = alive.path().parent().unwrap();
+        assert!(is_shared_temp(shared));
+        let abandoned = shared.join("abandoned");
+        fs::create_dir_all(abandoned.join("inner")).unwrap();
+        PrivateTemp::remove_abandoned(parent.path());
+        assert!(alive.path().exists() && !abandoned.exists());
+    }
+
+    #[test]
+    fn a_folder_that_others_can_enter_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let shared = open_shared(parent.path()).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(PrivateTemp::create_for_commands(parent.path()).is_err());
+        fs::remove_dir(&shared).unwrap();
+        std::os::unix::fs::symlink(parent.path(), &shared).unwrap();
+        assert!(PrivateTemp::create_for_commands(parent.path()).is_err());
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::caches::{create_missing_caches, list_caches};
 use super::plan::{PathRule, REPLACED, SandboxPlan};
+use super::private_temp::is_shared_temp;
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 
 /// Keys and private data, relative to the home folder. Folders with sockets of services are hidden as a whole, because a
@@ -203,6 +204,8 @@ pub struct SandboxScope {
     pub extra_write: Vec<PathBuf>,
     /// Further paths that commands must not read (`[sandbox] read_deny`).
     pub extra_hide: Vec<PathBuf>,
+    /// Paths in the workspace that stay read-only.
+    pub extra_read_only: Vec<PathBuf>,
 }
 
 impl SandboxScope {
@@ -229,6 +232,10 @@ impl SandboxScope {
             rules.extend(with_rule(PathRule::Write, caches.map(|cache| cache.path)));
             rules.extend(with_rule(PathRule::Write, self.extra_write.iter().cloned()));
             rules.extend(with_rule(PathRule::Workspace, others.into_iter()));
+            rules.extend(with_rule(
+                PathRule::ReadOnly,
+                self.extra_read_only.iter().cloned(),
+            ));
         } else {
             // A workspace below `/tmp` would be hidden by the command's own `/tmp`.
             rules.extend(with_rule(PathRule::ReadOnly, folders));
@@ -238,6 +245,11 @@ impl SandboxScope {
             rules.extend(below(PathRule::Blank, home, TOKEN_FILES));
         }
         rules.extend(self.list_named_secrets(&variable));
+        // The command finds its own folder of them elsewhere.
+        if self.method.has_namespaces() {
+            let shared = self.temp.parent().filter(|folder| is_shared_temp(folder));
+            rules.extend(shared.map(|folder| (PathRule::Hide, folder.to_owned())));
+        }
         rules.extend(with_rule(
             PathRule::Hide,
             SYSTEM_SECRETS.iter().map(PathBuf::from),
@@ -330,11 +342,12 @@ mod tests {
             method: SandboxMethod::Namespaces,
             workspace: vec!["/home/u/project".into()],
             home: Some("/home/u".into()),
-            temp: "/tmp/private".into(),
+            temp: "/tmp/agentls-sandbox-1/private".into(),
             network: SandboxNetwork::Offline,
             own_secrets: vec!["/home/u/.local/share/agentls".into()],
             extra_write: vec!["/data/cache".into()],
             extra_hide: vec!["/home/u/project/keys".into()],
+            extra_read_only: vec!["/home/u/project/tools/hooks".into()],
         }
     }
 
@@ -350,6 +363,8 @@ mod tests {
         for (path, rule) in [
             ("/home/u/project/src/lib.rs", Some(PathRule::Workspace)),
             ("/home/u/project/keys/a", Some(PathRule::Hide)),
+            ("/home/u/project/tools/hooks/a", Some(PathRule::ReadOnly)),
+            ("/tmp/agentls-sandbox-1/other", Some(PathRule::Hide)),
             ("/home/u/.cargo/registry/src/x", Some(PathRule::Write)),
             ("/home/u/.cargo/bin/cargo", None),
             ("/home/u/.cargo/credentials.toml", Some(PathRule::Blank)),

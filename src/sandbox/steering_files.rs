@@ -2,14 +2,19 @@
 //!
 //! Looks only at what exists, at the top of the workspace and in its repository; runs in the helper.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::plan::PathRule;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
-use crate::base::steering::find_steering;
+use crate::base::steering::{find_steering, may_hold_steering};
 
 /// How deep submodules are looked for in `.git/modules`.
 const MODULE_DEPTH: u32 = 6;
+/// Most submodules that are protected one by one, since each needs several mounts.
+pub(super) const MAX_SUBMODULES: usize = 100;
+/// Most folders examined in `.git/modules`, as a multiple of the most submodules.
+const FOLDERS_PER_SUBMODULE: usize = 20;
 /// Files of a repository that make git run programs. The rest of `.git` stays writable, or nothing could be committed.
 pub(super) const REPOSITORY_FILES: [&str; 4] = ["config", "config.worktree", "hooks", "commondir"];
 
@@ -25,15 +30,16 @@ pub(super) fn expand_workspace(folder: &Path) -> Vec<(PathRule, PathBuf)> {
     let mut rules = vec![(PathRule::Write, folder.to_owned())];
     for name in list_names(folder) {
         let path = folder.join(&name);
+        let kind = nofollow::kind(&path);
         if name.eq_ignore_ascii_case(".git") {
             protect_repository(&path, &mut rules);
         } else if let Some(files) = find_own_files(&name)
-            && nofollow::kind(&path) == Some(FileKind::Folder)
+            && kind == Some(FileKind::Folder)
         {
             // A mount point cannot be renamed, so the folder around the files must be one.
             rules.push((PathRule::Write, path.clone()));
             rules.extend(files.iter().map(|file| (PathRule::ReadOnly, path.join(file))));
-        } else if find_steering(Path::new(&name)).is_some() {
+        } else if steers_as_whole(&name, kind) {
             rules.push((PathRule::ReadOnly, path));
         } else if name.starts_with('.') {
             protect_folder(&path, &name, &mut rules);
@@ -75,6 +81,13 @@ pub(super) fn find_own_files(name: &str) -> Option<&'static [&'static str]> {
     }
 }
 
+/// Returns whether an entry at the top of a workspace is protected with everything in it.
+///
+/// A link in the place of a folder such as `.github` is: nothing else could protect what is behind it.
+pub(super) fn steers_as_whole(name: &str, kind: Option<FileKind>) -> bool {
+    find_steering(Path::new(name)).is_some() || (kind == Some(FileKind::Link) && may_hold_steering(name))
+}
+
 /// Protects entries such as `.github/workflows` and `.cargo/config.toml`.
 fn protect_folder(folder: &Path, name: &str, rules: &mut Vec<(PathRule, PathBuf)>) {
     let found: Vec<PathBuf> = list_names(folder)
@@ -91,37 +104,78 @@ fn protect_folder(folder: &Path, name: &str, rules: &mut Vec<(PathRule, PathBuf)
 /// Protects a repository: its folder, or the file that says where that is.
 fn protect_repository(dot_git: &Path, rules: &mut Vec<(PathRule, PathBuf)>) {
     if nofollow::kind(dot_git) == Some(FileKind::Folder) {
-        protect_repository_folder(dot_git, 0, rules);
+        protect_repository_folder(dot_git, rules);
         return;
     }
     rules.push((PathRule::ReadOnly, dot_git.to_owned()));
     let Some((folder, common)) = find_linked_repository(dot_git) else {
         return;
     };
-    protect_repository_folder(&common, 0, rules);
-    rules.push((PathRule::Write, folder.clone()));
-    rules.extend(REPOSITORY_FILES.map(|name| (PathRule::ReadOnly, folder.join(name))));
+    protect_repository_folder(&common, rules);
+    protect_repository_files(&folder, rules);
     rules.push((PathRule::ReadOnly, folder.join("gitdir")));
 }
 
-fn protect_repository_folder(folder: &Path, depth: u32, rules: &mut Vec<(PathRule, PathBuf)>) {
-    rules.push((PathRule::Write, folder.to_owned()));
-    rules.extend(REPOSITORY_FILES.map(|name| (PathRule::ReadOnly, folder.join(name))));
-    if depth < MODULE_DEPTH {
-        protect_modules(&folder.join("modules"), depth + 1, rules);
+/// Returns the folders of a repository that commands may write: `.git`, or for a linked work tree that of the main one,
+/// which contains its own.
+pub(super) fn find_repository_folder(dot_git: &Path) -> Option<PathBuf> {
+    match nofollow::kind(dot_git)? {
+        FileKind::Folder => Some(dot_git.to_owned()),
+        _ => find_linked_repository(dot_git).map(|(_, common)| common),
     }
 }
 
-/// Protects the repositories of submodules, which `.git/modules` contains at any depth.
-fn protect_modules(folder: &Path, depth: u32, rules: &mut Vec<(PathRule, PathBuf)>) {
-    for name in list_names(folder) {
-        let path = folder.join(name);
-        if nofollow::kind(&path.join("config")) == Some(FileKind::Regular) {
-            protect_repository_folder(&path, depth, rules);
-        } else if depth < MODULE_DEPTH {
-            protect_modules(&path, depth + 1, rules);
+fn protect_repository_folder(folder: &Path, rules: &mut Vec<(PathRule, PathBuf)>) {
+    protect_repository_files(folder, rules);
+    let worktrees = folder.join("worktrees");
+    let of_worktrees = list_names(&worktrees)
+        .into_iter()
+        .map(|name| worktrees.join(name));
+    rules.extend(of_worktrees.map(|folder| (PathRule::ReadOnly, folder.join("config.worktree"))));
+    match find_submodules(folder, MAX_SUBMODULES) {
+        Some(submodules) => {
+            for submodule in submodules {
+                protect_repository_files(&submodule, rules);
+            }
+        }
+        None => rules.push((PathRule::ReadOnly, folder.join("modules"))),
+    }
+}
+
+fn protect_repository_files(folder: &Path, rules: &mut Vec<(PathRule, PathBuf)>) {
+    rules.push((PathRule::Write, folder.to_owned()));
+    rules.extend(REPOSITORY_FILES.map(|name| (PathRule::ReadOnly, folder.join(name))));
+}
+
+/// Finds the repositories of submodules, which `.git/modules` contains at any depth, the outer ones first. `None` if
+/// there are more than `most`, or too many other folders.
+pub(super) fn find_submodules(repository: &Path, most: usize) -> Option<Vec<PathBuf>> {
+    let (mut found, mut pending) = (Vec::new(), vec![(repository.join("modules"), 1)]);
+    let mut examined = 0;
+    while let Some((folder, depth)) = pending.pop() {
+        for name in list_entries(&folder) {
+            let path = folder.join(name);
+            let exists = |name: &str| nofollow::kind(&path.join(name)).is_some();
+            let is_repository = exists("config") || exists("HEAD");
+            examined += 1;
+            if (is_repository && found.len() == most) || examined > most.saturating_mul(FOLDERS_PER_SUBMODULE)
+            {
+                return None;
+            }
+            let inner = if is_repository {
+                path.join("modules")
+            } else {
+                path.clone()
+            };
+            if is_repository {
+                found.push(path);
+            }
+            if depth < MODULE_DEPTH {
+                pending.push((inner, depth + 1));
+            }
         }
     }
+    Some(found)
 }
 
 /// Returns the folders of a linked work tree: its own, and the one that it shares with the main work tree.
@@ -142,19 +196,22 @@ fn find_linked_repository(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Reads a small file of git that names a path.
-fn read_pointer(file: &Path) -> Option<String> {
+pub(super) fn read_pointer(file: &Path) -> Option<String> {
     let text = String::from_utf8(nofollow::read(file, 4096).ok()?).ok()?;
     Some(text.trim_end().to_owned())
 }
 
 /// Lists the names in a folder; names that are not UTF-8 steer nothing. Does not follow a link to a folder.
 pub(super) fn list_names(folder: &Path) -> Vec<String> {
+    let names = list_entries(folder).into_iter();
+    names.filter_map(|name| name.into_string().ok()).collect()
+}
+
+fn list_entries(folder: &Path) -> Vec<OsString> {
     let Ok(entries) = OpenFolder::open(folder).and_then(|folder| folder.read_entries()) else {
         return Vec::new();
     };
-    entries
-        .filter_map(|entry| entry.ok()?.name.into_string().ok())
-        .collect()
+    entries.filter_map(|entry| Some(entry.ok()?.name)).collect()
 }
 
 #[cfg(test)]

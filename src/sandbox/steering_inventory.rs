@@ -6,56 +6,150 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::steering_files::{REPOSITORY_FILES, find_own_files, list_names};
+use super::steering_files::{
+    MAX_SUBMODULES, REPOSITORY_FILES, find_own_files, find_repository_folder, find_submodules, list_names,
+    read_pointer, steers_as_whole,
+};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::steering::find_steering;
 
 /// The entries by which git recognizes a folder as a repository, even without `.git`.
 const BARE_REPOSITORY: [&str; 3] = ["HEAD", "objects", "refs"];
+/// Files that git obeys in the folder of a linked work tree. The first two are never there, unless `commondir` is gone.
+const WORKTREE_FILES: [&str; 3] = ["config", "hooks", "config.worktree"];
+/// The list of what a stopped rebase does next, from the folder of a repository or a linked work tree.
+const TODO_LIST: &str = "rebase-merge/git-rebase-todo";
+/// Longest such list that is read, in bytes.
+const MAX_TODO_LIST: u64 = 1 << 20;
 
-/// Returns the paths in a workspace folder that steer programs: files, folders, or links.
-///
-/// Does not look into what is listed as a whole, except into a repository.
-pub fn list_steering_paths(folder: &Path) -> BTreeSet<PathBuf> {
-    let mut found = BTreeSet::new();
-    let names = list_names(folder);
-    for name in &names {
-        let path = folder.join(name);
-        let is_folder = nofollow::kind(&path) == Some(FileKind::Folder);
-        if name.eq_ignore_ascii_case(".git") {
-            let files = REPOSITORY_FILES.map(|file| path.join(file));
-            found.extend(files.into_iter().filter(|file| is_folder && exists(file)));
-            found.insert(path);
-        } else if let Some(files) = find_own_files(name)
-            && is_folder
-        {
-            let files = files.iter().map(|file| path.join(file));
-            found.extend(files.filter(|file| exists(file)));
-        } else if find_steering(Path::new(name)).is_some() {
-            found.insert(path);
-        } else if name.starts_with('.') && is_folder {
-            let inner = list_names(&path).into_iter();
-            let steering = inner.filter(|inner| find_steering(&Path::new(name).join(inner)).is_some());
-            found.extend(steering.map(|inner| path.join(inner)));
-        }
-    }
-    if BARE_REPOSITORY
-        .iter()
-        .all(|part| names.iter().any(|name| name == part))
-    {
-        found.insert(folder.join(BARE_REPOSITORY[0]));
-    }
-    found
+/// The files of a workspace folder that make programs run.
+#[derive(Debug, Default)]
+pub struct SteeringInventory {
+    /// Files, folders, or links.
+    pub paths: BTreeSet<PathBuf>,
+    /// There are so many submodules that the sandbox makes all of `.git/modules` read-only, so they are not listed.
+    pub has_closed_submodules: bool,
 }
 
-/// Returns who obeys a path of [`list_steering_paths`], for people.
+impl SteeringInventory {
+    /// Lists a folder before a command.
+    pub fn before_command(folder: &Path) -> Self {
+        Self::list(folder, MAX_SUBMODULES)
+    }
+
+    /// Lists a folder after a command, and what is new in `.git/modules` too, unless the command could not write it.
+    pub fn after_command(folder: &Path, had_closed_submodules: bool) -> Self {
+        let most = if had_closed_submodules {
+            MAX_SUBMODULES
+        } else {
+            usize::MAX
+        };
+        Self::list(folder, most)
+    }
+
+    /// Does not look into what is listed as a whole, except into a repository.
+    fn list(folder: &Path, most_submodules: usize) -> Self {
+        let mut inventory = Self::default();
+        let names = list_names(folder);
+        for name in &names {
+            let path = folder.join(name);
+            let kind = nofollow::kind(&path);
+            let is_folder = kind == Some(FileKind::Folder);
+            if name.eq_ignore_ascii_case(".git") {
+                if let Some(repository) = find_repository_folder(&path) {
+                    inventory.add_repository(&repository, most_submodules);
+                }
+                inventory.paths.insert(path);
+            } else if let Some(files) = find_own_files(name)
+                && is_folder
+            {
+                inventory.add_existing(&path, files);
+            } else if steers_as_whole(name, kind) {
+                inventory.paths.insert(path);
+            } else if name.starts_with('.') && is_folder {
+                let inner = list_names(&path).into_iter();
+                let steering = inner.filter(|inner| find_steering(&Path::new(name).join(inner)).is_some());
+                inventory.paths.extend(steering.map(|inner| path.join(inner)));
+            }
+        }
+        if BARE_REPOSITORY
+            .iter()
+            .all(|part| names.iter().any(|name| name == part))
+        {
+            inventory.paths.insert(folder.join(BARE_REPOSITORY[0]));
+        }
+        inventory
+    }
+
+    fn add_repository(&mut self, folder: &Path, most_submodules: usize) {
+        self.add_repository_files(folder);
+        let worktrees = folder.join("worktrees");
+        for worktree in list_names(&worktrees)
+            .into_iter()
+            .map(|name| worktrees.join(name))
+        {
+            self.add_existing(&worktree, &WORKTREE_FILES);
+            self.add_todo_list(&worktree);
+            if leads_elsewhere(&worktree, folder) {
+                self.paths.insert(worktree.join("commondir"));
+            }
+        }
+        let Some(submodules) = find_submodules(folder, most_submodules) else {
+            self.has_closed_submodules = true;
+            return;
+        };
+        for submodule in submodules {
+            self.add_repository_files(&submodule);
+        }
+    }
+
+    fn add_repository_files(&mut self, folder: &Path) {
+        self.add_existing(folder, &REPOSITORY_FILES);
+        self.add_todo_list(folder);
+    }
+
+    fn add_existing(&mut self, folder: &Path, names: &[&str]) {
+        let paths = names.iter().map(|name| folder.join(name));
+        self.paths
+            .extend(paths.filter(|path| nofollow::kind(path).is_some()));
+    }
+
+    /// Adds the list of a stopped rebase if it runs commands.
+    fn add_todo_list(&mut self, folder: &Path) {
+        let path = folder.join(TODO_LIST);
+        if read_todo_commands(&path).is_none_or(|commands| !commands.is_empty()) {
+            self.paths.insert(path);
+        }
+    }
+}
+
+/// Returns the lines of a rebase's list that run commands, in order, if the path is such a list; `None` if it cannot be
+/// read.
+pub fn read_todo_commands(path: &Path) -> Option<Vec<Vec<u8>>> {
+    if !path.ends_with(TODO_LIST) || nofollow::kind(path).is_none() {
+        return Some(Vec::new());
+    }
+    let text = nofollow::read(path, MAX_TODO_LIST).ok()?;
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let runs = |line: &&[u8]| {
+        let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        matches!(word, b"exec" | b"x")
+    };
+    Some(lines.filter(runs).map(<[u8]>::to_vec).collect())
+}
+
+/// Returns whether a linked work tree uses the settings of another repository than the one that it belongs to.
+fn leads_elsewhere(worktree: &Path, repository: &Path) -> bool {
+    let file = worktree.join("commondir");
+    let common = read_pointer(&file).and_then(|named| std::fs::canonicalize(worktree.join(named)).ok());
+    // A file that is missing or unreadable has no name to lead anywhere.
+    nofollow::kind(&file).is_some() && common != std::fs::canonicalize(repository).ok()
+}
+
+/// Returns who obeys a path of [`SteeringInventory`], for people.
 pub fn name_reader(path: &Path) -> &'static str {
     // Only a bare repository's file is on the list without being in the table.
     find_steering(path).map_or("git", |found| found.obeyed_by)
-}
-
-fn exists(path: &Path) -> bool {
-    nofollow::kind(path).is_some()
 }
 
 #[cfg(test)]
@@ -89,7 +183,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("src", ws.join(".idea")).unwrap();
         let list = || -> Vec<String> {
-            let found = list_steering_paths(ws).into_iter();
+            let found = SteeringInventory::before_command(ws).paths.into_iter();
             let relative = found.map(|path| path.strip_prefix(ws).unwrap().to_owned());
             relative.map(|path| path.display().to_string()).collect()
         };

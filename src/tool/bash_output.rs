@@ -99,7 +99,7 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
         Some(_) => format!("{id} has ended"),
     }];
     notes.extend(output.status.ending.into_iter().flat_map(end_notes));
-    notes.extend(settle_created_files(cx).await);
+    notes.extend(settle_created_files(cx, None).await);
     let mut body = gathered.text;
     if let Some(access) = output.access {
         let status = output.status.ending.map(|ending| ending.status);

@@ -1,84 +1,117 @@
-//! Asks about files that make programs run and that a confined command created.
+//! Asks about files that make programs run and that a confined process created or changed.
 //!
-//! They are put aside first and come back if the user keeps them, so a missing answer leaves nothing that runs.
+//! They are put aside first and come back if the user keeps them, so a missing answer leaves nothing that runs. What
+//! others may have made is put aside after the answer.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use super::ToolContext;
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::user_request::CHOICE_FIELD;
 use crate::domain::{AgentQuestion, InquiryReply};
-use crate::workspace::CreatedSteering;
+use crate::workspace::{SteeringChange, SteeringOutcome};
 
-/// The choice that gives the files their names back.
+/// The choice that lets the files have their names.
 const KEEP: &str = "keep";
 /// Most files that the question names.
 const MAX_NAMED: usize = 10;
 
-/// A created file that has another name now.
-struct AsideFile {
-    path: PathBuf,
-    aside: PathBuf,
-    /// Both names and who obeys it, for people and the model.
-    text: String,
-}
-
-/// Puts aside what confined commands have created since they started, asks the user about it, and returns notes for the
+/// Puts aside what confined processes have made since they started, asks the user about it, and returns notes for the
 /// model. After a cancel nobody is asked.
-pub(super) async fn settle_created_files(cx: &ToolContext) -> Vec<String> {
+///
+/// `earlier` is as in [`crate::workspace::Workspace::settle_steering`].
+pub(super) async fn settle_created_files(
+    cx: &ToolContext,
+    earlier: Option<BTreeSet<PathBuf>>,
+) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut files = Vec::new();
-    for CreatedSteering { path, reader, aside } in cx.workspace.put_created_aside(&cx.cwd).await {
-        // The command chose the names.
-        let show = |path: &PathBuf| {
-            reveal_hidden_characters(&cx.workspace.format_for_model(&cx.cwd, path)).into_owned()
+    let mut changes = Vec::new();
+    let mut put_back = BTreeSet::new();
+    for change in cx.workspace.settle_steering(&cx.cwd, earlier, true).await {
+        match &change.outcome {
+            SteeringOutcome::Aside(_) | SteeringOutcome::Undecided => changes.push(change),
+            SteeringOutcome::PutBack => {
+                if !put_back
+                    .iter()
+                    .any(|outer: &PathBuf| change.path.starts_with(outer))
+                {
+                    notes.push(describe(cx, &change));
+                }
+                put_back.insert(change.path);
+            }
+            SteeringOutcome::Failed(_) => notes.push(describe(cx, &change)),
+        }
+    }
+    if changes.is_empty() {
+        return notes;
+    }
+    if wants_to_keep(cx, &changes).await {
+        for change in changes {
+            let text = describe(cx, &change);
+            if let Err(error) = cx.workspace.keep_steering(&cx.cwd, change).await {
+                notes.push(format!("[{text}, and renaming it back failed: {error}]"));
+            }
+        }
+        return notes;
+    }
+    let mut texts = Vec::new();
+    for change in changes {
+        let change = match change.outcome {
+            SteeringOutcome::Undecided => cx.workspace.put_steering_aside(change).await,
+            _ => Some(change),
         };
-        match aside {
-            Ok(aside) => files.push(AsideFile {
-                text: format!("`{}` (obeyed by {}) is now `{}`", show(&path), reader, show(&aside)),
-                path,
-                aside,
-            }),
-            Err(error) => notes.push(format!(
-                "[a command in the sandbox created `{}`, which {reader} obeys, and renaming it failed: {error}]",
-                show(&path)
-            )),
-        }
+        texts.extend(change.map(|change| describe(cx, &change)));
     }
-    if files.is_empty() {
-        return notes;
-    }
-    let texts: Vec<&str> = files.iter().map(|file| &*file.text).collect();
-    let texts = texts.join("\n");
-    if !wants_to_keep(cx, &files).await {
-        notes.push(format!(
-            "[commands in the sandbox must not create files that make other programs run, so these were renamed:\n\
-             {texts}\nIf the task needs one, create it with write_file, which asks the user]"
-        ));
-        return notes;
-    }
-    for file in files {
-        if let Err(error) = cx.workspace.restore_kept(file.path, file.aside).await {
-            notes.push(format!("[{}, and renaming it back failed: {error}]", file.text));
-        }
-    }
+    notes.push(format!(
+        "[commands in the sandbox must not make files that make other programs run, so these were renamed:\n{}\n\
+         If the task needs one, create it with write_file, which asks the user]",
+        texts.join("\n")
+    ));
     notes
 }
 
-async fn wants_to_keep(cx: &ToolContext, files: &[AsideFile]) -> bool {
-    let mut detail: Vec<String> = files
-        .iter()
-        .take(MAX_NAMED)
-        .map(|file| file.text.clone())
-        .collect();
-    if files.len() > MAX_NAMED {
-        detail.push(format!("and {} more", files.len() - MAX_NAMED));
+/// Says what happened to a file and who obeys it, for people and the model.
+fn describe(cx: &ToolContext, change: &SteeringChange) -> String {
+    // The command chose the names.
+    let show =
+        |path: &Path| reveal_hidden_characters(&cx.workspace.format_for_model(&cx.cwd, path)).into_owned();
+    let (path, reader) = (show(&change.path), change.reader);
+    match &change.outcome {
+        SteeringOutcome::Aside(aside) => format!("`{path}` (obeyed by {reader}) is now `{}`", show(aside)),
+        SteeringOutcome::Undecided => {
+            format!("`{path}` (obeyed by {reader}) appeared while a process ran in the sandbox")
+        }
+        SteeringOutcome::PutBack => {
+            format!("[a command in the sandbox removed `{path}`, which {reader} obeys; it is back]")
+        }
+        SteeringOutcome::Failed(error) => format!(
+            "[a command in the sandbox changed `{path}`, which {reader} obeys, and putting it aside or back failed: \
+             {error}]"
+        ),
     }
-    let question = AgentQuestion::with_choices(
-        "A command in the sandbox created files that make other programs run. Keep them?",
-        Some(detail.join("\n")),
-        &[(KEEP, "Keep"), ("aside", "Leave them renamed")],
-    );
+}
+
+async fn wants_to_keep(cx: &ToolContext, changes: &[SteeringChange]) -> bool {
+    let named = changes.iter().take(MAX_NAMED);
+    let mut detail: Vec<String> = named.map(|change| describe(cx, change)).collect();
+    if changes.len() > MAX_NAMED {
+        detail.push(format!("and {} more", changes.len() - MAX_NAMED));
+    }
+    let is_undecided = |change: &SteeringChange| matches!(change.outcome, SteeringOutcome::Undecided);
+    let (text, leave) = if changes.iter().any(is_undecided) {
+        (
+            "Files that make other programs run are new. You or a command in the sandbox made them. Keep them?",
+            "Rename them",
+        )
+    } else {
+        (
+            "A command in the sandbox created files that make other programs run. Keep them?",
+            "Leave them renamed",
+        )
+    };
+    let question =
+        AgentQuestion::with_choices(text, Some(detail.join("\n")), &[(KEEP, "Keep"), ("aside", leave)]);
     let reply = tokio::select! { biased;
         () = cx.cancel.cancelled() => None,
         reply = cx.asker.request_reply(question) => reply,

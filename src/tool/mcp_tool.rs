@@ -9,15 +9,17 @@ use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
+use super::created_files::settle_created_files;
 use super::mcp_content::{RenderedContent, render_contents};
 use super::mcp_requests::answer_requests;
 use super::output::fail_with_message;
+use super::run_command::with_notes;
 use super::{
     CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress, files, schema,
 };
 use crate::base::CancellationToken;
 use crate::base::text::{one_line, reveal_hidden_characters};
-use crate::domain::{Effect, EffectKind, ForeignTool, ToolSpec};
+use crate::domain::{Effect, EffectKind, ForeignTool, SandboxPolicy, ToolSpec};
 use crate::mcp::{McpCall, McpCallResult, McpError, ServedTool};
 
 /// Reports of progress that may wait for a slow client. Further ones are dropped.
@@ -135,44 +137,64 @@ impl PreparedCall for McpToolCall {
 
     fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         async move {
-            let (progress, mut reports) = mpsc::channel(PROGRESS_QUEUE);
-            // One place, because a server has at most one open request.
-            let (requests, requested) = mpsc::channel(1);
-            let call = McpCall {
-                tool: self.tool.served.tool.name.clone(),
-                arguments: self.arguments,
-                limit: self.tool.served.settings.timeout_s.0,
-                cancel: cx.cancel.clone(),
-                progress,
-                requests,
-            };
-            let pass_on = async {
-                while let Some(report) = reports.recv().await {
-                    // Without a receiver the turn has ended, and the call ends by its cancel.
-                    let _ = cx.send_progress(ToolProgress::Output(report)).await;
-                }
-            };
-            let answer = answer_requests(&cx, &self.tool.rule_name, requested);
-            // The channels close with the call, so all end.
-            let (result, (), sampled) =
-                futures::future::join3(self.tool.served.call(call), pass_on, answer).await;
-            match result {
-                Ok(result) => {
-                    let output = files::run_blocking(&cx, move |stop| Ok(to_output(result, stop))).await?;
-                    Ok(with_sampling(output, &sampled))
-                }
-                Err(McpError::Cancelled) => Err(ToolError::Cancelled),
-                Err(McpError::TimedOut(limit)) => Ok(ToolOutput {
-                    is_error: true,
-                    timed_out: true,
-                    ..ToolOutput::text(format!("timed out after {} s", limit.as_secs_f64()))
-                }),
-                Err(error) => {
-                    fail_with_message(format!("MCP server {}: {error}", self.tool.served.settings.name))
-                }
+            let settings = &self.tool.served.settings;
+            let may_be_confined =
+                settings.command.is_some() && settings.sandbox_policy() != SandboxPolicy::Off;
+            if !may_be_confined {
+                return self.call_server(&cx).await;
             }
+            let earlier = cx.workspace.list_steering_changes(&cx.cwd).await;
+            let mut result = self.call_server(&cx).await;
+            let notes = settle_created_files(&cx, Some(earlier)).await;
+            if let Ok(output) = &mut result
+                && !notes.is_empty()
+            {
+                output.text = with_notes(&output.text, notes);
+            }
+            result
         }
         .boxed()
+    }
+}
+
+impl McpToolCall {
+    async fn call_server(self: Box<Self>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let (progress, mut reports) = mpsc::channel(PROGRESS_QUEUE);
+        // One place, because a server has at most one open request.
+        let (requests, requested) = mpsc::channel(1);
+        let call = McpCall {
+            tool: self.tool.served.tool.name.clone(),
+            arguments: self.arguments,
+            limit: self.tool.served.settings.timeout_s.0,
+            cancel: cx.cancel.clone(),
+            progress,
+            requests,
+        };
+        let pass_on = async {
+            while let Some(report) = reports.recv().await {
+                // Without a receiver the turn has ended, and the call ends by its cancel.
+                let _ = cx.send_progress(ToolProgress::Output(report)).await;
+            }
+        };
+        let answer = answer_requests(cx, &self.tool.rule_name, requested);
+        // The channels close with the call, so all end.
+        let (result, (), sampled) =
+            futures::future::join3(self.tool.served.call(call), pass_on, answer).await;
+        match result {
+            Ok(result) => {
+                let output = files::run_blocking(cx, move |stop| Ok(to_output(result, stop))).await?;
+                Ok(with_sampling(output, &sampled))
+            }
+            Err(McpError::Cancelled) => Err(ToolError::Cancelled),
+            Err(McpError::TimedOut(limit)) => Ok(ToolOutput {
+                is_error: true,
+                timed_out: true,
+                ..ToolOutput::text(format!("timed out after {} s", limit.as_secs_f64()))
+            }),
+            Err(error) => {
+                fail_with_message(format!("MCP server {}: {error}", self.tool.served.settings.name))
+            }
+        }
     }
 }
 

@@ -77,7 +77,13 @@ pub(super) async fn run_to_end(
     // After the snapshot: git may list settings here, and the command starts next.
     let shared = cx.workspace.shared();
     let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
+    let earlier = cx.workspace.list_steering_changes(&cx.cwd).await;
     let (command, watched) = confine_command(command, cx).await?;
+    // What others make while no process is confined is not asked about, nor attributed to this one.
+    let earlier = watched.as_ref().map(|_| earlier);
+    let closed_submodules = watched
+        .as_ref()
+        .and_then(|watched| cx.workspace.explain_closed_submodules(watched));
     let confinement = command.confinement();
     let network = command.proxy_report();
     // After a cancel here, nothing of the command is left (I8).
@@ -95,7 +101,8 @@ pub(super) async fn run_to_end(
             .await;
         append_notes(&mut done.output, note.into_iter().collect());
     }
-    let notes = created_files::settle_created_files(cx).await;
+    let mut notes = created_files::settle_created_files(cx, earlier).await;
+    notes.extend(closed_submodules);
     match &mut result {
         Ok(done) => append_notes(&mut done.output, notes),
         Err(ToolError::CutShort(output)) => append_notes(output, notes),
@@ -119,7 +126,7 @@ pub(super) async fn confine_command(
         return Ok((command, None));
     }
     let command = command_network::connect_command(command, cx);
-    let watched = cx.workspace.watch_command(&cx.cwd).await;
+    let watched = cx.workspace.watch_command(&cx.cwd, &cx.sandbox).await;
     let unwatched = || ToolError::Internal("cannot watch what the command creates".to_owned());
     Ok((command, Some(watched.ok_or_else(unwatched)?)))
 }

@@ -49,7 +49,6 @@ async fn run_hook_command(
     hook: &HookSettings,
     input: Vec<u8>,
 ) -> Result<HookExit, TurnStopped> {
-    let launcher = context.workspace.shared().launcher();
     let command = build_command(context, hook, input);
     let shared = context.workspace.shared();
     let command = shared.guard_git(context.cwd, context.sandbox, command).await;
@@ -58,16 +57,36 @@ async fn run_hook_command(
         policy: hook.sandbox.unwrap_or(SandboxPolicy::Off),
     };
     let confined = context.workspace.confine_command(context.cwd, &sandbox, command);
-    let command = match confined.await {
-        // Nobody is asked about a hook, so it reaches no other host.
-        Ok((command, _)) => {
-            let prompt = Arc::new(NoPrompt);
-            context
-                .workspace
-                .connect_command(context.sandbox, prompt, command)
-        }
+    let (command, is_confined) = match confined.await {
+        Ok(confined) => confined,
         Err(error) => return Ok(HookExit::Failed(error.to_string())),
     };
+    // Nobody is asked about a hook, so it reaches no other host.
+    let command = context
+        .workspace
+        .connect_command(context.sandbox, Arc::new(NoPrompt), command);
+    let watched = if is_confined {
+        let Some(watched) = context.workspace.watch_command(context.cwd, &sandbox).await else {
+            return Ok(HookExit::Failed("cannot watch what it creates".to_owned()));
+        };
+        Some(watched)
+    } else {
+        None
+    };
+    let exit = run_until_gone(context, hook, command).await;
+    if let Some(watched) = watched {
+        watched.finish().await;
+    }
+    exit
+}
+
+/// Runs the command until nothing of it is left.
+async fn run_until_gone(
+    context: HookContext<'_>,
+    hook: &HookSettings,
+    command: Command,
+) -> Result<HookExit, TurnStopped> {
+    let launcher = context.workspace.shared().launcher();
     let child = launcher.spawn_until(context.cancel, command).await;
     let Child {
         process,

@@ -2,6 +2,8 @@
 //!
 //! A hook's own failure is one warning, and the turn continues. `hook_output` interprets the answer.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -15,10 +17,13 @@ use super::redact;
 use super::session_link::TurnStopped;
 use crate::base::{clock, text};
 use crate::config::{HookMoment, HookSettings};
-use crate::domain::Event;
+use crate::domain::{Event, SandboxPolicy};
+use crate::workspace::SteeringOutcome;
 
 /// The code of the warning that a hook failed.
 const FAILED: &str = "hook_failed";
+/// The code of the warning that a confined hook changed files that make programs run.
+const CREATED_FILES: &str = "hook_created_files";
 /// A hook that takes longer than this is announced as a wait.
 const SLOW: Duration = Duration::from_secs(2);
 
@@ -123,6 +128,12 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
         sandbox: &cx.settings.sandbox,
         cancel: &cx.cancel,
     };
+    let is_confined = hook.sandbox.is_some_and(|policy| policy != SandboxPolicy::Off);
+    let earlier = if is_confined {
+        Some(cx.workspace.list_steering_changes(&cx.services.cwd).await)
+    } else {
+        None
+    };
     let mut run = cx.settings.hooks.run_hook(context, hook, input);
     let telling = async {
         tokio::time::sleep(SLOW).await;
@@ -137,12 +148,48 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
             .await;
     };
     let mut telling = std::pin::pin!(telling.fuse());
-    loop {
+    let ran = loop {
         tokio::select! { biased;
-            ran = &mut run => return ran,
+            ran = &mut run => break ran,
             () = &mut telling => {}
         }
+    };
+    if let Some(earlier) = earlier {
+        put_created_aside(cx, hook, earlier).await?;
     }
+    ran
+}
+
+/// Puts aside the files that make programs run and that a confined hook has created, and warns about them.
+async fn put_created_aside(
+    cx: &TurnContext,
+    hook: &HookSettings,
+    earlier: BTreeSet<PathBuf>,
+) -> Result<(), TurnStopped> {
+    let cwd = &cx.services.cwd;
+    for change in cx.workspace.settle_steering(cwd, Some(earlier), false).await {
+        let show = |path: &Path| {
+            text::reveal_hidden_characters(&cx.workspace.format_for_model(cwd, path)).into_owned()
+        };
+        let path = show(&change.path);
+        let outcome = match &change.outcome {
+            SteeringOutcome::Aside(aside) => format!("it is now `{}`", show(aside)),
+            SteeringOutcome::PutBack => "it is back as it was".to_owned(),
+            SteeringOutcome::Failed(error) => format!("and renaming it failed: {error}"),
+            SteeringOutcome::Undecided => continue,
+        };
+        let message = format!(
+            "the hook `{}` ({}) runs in the sandbox and changed `{path}`, which {} obeys; {outcome}",
+            hook.name, hook.on, change.reader
+        );
+        tracing::warn!(
+            hook = hook.name,
+            path,
+            "a hook changed a file that makes programs run"
+        );
+        emit_warning(cx, CREATED_FILES, message).await?;
+    }
+    Ok(())
 }
 
 /// Reports a hook's failure as a warning; the turn continues.

@@ -143,7 +143,9 @@ impl BackgroundJob {
         let stopping = stop_on_cancel(process.clone(), stop);
         let reader = async move {
             let ending = read_until_ended(output, stopping).await;
-            drop(watched);
+            if let Some(watched) = watched {
+                watched.finish().await;
+            }
             // Announce the end last, so that whoever sees it finds the complete output.
             tell_end.send_replace(Some(ending));
         };

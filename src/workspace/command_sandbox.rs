@@ -45,7 +45,14 @@ impl SandboxDetection {
                 },
                 None => None,
             };
-            match PrivateTemp::create_in(&std::env::temp_dir()) {
+            let create = || {
+                PrivateTemp::remove_abandoned(&std::env::temp_dir());
+                PrivateTemp::create_for_commands(&std::env::temp_dir())
+            };
+            match run_blocking(create)
+                .await
+                .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+            {
                 Ok(temp) => detect_sandbox_method(&Launcher::default(), forced, temp.path().to_owned()).await,
                 Err(error) => none(format!("no temporary folder: {error}")),
             }
@@ -65,7 +72,7 @@ pub(super) struct SessionTemp {
 
 impl SessionTemp {
     fn path(&self) -> Option<&Path> {
-        let create = || PrivateTemp::create_in(&std::env::temp_dir()).ok();
+        let create = || PrivateTemp::create_for_commands(&std::env::temp_dir()).ok();
         self.folder.get_or_init(create).as_ref().map(PrivateTemp::path)
     }
 
@@ -89,6 +96,8 @@ pub(super) struct CommandPlace<'a> {
     pub(super) detection: &'a SandboxDetection,
     pub(super) temp: &'a SessionTemp,
     pub(super) folders: Vec<PathBuf>,
+    /// Further paths in the folders that are not written.
+    pub(super) read_only: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
 }
 
@@ -125,6 +134,7 @@ pub(super) async fn confine_command(
         own_secrets: settings.own_secrets.clone(),
         extra_write: join_all(place.cwd, &settings.write),
         extra_hide: list_denied(place.cwd, settings).await?,
+        extra_read_only: place.read_only,
     };
     place.temp.create_caches(&scope).await;
     let plan = scope.build_plan(read_path_variable);

@@ -231,20 +231,37 @@ impl GitGuard {
     }
 }
 
-/// Returns whether the repository in `root` runs nothing, as after `git init`: the usual settings, and no hooks.
-pub(super) async fn is_plain_repository(git: &GitReader<'_>, root: &Path) -> bool {
-    let folder = root.join(".git");
+/// Returns the repository that a new path may belong to as a part of every repository.
+pub(super) fn find_new_repository(path: &Path) -> Option<&Path> {
+    let dot_git = Path::new(".git").as_os_str();
+    if path.ends_with(dot_git) {
+        return Some(path);
+    }
+    // Not in any folder that looks like a repository: other programs have files of these names.
+    let is_part = path.ends_with("config") || path.ends_with("hooks");
+    let folder = path.parent().filter(|_| is_part)?;
+    folder.iter().any(|part| part == dot_git).then_some(folder)
+}
+
+/// Returns whether a folder is a repository that runs nothing, as after `git init`, or that of a submodule as after
+/// `git submodule update`: harmless settings, and no hooks. Those of further submodules in it are others.
+pub(super) async fn is_plain_repository(git: &GitReader<'_>, folder: &Path) -> bool {
+    let is_submodule = !folder.ends_with(".git");
     let is_missing = |name: &str| nofollow::kind(&folder.join(name)).is_none();
-    let is_plain = nofollow::kind(&folder) == Some(FileKind::Folder)
-        && ["commondir", "config.worktree", "modules"]
-            .into_iter()
-            .all(is_missing)
-        && is_self_contained(&folder)
+    let is_plain = nofollow::kind(folder) == Some(FileKind::Folder)
+        && !is_missing("objects")
+        && ["commondir", "config.worktree"].into_iter().all(is_missing)
+        && (is_submodule || is_missing("modules"))
+        && is_self_contained(folder)
         && (is_missing("hooks") || has_only_samples(&folder.join("hooks")));
+    // Where its work tree is says nothing about what runs.
+    let is_harmless = |key: &str| {
+        NEW_SETTINGS.contains(&key) || (is_submodule && find_replacement(key, false) == Some(None))
+    };
     is_plain
         && list_settings(git, &folder.join("config"))
             .await
-            .is_some_and(|settings| settings.iter().all(|(key, _)| NEW_SETTINGS.contains(&&**key)))
+            .is_some_and(|settings| settings.iter().all(|(key, _)| is_harmless(key)))
 }
 
 /// Returns whether git runs no hook in a folder.
@@ -376,7 +393,12 @@ async fn list_submodules(git: &GitReader<'_>, root: &Path) -> Option<Vec<PathBuf
 }
 
 /// Returns the output of a git command; `None` if it fails, is too long, or takes longer than [`LISTING`].
-async fn read_git(git: &GitReader<'_>, folder: &Path, command: Command, most: usize) -> Option<Vec<u8>> {
+pub(super) async fn read_git(
+    git: &GitReader<'_>,
+    folder: &Path,
+    command: Command,
+    most: usize,
+) -> Option<Vec<u8>> {
     let listed = tokio::time::timeout(LISTING, git.run(folder, command, most));
     let listed = listed.await.ok()??;
     (listed.status.success() && !listed.cut).then_some(listed.stdout)

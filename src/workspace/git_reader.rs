@@ -34,6 +34,7 @@ impl GitReader<'_> {
             detection: self.detection,
             temp: &temp,
             folders: list_visible_folders(folder),
+            read_only: Vec::new(),
             home: self.home.clone(),
         };
         let confined = confine_command(place, &sandbox, command).await;

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -15,13 +16,13 @@ mod background;
 pub mod checkpoint;
 pub mod command_files;
 pub mod command_sandbox;
-mod created_steering;
 pub mod diff;
 pub mod edit;
 pub mod git_files;
 mod git_folder;
 mod git_guard;
 pub mod git_index;
+mod git_names;
 mod git_reader;
 pub mod git_summary;
 pub mod ignore_rules;
@@ -39,6 +40,9 @@ pub mod resolve;
 mod roots;
 mod sandbox_access;
 pub mod sandbox_method;
+mod steering;
+mod steering_snapshot;
+mod steering_watch;
 pub mod text_edits;
 pub mod text_file;
 pub mod tree;
@@ -49,7 +53,6 @@ pub use background::{
     Background, BackgroundError, BackgroundOutput, BackgroundStatus, MAX_BACKGROUND, MAX_UNREAD,
     StartedCommand, StopOnCancel,
 };
-pub use created_steering::{CreatedSteering, WatchedCommand};
 use git_reader::GitReader;
 pub use load::{LoadError, LoadedFile};
 pub use overlay::{Buffer, OpenedDocument, Overlay};
@@ -58,6 +61,7 @@ pub use read_log::{ReadLog, SeenVersion};
 pub use resolve::{PathError, ResolvedPath};
 pub use roots::{Folder, Root, Roots};
 pub use sandbox_access::{CommandConfinement, SandboxAccess};
+pub use steering_watch::{SteeringChange, SteeringOutcome, WatchedCommand};
 pub use write::{WriteError, WriteLocks};
 
 pub use crate::proxy::{HostPrompt, NoPrompt};
@@ -65,13 +69,13 @@ pub use crate::sandbox::PathRule;
 
 use crate::proxy::{CommandProxy, SessionHosts};
 use command_sandbox::{CallSandbox, CommandPlace, SandboxDetection, SessionTemp};
-use created_steering::SteeringWatch;
 use git_guard::GitGuard;
+use git_names::GitNames;
 use process::{Command, Launcher, SpawnError, StopMode};
+use steering_watch::SteeringWatch;
 
-use crate::base::spawn::run_blocking;
 use crate::config::{FolderItem, SandboxSettings};
-use crate::domain::{CommandFiles, FileFinding};
+use crate::domain::{CommandFiles, FileFinding, SandboxPolicy};
 
 /// What a cancel does to a running command (R-CANCEL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,7 +107,9 @@ pub struct WorkspaceShared {
     /// The entries of `read_deny` in the settings of each folder. They hold for all sessions.
     read_deny: RwLock<BTreeMap<PathBuf, Vec<String>>>,
     git_guard: GitGuard,
+    git_names: GitNames,
     sandbox: SandboxDetection,
+    steering: SteeringWatch,
 }
 
 impl WorkspaceShared {
@@ -236,7 +242,7 @@ pub struct Workspace {
     background: Background,
     on_cancel: RwLock<OnCancel>,
     temp: SessionTemp,
-    steering: Arc<SteeringWatch>,
+    has_explained_submodules: AtomicBool,
     hosts: Arc<SessionHosts>,
 }
 
@@ -256,7 +262,6 @@ impl Workspace {
             // Kept contents are valid for every agent, but what was read is not.
             known: self.known.clone(),
             temp: self.temp.clone(),
-            steering: self.steering.clone(),
             hosts: self.hosts.clone(),
             on_cancel: RwLock::new(self.on_cancel()),
             ..Self::default()
@@ -323,11 +328,19 @@ impl Workspace {
         sandbox: &CallSandbox,
         command: Command,
     ) -> Result<(Command, bool), SpawnError> {
+        let folders = self.list_folders(cwd);
+        let named = match sandbox.policy {
+            SandboxPolicy::Workspace if sandbox.settings.enabled => {
+                self.list_git_names(&folders, sandbox).await
+            }
+            SandboxPolicy::Workspace | SandboxPolicy::ReadOnly | SandboxPolicy::Off => Vec::new(),
+        };
         let place = CommandPlace {
             cwd,
             detection: &self.shared.sandbox,
             temp: &self.temp,
-            folders: self.list_folders(cwd),
+            folders,
+            read_only: named,
             home: self.shared.home.clone(),
         };
         command_sandbox::confine_command(place, sandbox, command).await
@@ -346,44 +359,6 @@ impl Workspace {
         }
         let proxy = CommandProxy::new(settings.host_rules(), self.hosts.clone(), prompt);
         command.proxy(Arc::new(proxy))
-    }
-
-    /// Watches from now on for files that make programs run, until the confined command that starts has ended and
-    /// [`Self::put_created_aside`] was called.
-    pub async fn watch_command(&self, cwd: &Path) -> Option<WatchedCommand> {
-        let (steering, shared, folders) =
-            (self.steering.clone(), self.shared.clone(), self.list_folders(cwd));
-        let external = move || shared.overlay.external_writes().start_watch();
-        let started = run_blocking(move || steering.start_command(&folders, external));
-        started.await.ok()
-    }
-
-    /// Renames files that make programs run and that confined commands have created.
-    pub async fn put_created_aside(&self, cwd: &Path) -> Vec<CreatedSteering> {
-        let folders = self.list_folders(cwd);
-        let git = self.shared.git_reader(Arc::default());
-        let mut plain = BTreeSet::new();
-        for folder in &folders {
-            let dot_git = folder.join(".git");
-            if self.steering.is_new(&dot_git) && git_guard::is_plain_repository(&git, folder).await {
-                plain.insert(dot_git);
-            }
-        }
-        let steering = self.steering.clone();
-        let put_aside = move || steering.put_created_aside(&folders, |path| plain.contains(path));
-        run_blocking(put_aside).await.unwrap_or_default()
-    }
-
-    /// Gives a file that was put aside its name back, because the user keeps it.
-    ///
-    /// # Errors
-    /// Something else has the name now, or the system refuses.
-    pub async fn restore_kept(&self, path: PathBuf, aside: PathBuf) -> std::io::Result<()> {
-        let steering = self.steering.clone();
-        let restored = run_blocking(move || steering.restore_kept(&path, &aside));
-        restored
-            .await
-            .unwrap_or_else(|error| Err(std::io::Error::other(error)))
     }
 
     fn list_folders(&self, cwd: &Path) -> Vec<PathBuf> {

@@ -202,6 +202,36 @@ pub(crate) const FILES: &[Attack] = &[
         "ln -sfn .git alias && echo >> alias/config && echo >> /proc/self/cwd/.git/config && echo open",
     ),
     (
+        "write where a link in the place of a folder leads",
+        FULL,
+        "echo >> conf/workspace.xml && echo > .zed/new && echo open",
+    ),
+    (
+        "write where a link in the place of a file leads, in a folder that is writable",
+        FULL,
+        "echo >> .cargo/agents.md && echo open",
+    ),
+    (
+        "write the settings of a linked work tree",
+        FULL,
+        "echo >> .git/worktrees/side/config.worktree && echo open",
+    ),
+    (
+        "write a hook in a folder that git's settings name",
+        FULL,
+        "echo >> tools/hooks/pre-commit && echo > tools/hooks/post-commit && echo open",
+    ),
+    (
+        "move the folder around hooks that git's settings name",
+        FULL,
+        "mv -T tools t && mv -T t tools && echo open",
+    ),
+    (
+        "write a file that git's settings include",
+        FULL,
+        "echo >> shared/git && echo open",
+    ),
+    (
         "change git settings with git",
         FULL,
         "git config -f .git/config a.b c && echo open",

@@ -1,0 +1,178 @@
+//! Finds the files and folders that git's settings name and that make git run programs, such as `core.hooksPath`.
+//!
+//! Reads the settings of the user and of the repository as git does. Must not decide how the paths are protected.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use super::git_guard::{find_work_tree, read_git};
+use super::git_reader::GitReader;
+use super::process::git_command;
+use crate::base::spawn::run_blocking;
+
+/// Longest listing of settings that is read, in bytes.
+const MAX_LISTING: usize = 1 << 20;
+/// Settings that are no program, but a path of one in the work tree.
+const NO_PATHS: [&str; 8] = ["", "true", "false", "yes", "no", "on", "off", "1"];
+
+/// Remembers the paths by workspace folder, while the files of settings stay the same.
+#[derive(Debug, Default)]
+pub(super) struct GitNames {
+    known: Mutex<HashMap<PathBuf, KnownNames>>,
+}
+
+#[derive(Clone, Debug)]
+struct KnownNames {
+    named: Vec<PathBuf>,
+    settings: Vec<(PathBuf, FileIdentity)>,
+}
+
+/// Size, time, and number of a file; `None` if it is missing.
+type FileIdentity = Option<(u64, i64, i64, u64)>;
+
+impl GitNames {
+    /// Lists the paths, some of which may be missing.
+    pub(super) async fn list(&self, git: &GitReader<'_>, folder: &Path) -> Vec<PathBuf> {
+        let known = self.lock().get(folder).cloned();
+        let (at, home) = (folder.to_owned(), git.home.clone());
+        let checked = run_blocking(move || match known {
+            Some(known) if known.is_current() => Ok(known.named),
+            _ => Err(find_work_tree(&at).map(|root| (list_settings_files(&root, home.as_deref()), root))),
+        });
+        let (files, root) = match checked.await {
+            Ok(Ok(named)) => return named,
+            // Without a repository, git runs nothing here.
+            Ok(Err(None)) | Err(_) => return Vec::new(),
+            Ok(Err(Some(found))) => found,
+        };
+        let command = git_command(["config", "--list", "-z", "--show-origin", "--includes"]);
+        let listed = read_git(git, &root, command.current_dir(&root), MAX_LISTING).await;
+        let Some(listed) = listed else { return Vec::new() };
+        let home = git.home.clone();
+        let found = run_blocking(move || KnownNames::parse(&listed, &root, home.as_deref(), files));
+        let Ok(found) = found.await else { return Vec::new() };
+        let named = found.named.clone();
+        self.lock().insert(folder.to_owned(), found);
+        named
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, KnownNames>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KnownNames {
+    /// Parses pairs of an origin, and of a key and its value in two lines.
+    fn parse(listed: &[u8], root: &Path, home: Option<&Path>, mut files: Vec<PathBuf>) -> Self {
+        let mut named = Vec::new();
+        let mut fields = listed.split(|byte| *byte == 0);
+        while let (Some(origin), Some(setting)) = (fields.next(), fields.next()) {
+            // Our own settings have no file.
+            let Some(origin) = origin.strip_prefix(b"file:").map(|path| root.join(to_path(path))) else {
+                continue;
+            };
+            let mut parts = setting.splitn(2, |byte| *byte == b'\n');
+            let key = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let value = parts.next().unwrap_or_default();
+            let base = match &*key {
+                b"core.hookspath" | b"core.fsmonitor" | b"core.attributesfile" => Some(root),
+                key if key.starts_with(b"include") && key.ends_with(b".path") => origin.parent(),
+                _ => None,
+            };
+            let is_path = !NO_PATHS
+                .iter()
+                .any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
+            if let Some(base) = base.filter(|_| is_path) {
+                let value = to_path(value);
+                let path = match (value.strip_prefix("~"), home) {
+                    (Ok(rest), Some(home)) => home.join(rest),
+                    _ => base.join(value),
+                };
+                named.push(normalize(&path));
+            }
+            files.push(origin);
+        }
+        // An included file may be missing, and appear later.
+        files.extend(named.iter().cloned());
+        files.sort();
+        files.dedup();
+        Self {
+            named,
+            settings: files
+                .into_iter()
+                .map(|path| (path.clone(), identify(&path)))
+                .collect(),
+        }
+    }
+
+    fn is_current(&self) -> bool {
+        self.settings
+            .iter()
+            .all(|(path, before)| identify(path) == *before)
+    }
+}
+
+/// Lists the files that git reads settings from, whether they exist or not.
+fn list_settings_files(root: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    let own = home
+        .into_iter()
+        .flat_map(|home| [".gitconfig", ".config/git/config"].map(|name| home.join(name)));
+    let repository = [".git", ".git/config", ".git/config.worktree"].map(|name| root.join(name));
+    own.chain(repository)
+        .chain([PathBuf::from("/etc/gitconfig")])
+        .collect()
+}
+
+fn to_path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}
+
+/// Resolves `.` and `..` by name, since the path may not exist. Where links make a difference, git follows them.
+fn normalize(path: &Path) -> PathBuf {
+    use std::path::Component;
+    path.components().fold(PathBuf::new(), |mut path, part| {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                path.pop();
+            }
+            part => path.push(part),
+        }
+        path
+    })
+}
+
+fn identify(path: &Path) -> FileIdentity {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(path).ok()?;
+    // A folder's time changes with its entries, which are none of this.
+    let (seconds, nanos) = if found.is_dir() {
+        (0, 0)
+    } else {
+        (found.mtime(), found.mtime_nsec())
+    };
+    Some((
+        if found.is_dir() { 0 } else { found.len() },
+        seconds,
+        nanos,
+        found.ino(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_read_as_git_reads_them() {
+        let listed =
+            b"file:/home/u/.gitconfig\0core.hookspath\nhooks\0file:.git/config\0include.path\n../own\0\
+            file:.git/config\0includeif.onbranch:x.path\n~/x\0file:.git/config\0core.fsmonitor\ntrue\0\
+            command line:\0core.hookspath\n/dev/null\0file:.git/config\0core.bare\0";
+        let found = KnownNames::parse(listed, Path::new("/ws"), Some(Path::new("/home/u")), Vec::new());
+        let expected = ["/ws/hooks", "/ws/own", "/home/u/x"].map(PathBuf::from);
+        assert_eq!(found.named, expected);
+    }
+}

@@ -1,0 +1,114 @@
+//! A session's checks of files that make programs run: before a confined process, and after it.
+//!
+//! Brings together what the sandbox cannot protect (`steering_watch`) and what git's settings name (`git_names`). Must
+//! not know how users are asked.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use super::Workspace;
+use super::command_sandbox::CallSandbox;
+use super::git_guard;
+use super::steering_snapshot::SnapshotOptions;
+use super::steering_watch::{SteeringChange, WatchedCommand};
+use crate::base::spawn::run_blocking;
+
+impl Workspace {
+    /// Watches from now on for files that make programs run, until the confined process that starts has ended and
+    /// [`Self::settle_steering`] was called.
+    pub async fn watch_command(&self, cwd: &Path, sandbox: &CallSandbox) -> Option<WatchedCommand> {
+        let folders = self.list_folders(cwd);
+        let options = SnapshotOptions {
+            keeps_contents: !self.shared.sandbox.detect().await.method.has_namespaces(),
+            named: self.list_git_names(&folders, sandbox).await,
+        };
+        let shared = self.shared.clone();
+        let started = run_blocking(move || {
+            let external = || shared.overlay.external_writes().start_watch();
+            shared.steering.start_command(folders, &options, external)
+        });
+        started.await.ok()
+    }
+
+    /// Lists the files that make programs run and have changed since confined processes started to run here.
+    pub async fn list_steering_changes(&self, cwd: &Path) -> BTreeSet<PathBuf> {
+        let (shared, folders) = (self.shared.clone(), self.list_folders(cwd));
+        let listed = run_blocking(move || shared.steering.list_changed_paths(&folders));
+        listed.await.unwrap_or_default()
+    }
+
+    /// Puts aside files that make programs run and that a confined process has made, and puts back what it has replaced.
+    ///
+    /// `earlier` is [`Self::list_steering_changes`] from before a process that has ended by now. Without it, others may
+    /// have made everything. The caller asks about what others may have made; if it cannot, that is left for later.
+    pub async fn settle_steering(
+        &self,
+        cwd: &Path,
+        earlier: Option<BTreeSet<PathBuf>>,
+        can_ask: bool,
+    ) -> Vec<SteeringChange> {
+        let folders = self.list_folders(cwd);
+        let git = self.shared.git_reader(std::sync::Arc::default());
+        let mut plain = BTreeSet::new();
+        for path in self.list_steering_changes(cwd).await {
+            if let Some(repository) = git_guard::find_new_repository(&path)
+                && git_guard::is_plain_repository(&git, repository).await
+            {
+                plain.insert(path);
+            }
+        }
+        let shared = self.shared.clone();
+        let settle = move || {
+            let is_plain = |path: &Path| plain.contains(path);
+            shared
+                .steering
+                .settle(&folders, earlier.as_ref(), can_ask, is_plain)
+        };
+        run_blocking(settle).await.unwrap_or_default()
+    }
+
+    /// Lets a file keep its name, or gives it back, because the user keeps it.
+    ///
+    /// # Errors
+    /// Something else has the name now, or the system refuses.
+    pub async fn keep_steering(&self, cwd: &Path, change: SteeringChange) -> io::Result<()> {
+        let (shared, folders) = (self.shared.clone(), self.list_folders(cwd));
+        let kept = run_blocking(move || shared.steering.keep(&folders, &change));
+        kept.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+
+    /// Puts aside a file that was undecided, because the user does not keep it. `None` after a panic.
+    pub async fn put_steering_aside(&self, mut change: SteeringChange) -> Option<SteeringChange> {
+        let put = run_blocking(move || {
+            change.put_aside();
+            change
+        });
+        put.await.ok()
+    }
+
+    /// Returns a note about submodules that the sandbox closes because there are too many, once in a session.
+    pub fn explain_closed_submodules(&self, watched: &WatchedCommand) -> Option<String> {
+        let is_new =
+            watched.has_closed_submodules() && !self.has_explained_submodules.swap(true, Ordering::Relaxed);
+        let text =
+            "[the repository has so many submodules that commands in the sandbox cannot write .git/modules]";
+        is_new.then(|| text.to_owned())
+    }
+
+    /// Lists the paths in workspace folders that git's settings name, so that git obeys what is there.
+    pub async fn list_git_names(&self, folders: &[PathBuf], sandbox: &CallSandbox) -> Vec<PathBuf> {
+        let git = self.shared.git_reader(sandbox.settings.clone());
+        let mut named = BTreeSet::new();
+        for folder in folders {
+            named.extend(self.shared.git_names.list(&git, folder).await);
+        }
+        let is_inside = |path: &PathBuf| {
+            let holds = |folder: &PathBuf| path.starts_with(folder) && path != folder;
+            // Read-only as a whole, another workspace folder could not be used.
+            folders.iter().any(holds) && !folders.iter().any(|folder| folder.starts_with(path))
+        };
+        named.into_iter().filter(is_inside).collect()
+    }
+}
