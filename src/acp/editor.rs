@@ -267,6 +267,7 @@ fn is_text_file(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::dialect::Dialect;
     use crate::transport::outbox::Outbox;
 
     #[test]
@@ -275,7 +276,7 @@ mod tests {
         let path = folder.path().canonicalize().unwrap().join("a.txt");
         std::fs::write(&path, "on the disk").unwrap();
         let workspace = WorkspaceShared::new(&[], None);
-        let requests = ClientRequests::new(Outbox::new(Duration::ZERO));
+        let requests = ClientRequests::new(Outbox::new(Duration::ZERO), Dialect::AgentClient);
         let editor = AcpEditor::new(Arc::default(), requests, workspace.clone());
         let versions = ["one", "two"].map(|text| {
             editor.note_text(&SessionId::from("s"), &path, text);

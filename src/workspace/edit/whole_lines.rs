@@ -149,7 +149,7 @@ fn fit<'a>(old: &[&str], new: &[&'a str], there: &[&str]) -> Option<Vec<String>>
                     return None;
                 }
                 for line in new[to].iter().map(|line| end(line)) {
-                    fitted.push(indentation.fit(line, line.trim_start())?);
+                    fitted.push(indentation.fit(line, &exchange(line.trim_start(), &letters))?);
                 }
             }
         }
@@ -198,17 +198,21 @@ fn split_units(line: &str) -> Vec<&str> {
     units
 }
 
-/// Returns the letters that the old text has where the file has a plain one, such as curly quotes.
+/// Returns the letters that the old text has where the file has a plain one, such as curly quotes, unless the file has
+/// them elsewhere in the same lines.
 fn learn_letters<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<char, char> {
-    let mut letters = HashMap::new();
+    let (mut letters, mut kept) = (HashMap::new(), HashSet::new());
     for (old, there) in pairs {
         let (old, there) = (fold_spaces(old), fold_spaces(there));
-        letters.extend(
-            old.chars()
-                .zip(there.chars())
-                .filter(|(old, there)| old != there && there.is_ascii()),
-        );
+        for (old, there) in old.chars().zip(there.chars()) {
+            if old == there {
+                kept.insert(old);
+            } else if there.is_ascii() {
+                letters.insert(old, there);
+            }
+        }
     }
+    letters.retain(|letter, _| !kept.contains(letter));
     letters
 }
 
