@@ -41,10 +41,16 @@ impl PrivateTemp {
     /// # Errors
     /// The folder cannot be created, or that of this user belongs to somebody else.
     pub fn create_for_commands(parent: &Path) -> io::Result<Self> {
-        let shared = open_shared(parent)?;
         for _ in 0..MAX_TRIES {
-            let path = shared.join(random_token(20));
-            create_private(&path)?;
+            let created = create_shared(parent).and_then(|shared| {
+                let path = shared.join(random_token(20));
+                create_private(&path).map(|()| path)
+            });
+            let path = match created {
+                // Another process has removed the folder of the user, which was empty.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                created => created?,
+            };
             let Ok(lock) = File::open(&path) else { continue };
             lock.lock()?;
             // Another process may have taken it for one without an owner just before.
@@ -57,13 +63,14 @@ impl PrivateTemp {
         }
         Err(io::Error::other(format!(
             "what is created in {} disappears",
-            shared.display()
+            shared_path(parent).display()
         )))
     }
 
     /// Removes the folders of commands in `parent` whose owner is gone, since it was killed. Blocks.
     pub fn remove_abandoned(parent: &Path) {
-        let entries = open_shared(parent).and_then(fs::read_dir);
+        let shared = shared_path(parent);
+        let entries = check_private(&shared).and_then(|()| fs::read_dir(&shared));
         for entry in entries.into_iter().flatten().flatten() {
             let path = entry.path();
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -88,6 +95,10 @@ impl Drop for PrivateTemp {
     fn drop(&mut self) {
         // Whatever cannot be removed is left to the system, which tidies its temporary folder.
         let _ = fs::remove_dir_all(&self.path);
+        if let Some(shared) = self.path.parent().filter(|folder| is_shared_temp(folder)) {
+            // Fails while it has another one.
+            let _ = fs::remove_dir(shared);
+        }
     }
 }
 
@@ -97,24 +108,33 @@ pub(super) fn is_shared_temp(folder: &Path) -> bool {
     name.is_some_and(|name| name.starts_with(PREFIX))
 }
 
-/// Returns the folder of this user in `parent`, and creates it if it is missing.
-fn open_shared(parent: &Path) -> io::Result<PathBuf> {
-    let user = getuid().as_raw();
-    let path = parent.join(format!("{PREFIX}{user}"));
+/// Returns the folder of this user in `parent`.
+fn shared_path(parent: &Path) -> PathBuf {
+    parent.join(format!("{PREFIX}{}", getuid().as_raw()))
+}
+
+/// Creates the folder of this user in `parent` if it is missing.
+fn create_shared(parent: &Path) -> io::Result<PathBuf> {
+    let path = shared_path(parent);
     match create_private(&path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        created => return created.map(|()| path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_private(&path)?,
+        created => created?,
     }
-    let found = fs::symlink_metadata(&path)?;
-    // Another user can create the name first in a folder for everybody.
-    if !found.is_dir() || found.uid() != user || found.permissions().mode() & 0o077 != 0 {
+    Ok(path)
+}
+
+/// Fails unless only this user can enter the folder. Another user can create the name first in a folder for everybody.
+fn check_private(path: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    let is_private = found.uid() == getuid().as_raw() && found.permissions().mode() & 0o077 == 0;
+    if !found.is_dir() || !is_private {
         let reason = format!(
             "{} is not a private folder of this user; remove it",
             path.display()
         );
         return Err(io::Error::other(reason));
     }
-    Ok(path)
+    Ok(())
 }
 
 /// Fails if the path exists, so nobody else can have prepared it.
@@ -142,18 +162,20 @@ mod tests {
     fn only_folders_without_an_owner_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let alive = PrivateTemp::create_for_commands(parent.path()).unwrap();
-        let shared = alive.path().parent().unwrap();
-        assert!(is_shared_temp(shared));
+        let shared = alive.path().parent().unwrap().to_owned();
+        assert!(is_shared_temp(&shared));
         let abandoned = shared.join("abandoned");
         fs::create_dir_all(abandoned.join("inner")).unwrap();
         PrivateTemp::remove_abandoned(parent.path());
         assert!(alive.path().exists() && !abandoned.exists());
+        drop(alive);
+        assert!(!shared.exists());
     }
 
     #[test]
     fn a_folder_that_others_can_enter_is_refused() {
         let parent = tempfile::tempdir().unwrap();
-        let shared = open_shared(parent.path()).unwrap();
+        let shared = create_shared(parent.path()).unwrap();
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(PrivateTemp::create_for_commands(parent.path()).is_err());
         fs::remove_dir(&shared).unwrap();

@@ -293,7 +293,9 @@ fn read_deny_holds_for_commands_and_for_the_agents_own_tools() {
     ] {
         world.write(file, text);
     }
-    std::os::unix::fs::symlink("private", world.workspace().join("link")).unwrap();
+    for (target, link) in [("private", "link"), ("private/b", "AGENTS.md")] {
+        std::os::unix::fs::symlink(target, world.workspace().join(link)).unwrap();
+    }
     // The settings of a folder that nobody trusts may restrict more.
     let settings = "[sandbox]\nread_deny = ['../keys/*.pem', '../link']\n";
     world.write(".agentls/config.toml", settings);

@@ -68,6 +68,9 @@ fn resolve_prompt_path(source: &PromptFolder, path: &Path) -> Result<Option<Path
     if roots.find_containing(&real).is_none() {
         return Err("it is a link to a place outside the workspace".to_owned());
     }
+    if source.denied.covers(&real) {
+        return Err("[sandbox] read_deny names it".to_owned());
+    }
     if is_secret_like(&real) {
         return Err("it is a link to a file that usually holds secrets".to_owned());
     }

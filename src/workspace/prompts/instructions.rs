@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::file::{self, compute_fingerprint};
 use super::skills::{self, Skills};
-use super::{PromptFolder, Sources};
+use super::{PromptFolder, ReadDeny, Sources};
 use crate::config::Redactor;
 use crate::domain::{InstructionFile, InstructionKind};
 use crate::workspace::resolve::real_path;
@@ -109,6 +109,7 @@ impl LoadedInstructions {
             trusted: true,
             within: None,
             redactor: redactor.clone(),
+            denied: ReadDeny::default(),
         };
         self.take(InstructionKind::Prompt, &source, path);
         if let Some(instruction) = self.texts.pop() {

@@ -18,6 +18,7 @@ pub use commands::{
 pub use instructions::{Instruction, LoadedInstructions, MAX_ALL};
 pub use skills::{Skill, SkillError, Skills};
 
+use super::read_deny::ReadDeny;
 use super::roots::{Folder, Roots};
 use crate::config::Redactor;
 
@@ -33,6 +34,8 @@ pub struct Sources {
     pub cwd: PathBuf,
     /// Removes keys from every text.
     pub redactor: Redactor,
+    /// What the settings let nobody read without a question.
+    pub denied: ReadDeny,
 }
 
 /// A workspace folder to search.
@@ -51,6 +54,7 @@ struct PromptFolder {
     /// Links must not lead out of these roots; `None` allows any target.
     within: Option<Arc<Roots>>,
     redactor: Redactor,
+    denied: ReadDeny,
 }
 
 impl Sources {
@@ -70,12 +74,14 @@ impl Sources {
             trusted: true,
             within: None,
             redactor: self.redactor.clone(),
+            denied: self.denied.clone(),
         });
         let workspace = self.folders.iter().map(|folder| PromptFolder {
             dir: folder.path.clone(),
             trusted: folder.trusted,
             within: Some(roots.clone()),
             redactor: self.redactor.clone(),
+            denied: self.denied.clone(),
         });
         user.chain(workspace).collect()
     }
