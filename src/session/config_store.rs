@@ -27,7 +27,7 @@ use crate::turn::{
     AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, ModelChoice, TurnLimits, TurnSettings,
 };
 use crate::workspace::prompts::Sources;
-use crate::workspace::{self, Workspace, WorkspaceShared};
+use crate::workspace::{self, ReadDeny, Workspace, WorkspaceShared};
 
 /// The configuration of all folders, and what is built from it.
 pub struct ConfigStore {
@@ -284,6 +284,11 @@ impl ConfigStore {
             .iter()
             .map(|root| (root.name().to_owned(), root.path().to_path_buf()))
             .collect()
+    }
+
+    /// Returns what the settings of any folder let nobody read without a question.
+    pub(super) fn read_deny(&self) -> ReadDeny {
+        self.shared.read_deny()
     }
 
     /// Returns the user's own configuration folder.
