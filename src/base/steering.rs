@@ -84,17 +84,18 @@ pub struct Steering {
 
 /// Returns what a file at this path would steer, if anything.
 pub fn find_steering(path: &Path) -> Option<Steering> {
-    let names: Vec<String> = path
+    let names: Vec<_> = path
         .components()
-        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        .map(|part| part.as_os_str().to_string_lossy())
         .collect();
+    let folded: Vec<String> = names.iter().map(|name| fold(name)).collect();
     // At any depth: a nested folder may be a repository or a project of its own.
     (0..names.len()).find_map(|at| {
         let (obeyed_by, _) = TABLE
             .iter()
-            .find(|(_, patterns)| patterns.iter().any(|pattern| begins_with(&names[at..], pattern)))?;
+            .find(|(_, patterns)| patterns.iter().any(|pattern| begins_with(&folded[at..], pattern)))?;
         Some(Steering {
-            name: names[at].clone(),
+            name: names[at].clone().into_owned(),
             obeyed_by,
         })
     })
@@ -102,7 +103,7 @@ pub fn find_steering(path: &Path) -> Option<Steering> {
 
 /// Returns whether entries of a folder of this name may steer something, although the folder itself does not.
 pub fn may_hold_steering(name: &str) -> bool {
-    let names = [name.to_owned()];
+    let names = [fold(name)];
     let mut patterns = TABLE.iter().flat_map(|(_, patterns)| patterns.iter());
     patterns.any(|pattern| {
         pattern
@@ -111,19 +112,22 @@ pub fn may_hold_steering(name: &str) -> bool {
     })
 }
 
+/// Returns a name as file systems compare it that ignore case, and perhaps a trailing dot or space.
+fn fold(name: &str) -> String {
+    name.trim_end_matches(['.', ' ']).to_lowercase()
+}
+
+/// Returns whether folded names begin with those of a pattern, which are in ASCII.
 fn begins_with(names: &[String], pattern: &str) -> bool {
-    let mut names = names.iter();
+    let mut names = names.iter().map(String::as_bytes);
     pattern.split('/').all(|wanted| {
-        names.next().is_some_and(|name| {
-            // The file systems that ignore case may also ignore a trailing dot or space.
-            let name = name.trim_end_matches(['.', ' ']).to_lowercase();
-            let wanted = wanted.to_lowercase();
-            match wanted.split_once('*') {
-                Some((head, tail)) => {
-                    name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
-                }
-                None => name == wanted,
+        names.next().is_some_and(|name| match wanted.split_once('*') {
+            Some((head, tail)) => {
+                name.len() >= head.len() + tail.len()
+                    && name[..head.len()].eq_ignore_ascii_case(head.as_bytes())
+                    && name[name.len() - tail.len()..].eq_ignore_ascii_case(tail.as_bytes())
             }
+            None => name.eq_ignore_ascii_case(wanted.as_bytes()),
         })
     })
 }

@@ -34,7 +34,7 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         // A link may lead from one workspace folder or `.git` into another, whose rules must not undo that. What is
         // hidden stays hidden.
         if matches!(rule, PathRule::Hide | PathRule::Blank) {
-            rules.append(&mut protected);
+            add_protected(&mut rules, &mut protected);
         }
         // What does not exist cannot be mounted on; see `scope` for how little that leaves open.
         let Ok(real) = fs::canonicalize(path) else {
@@ -79,8 +79,15 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
             }
         }
     }
-    rules.append(&mut protected);
+    add_protected(&mut rules, &mut protected);
     Ok(pin_folders(rules))
+}
+
+/// Adds rules of a workspace that make something read-only. What is not writable is so already: mounted again, a
+/// target of a link in the workspace would appear over what the command has in its place, such as its own `/tmp`.
+fn add_protected(rules: &mut Vec<(PathRule, PathBuf)>, protected: &mut Vec<(PathRule, PathBuf)>) {
+    protected.retain(|(_, path)| find_rule(rules, path) == Some(PathRule::Write));
+    rules.append(protected);
 }
 
 /// Adds the folders between a path with a rule and the writable folder around it, as writable.

@@ -36,10 +36,11 @@ impl PrivateTemp {
         Ok(Self { path, _lock: None })
     }
 
-    /// Creates a folder in the one of this user in `parent`, a folder for temporary files.
+    /// Creates a folder in the one of this user in `parent`, a folder for temporary files, or beside it if others can
+    /// enter that one.
     ///
     /// # Errors
-    /// The folder cannot be created, or that of this user belongs to somebody else.
+    /// The folder cannot be created.
     pub fn create_for_commands(parent: &Path) -> io::Result<Self> {
         for _ in 0..MAX_TRIES {
             let created = create_shared(parent).and_then(|shared| {
@@ -47,12 +48,17 @@ impl PrivateTemp {
                 create_private(&path).map(|()| path)
             });
             let path = match created {
+                Ok(path) => path,
                 // Another process has removed the folder of the user, which was empty.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                created => created?,
+                // Another user must not prevent the sandbox by creating the folder first.
+                Err(_) => return Self::create_in(parent),
             };
             let Ok(lock) = File::open(&path) else { continue };
-            lock.lock()?;
+            if lock.lock().is_err() {
+                // Some file systems have no locks.
+                return Ok(Self { path, _lock: None });
+            }
             // Another process may have taken it for one without an owner just before.
             if fs::symlink_metadata(&path).is_ok() {
                 return Ok(Self {
@@ -74,13 +80,17 @@ impl PrivateTemp {
         for entry in entries.into_iter().flatten().flatten() {
             let path = entry.path();
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            // Opening a pipe could wait forever.
+            if !is_folder {
+                continue;
+            }
             let Ok(folder) = File::open(&path) else { continue };
             match folder.try_lock() {
                 // Locked until it is gone, so that only one process removes it.
-                Ok(()) if is_folder => {
+                Ok(()) => {
                     let _ = fs::remove_dir_all(&path);
                 }
-                Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
             }
         }
     }
@@ -173,13 +183,17 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_can_enter_is_refused() {
+    fn a_folder_that_others_can_enter_is_not_used() {
         let parent = tempfile::tempdir().unwrap();
         let shared = create_shared(parent.path()).unwrap();
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(PrivateTemp::create_for_commands(parent.path()).is_err());
+        let is_beside = || {
+            let temp = PrivateTemp::create_for_commands(parent.path()).unwrap();
+            temp.path().parent() == Some(parent.path())
+        };
+        assert!(is_beside());
         fs::remove_dir(&shared).unwrap();
         std::os::unix::fs::symlink(parent.path(), &shared).unwrap();
-        assert!(PrivateTemp::create_for_commands(parent.path()).is_err());
+        assert!(is_beside());
     }
 }

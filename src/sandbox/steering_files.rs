@@ -2,11 +2,10 @@
 //!
 //! Looks only at what exists, at the top of the workspace and in its repository; runs in the helper.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::plan::PathRule;
-use crate::base::nofollow::{self, FileKind, OpenFolder};
+use crate::base::nofollow::{self, FileKind, FolderEntry, OpenFolder};
 use crate::base::steering::{find_steering, may_hold_steering};
 
 /// How deep submodules are looked for in `.git/modules`.
@@ -28,13 +27,12 @@ const HOME_PROGRAM_FOLDERS: [&str; 1] = ["go/bin"];
 /// Returns the rules of a workspace folder: the folder itself, then its files that make programs run.
 pub(super) fn expand_workspace(folder: &Path) -> Vec<(PathRule, PathBuf)> {
     let mut rules = vec![(PathRule::Write, folder.to_owned())];
-    for name in list_names(folder) {
+    for (name, kind) in list_entries(folder) {
         let path = folder.join(&name);
-        let kind = nofollow::kind(&path);
         if name.eq_ignore_ascii_case(".git") {
             protect_repository(&path, &mut rules);
         } else if let Some(files) = find_own_files(&name)
-            && kind == Some(FileKind::Folder)
+            && kind == FileKind::Folder
         {
             // A mount point cannot be renamed, so the folder around the files must be one.
             rules.push((PathRule::Write, path.clone()));
@@ -53,18 +51,20 @@ pub(super) fn expand_workspace(folder: &Path) -> Vec<(PathRule, PathBuf)> {
 /// The folder itself is read-only, so that no new settings appear in it.
 pub(super) fn expand_home(folder: &Path) -> Vec<(PathRule, PathBuf)> {
     let mut rules = vec![(PathRule::ReadOnly, folder.to_owned())];
-    let is_visible = |name: &String| {
-        !name.starts_with('.')
+    // Folders that are mount points already, such as a disk, are copied with what is mounted below them.
+    let is_writable = |(name, kind): &(String, FileKind)| {
+        matches!(kind, FileKind::Folder | FileKind::Regular)
+            && !name.starts_with('.')
             && !HOME_PROGRAMS.contains(&name.as_str())
             && find_steering(Path::new(name)).is_none()
     };
-    let visible = list_names(folder).into_iter().filter(is_visible);
-    let visible = visible.map(|name| folder.join(name));
-    // Folders that are mount points already, such as a disk, are copied with what is mounted below them.
-    let files =
-        visible.filter(|path| matches!(nofollow::kind(path), Some(FileKind::Folder | FileKind::Regular)));
+    let files = list_entries(folder).into_iter().filter(is_writable);
     // The rest stays read-only.
-    rules.extend(files.take(MAX_HOME_ENTRIES).map(|path| (PathRule::Write, path)));
+    rules.extend(
+        files
+            .take(MAX_HOME_ENTRIES)
+            .map(|(name, _)| (PathRule::Write, folder.join(name))),
+    );
     let programs = HOME_PROGRAM_FOLDERS.map(|path| (PathRule::ReadOnly, folder.join(path)));
     rules.extend(programs);
     rules
@@ -84,8 +84,8 @@ pub(super) fn find_own_files(name: &str) -> Option<&'static [&'static str]> {
 /// Returns whether an entry at the top of a workspace is protected with everything in it.
 ///
 /// A link in the place of a folder such as `.github` is: nothing else could protect what is behind it.
-pub(super) fn steers_as_whole(name: &str, kind: Option<FileKind>) -> bool {
-    find_steering(Path::new(name)).is_some() || (kind == Some(FileKind::Link) && may_hold_steering(name))
+pub(super) fn steers_as_whole(name: &str, kind: FileKind) -> bool {
+    find_steering(Path::new(name)).is_some() || (kind == FileKind::Link && may_hold_steering(name))
 }
 
 /// Protects entries such as `.github/workflows` and `.cargo/config.toml`.
@@ -127,18 +127,25 @@ pub(super) fn find_repository_folder(dot_git: &Path) -> Option<PathBuf> {
 
 fn protect_repository_folder(folder: &Path, rules: &mut Vec<(PathRule, PathBuf)>) {
     protect_repository_files(folder, rules);
-    let worktrees = folder.join("worktrees");
-    let of_worktrees = list_names(&worktrees)
-        .into_iter()
-        .map(|name| worktrees.join(name));
-    rules.extend(of_worktrees.map(|folder| (PathRule::ReadOnly, folder.join("config.worktree"))));
+    let (worktrees, modules) = (folder.join("worktrees"), folder.join("modules"));
+    // What git obeys behind a link is found by no other rule.
+    let links = [&worktrees, &modules].into_iter().filter(|path| is_link(path));
+    rules.extend(links.map(|link| (PathRule::ReadOnly, link.clone())));
+    rules.extend(list_entries(&worktrees).into_iter().map(|(name, kind)| {
+        let worktree = worktrees.join(name);
+        let path = match kind {
+            FileKind::Link => worktree,
+            _ => worktree.join("config.worktree"),
+        };
+        (PathRule::ReadOnly, path)
+    }));
     match find_submodules(folder, MAX_SUBMODULES) {
         Some(submodules) => {
             for submodule in submodules {
                 protect_repository_files(&submodule, rules);
             }
         }
-        None => rules.push((PathRule::ReadOnly, folder.join("modules"))),
+        None => rules.push((PathRule::ReadOnly, modules)),
     }
 }
 
@@ -147,16 +154,20 @@ fn protect_repository_files(folder: &Path, rules: &mut Vec<(PathRule, PathBuf)>)
     rules.extend(REPOSITORY_FILES.map(|name| (PathRule::ReadOnly, folder.join(name))));
 }
 
-/// Finds the repositories of submodules, which `.git/modules` contains at any depth, the outer ones first. `None` if
-/// there are more than `most`, or too many other folders.
+/// Finds the repositories of submodules, which `.git/modules` contains at any depth, the outer ones first, and links in
+/// their place. `None` if there are more than `most`, or too many other folders.
 pub(super) fn find_submodules(repository: &Path, most: usize) -> Option<Vec<PathBuf>> {
     let (mut found, mut pending) = (Vec::new(), vec![(repository.join("modules"), 1)]);
     let mut examined = 0;
     while let Some((folder, depth)) = pending.pop() {
-        for name in list_entries(&folder) {
-            let path = folder.join(name);
+        for entry in read_entries(&folder) {
+            let path = folder.join(entry.name);
             let exists = |name: &str| nofollow::kind(&path.join(name)).is_some();
-            let is_repository = exists("config") || exists("HEAD");
+            let is_repository = match entry.kind {
+                FileKind::Folder => exists("config") || exists("HEAD"),
+                FileKind::Link => true,
+                _ => continue,
+            };
             examined += 1;
             if (is_repository && found.len() == most) || examined > most.saturating_mul(FOLDERS_PER_SUBMODULE)
             {
@@ -201,17 +212,29 @@ pub(super) fn read_pointer(file: &Path) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-/// Lists the names in a folder; names that are not UTF-8 steer nothing. Does not follow a link to a folder.
-pub(super) fn list_names(folder: &Path) -> Vec<String> {
-    let names = list_entries(folder).into_iter();
-    names.filter_map(|name| name.into_string().ok()).collect()
+/// Lists what is in a folder; names that are not UTF-8 steer nothing. Does not follow a link to a folder.
+pub(super) fn list_entries(folder: &Path) -> Vec<(String, FileKind)> {
+    let entries = read_entries(folder).into_iter();
+    let entries = entries.filter_map(|entry| Some((entry.name.into_string().ok()?, entry.kind)));
+    entries.collect()
 }
 
-fn list_entries(folder: &Path) -> Vec<OsString> {
+/// Lists the names in a folder, as [`list_entries`] does.
+pub(super) fn list_names(folder: &Path) -> Vec<String> {
+    let entries = list_entries(folder).into_iter();
+    entries.map(|(name, _)| name).collect()
+}
+
+fn read_entries(folder: &Path) -> Vec<FolderEntry> {
     let Ok(entries) = OpenFolder::open(folder).and_then(|folder| folder.read_entries()) else {
         return Vec::new();
     };
-    entries.filter_map(|entry| Some(entry.ok()?.name)).collect()
+    entries.filter_map(Result::ok).collect()
+}
+
+/// Returns whether a path is a link, on a way without links.
+pub(super) fn is_link(path: &Path) -> bool {
+    nofollow::kind(path) == Some(FileKind::Link)
 }
 
 #[cfg(test)]

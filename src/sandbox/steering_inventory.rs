@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::steering_files::{
-    MAX_SUBMODULES, REPOSITORY_FILES, find_own_files, find_repository_folder, find_submodules, list_names,
-    read_pointer, steers_as_whole,
+    MAX_SUBMODULES, REPOSITORY_FILES, find_own_files, find_repository_folder, find_submodules, is_link,
+    list_entries, list_names, read_pointer, steers_as_whole,
 };
 use crate::base::nofollow::{self, FileKind};
 use crate::base::steering::find_steering;
@@ -17,6 +17,8 @@ use crate::base::steering::find_steering;
 const BARE_REPOSITORY: [&str; 3] = ["HEAD", "objects", "refs"];
 /// Files that git obeys in the folder of a linked work tree. The first two are never there, unless `commondir` is gone.
 const WORKTREE_FILES: [&str; 3] = ["config", "hooks", "config.worktree"];
+/// Most submodules that are listed after a command. With more, their folder counts as changed.
+const MAX_LISTED_SUBMODULES: usize = 2_000;
 /// The list of what a stopped rebase does next, from the folder of a repository or a linked work tree.
 const TODO_LIST: &str = "rebase-merge/git-rebase-todo";
 /// Longest such list that is read, in bytes.
@@ -42,7 +44,7 @@ impl SteeringInventory {
         let most = if had_closed_submodules {
             MAX_SUBMODULES
         } else {
-            usize::MAX
+            MAX_LISTED_SUBMODULES
         };
         Self::list(folder, most)
     }
@@ -50,11 +52,10 @@ impl SteeringInventory {
     /// Does not look into what is listed as a whole, except into a repository.
     fn list(folder: &Path, most_submodules: usize) -> Self {
         let mut inventory = Self::default();
-        let names = list_names(folder);
-        for name in &names {
+        let entries = list_entries(folder);
+        for (name, kind) in &entries {
             let path = folder.join(name);
-            let kind = nofollow::kind(&path);
-            let is_folder = kind == Some(FileKind::Folder);
+            let is_folder = *kind == FileKind::Folder;
             if name.eq_ignore_ascii_case(".git") {
                 if let Some(repository) = find_repository_folder(&path) {
                     inventory.add_repository(&repository, most_submodules);
@@ -64,7 +65,7 @@ impl SteeringInventory {
                 && is_folder
             {
                 inventory.add_existing(&path, files);
-            } else if steers_as_whole(name, kind) {
+            } else if steers_as_whole(name, *kind) {
                 inventory.paths.insert(path);
             } else if name.starts_with('.') && is_folder {
                 let inner = list_names(&path).into_iter();
@@ -74,7 +75,7 @@ impl SteeringInventory {
         }
         if BARE_REPOSITORY
             .iter()
-            .all(|part| names.iter().any(|name| name == part))
+            .all(|part| entries.iter().any(|(name, _)| name == part))
         {
             inventory.paths.insert(folder.join(BARE_REPOSITORY[0]));
         }
@@ -83,23 +84,38 @@ impl SteeringInventory {
 
     fn add_repository(&mut self, folder: &Path, most_submodules: usize) {
         self.add_repository_files(folder);
-        let worktrees = folder.join("worktrees");
+        let (worktrees, modules) = (folder.join("worktrees"), folder.join("modules"));
+        self.add_link(&worktrees);
+        self.add_link(&modules);
         for worktree in list_names(&worktrees)
             .into_iter()
             .map(|name| worktrees.join(name))
         {
+            self.add_link(&worktree);
             self.add_existing(&worktree, &WORKTREE_FILES);
             self.add_todo_list(&worktree);
             if leads_elsewhere(&worktree, folder) {
                 self.paths.insert(worktree.join("commondir"));
             }
         }
-        let Some(submodules) = find_submodules(folder, most_submodules) else {
-            self.has_closed_submodules = true;
-            return;
-        };
-        for submodule in submodules {
-            self.add_repository_files(&submodule);
+        match find_submodules(folder, most_submodules) {
+            Some(submodules) => {
+                for submodule in submodules {
+                    self.add_link(&submodule);
+                    self.add_repository_files(&submodule);
+                }
+            }
+            None if most_submodules == MAX_SUBMODULES => self.has_closed_submodules = true,
+            None => {
+                self.paths.insert(modules);
+            }
+        }
+    }
+
+    /// Adds a link in the place of a folder: git obeys what is behind it, which is not listed.
+    fn add_link(&mut self, path: &Path) {
+        if is_link(path) {
+            self.paths.insert(path.to_owned());
         }
     }
 
@@ -109,14 +125,21 @@ impl SteeringInventory {
     }
 
     fn add_existing(&mut self, folder: &Path, names: &[&str]) {
-        let paths = names.iter().map(|name| folder.join(name));
-        self.paths
-            .extend(paths.filter(|path| nofollow::kind(path).is_some()));
+        for name in names {
+            if let Some((inner, _)) = name.split_once('/') {
+                self.add_link(&folder.join(inner));
+            }
+            let path = folder.join(name);
+            if nofollow::kind(&path).is_some() {
+                self.paths.insert(path);
+            }
+        }
     }
 
     /// Adds the list of a stopped rebase if it runs commands.
     fn add_todo_list(&mut self, folder: &Path) {
         let path = folder.join(TODO_LIST);
+        self.add_link(&folder.join("rebase-merge"));
         if read_todo_commands(&path).is_none_or(|commands| !commands.is_empty()) {
             self.paths.insert(path);
         }
@@ -198,6 +221,13 @@ mod tests {
             "AGENTS.md",
         ];
         assert_eq!(list(), expected);
+        let links = [".git/worktrees", ".git/modules", ".git/rebase-merge", ".jj/repo"];
+        for link in links {
+            let link = ws.join(link);
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(ws.join("src"), link).unwrap();
+        }
+        assert!(links.iter().all(|link| list().iter().any(|found| found == link)));
         fs::create_dir(ws.join("objects")).unwrap();
         assert!(list().contains(&"HEAD".to_owned()), "now it is a bare repository");
         assert_eq!(name_reader(&ws.join("HEAD")), "git");

@@ -14,7 +14,7 @@ use crate::base::spawn::run_blocking;
 
 /// Longest listing of settings that is read, in bytes.
 const MAX_LISTING: usize = 1 << 20;
-/// Settings that are no program, but a path of one in the work tree.
+/// Values that switch a setting on or off, and name no path.
 const NO_PATHS: [&str; 8] = ["", "true", "false", "yes", "no", "on", "off", "1"];
 
 /// Remembers the paths by workspace folder, while the files of settings stay the same.
@@ -49,7 +49,13 @@ impl GitNames {
         };
         let command = git_command(["config", "--list", "-z", "--show-origin", "--includes"]);
         let listed = read_git(git, &root, command.current_dir(&root), MAX_LISTING).await;
-        let Some(listed) = listed else { return Vec::new() };
+        let Some(listed) = listed else {
+            tracing::warn!(folder = %root.display(), "git does not list its settings");
+            return self
+                .lock()
+                .get(folder)
+                .map_or_else(Vec::new, |known| known.named.clone());
+        };
         let home = git.home.clone();
         let found = run_blocking(move || KnownNames::parse(&listed, &root, home.as_deref(), files));
         let Ok(found) = found.await else { return Vec::new() };
@@ -85,6 +91,11 @@ impl KnownNames {
                 .iter()
                 .any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
             if let Some(base) = base.filter(|_| is_path) {
+                // This one is a command line.
+                let value = match &*key {
+                    b"core.fsmonitor" => value.split(u8::is_ascii_whitespace).next().unwrap_or_default(),
+                    _ => value,
+                };
                 let value = to_path(value);
                 let path = match (value.strip_prefix("~"), home) {
                     (Ok(rest), Some(home)) => home.join(rest),
@@ -147,7 +158,7 @@ fn normalize(path: &Path) -> PathBuf {
 fn identify(path: &Path) -> FileIdentity {
     use std::os::unix::fs::MetadataExt;
     let found = std::fs::metadata(path).ok()?;
-    // A folder's time changes with its entries, which are none of this.
+    // A folder's time changes with its entries, which do not matter here.
     let (seconds, nanos) = if found.is_dir() {
         (0, 0)
     } else {
@@ -169,10 +180,10 @@ mod tests {
     fn paths_are_read_as_git_reads_them() {
         let listed =
             b"file:/home/u/.gitconfig\0core.hookspath\nhooks\0file:.git/config\0include.path\n../own\0\
-            file:.git/config\0includeif.onbranch:x.path\n~/x\0file:.git/config\0core.fsmonitor\ntrue\0\
+            file:.git/config\0includeif.onbranch:x.path\n~/x\0file:.git/config\0core.fsmonitor\ntrue\0file:.git/config\0core.fsmonitor\ntools/fs --x\0\
             command line:\0core.hookspath\n/dev/null\0file:.git/config\0core.bare\0";
         let found = KnownNames::parse(listed, Path::new("/ws"), Some(Path::new("/home/u")), Vec::new());
-        let expected = ["/ws/hooks", "/ws/own", "/home/u/x"].map(PathBuf::from);
+        let expected = ["/ws/hooks", "/ws/own", "/home/u/x", "/ws/tools/fs"].map(PathBuf::from);
         assert_eq!(found.named, expected);
     }
 }

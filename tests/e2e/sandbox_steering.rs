@@ -84,6 +84,20 @@ const ATTACKS: &[Attack] = &[
         proof: "git rebase --continue; [ -e ran ]",
     },
     Attack {
+        name: "replace the folder of a rebase by a link",
+        prepare: "GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -qi HEAD~1",
+        command: "cp -r .git/rebase-merge copy && echo 'exec touch ran' >> copy/git-rebase-todo && \
+            rm -r .git/rebase-merge && ln -s ../copy .git/rebase-merge",
+        proof: "git rebase --continue; [ -e ran ]",
+    },
+    Attack {
+        name: "replace the folder of linked work trees by a link",
+        prepare: "git worktree add -q side",
+        command: "cp -r .git evil && git config -f evil/config alias.x '!true' && cp -r .git/worktrees copy && \
+            echo $PWD/evil > copy/side/commondir && rm -r .git/worktrees && ln -s ../copy .git/worktrees",
+        proof: "git -C side x",
+    },
+    Attack {
         name: "create the repository of a submodule",
         prepare: "true",
         command: "git init -q --bare .git/modules/lib && git config -f .git/modules/lib/config alias.x '!true' && \

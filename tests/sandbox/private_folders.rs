@@ -1,8 +1,9 @@
 //! The temporary folders of commands, in a folder that `TMPDIR` names.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use crate::{Method, World, is_available};
 
@@ -27,14 +28,13 @@ fn command(world: &World, method: Method, script: &str) -> Command {
 
 /// Starts a command that writes a secret in its temporary folder, and waits for the file `go` in the workspace.
 fn start_owner(world: &World, method: Method) -> Child {
-    for mark in ["ws/waits", "ws/go"] {
-        let _ = fs::remove_file(world.path(mark));
-    }
-    let script = "echo secret > $TMPDIR/secret; touch waits; until [ -e go ]; do sleep 0.02; done";
-    let child = command(world, method, script).spawn().unwrap();
-    while !world.path("ws/waits").exists() {
-        std::thread::yield_now();
-    }
+    let _ = fs::remove_file(world.path("ws/go"));
+    let script = "echo secret > $TMPDIR/secret; echo waits; until [ -e go ]; do sleep 0.02; done";
+    let mut command = command(world, method, script);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = [0; 6];
+    child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    assert_eq!(&line, b"waits\n");
     child
 }
 
