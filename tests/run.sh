@@ -123,7 +123,7 @@ get_plugin() {
 }
 if [ -z "${AGENTLS_CODECOMPANION:-}" ] || [ -z "${AGENTLS_PLENARY:-}" ]; then
     export AGENTLS_CODECOMPANION=$cache/codecompanion-$CODECOMPANION AGENTLS_PLENARY=$cache/plenary
-    if ! { [ -d "$AGENTLS_PLENARY" ] || get_plugin nvim-lua/plenary.nvim "$AGENTLS_PLENARY"; } ||
+    if ! { [ -d "$AGENTLS_PLENARY" ] || get_plugin nvim-lua/plenary.nvim "$AGENTLS_PLENARY" v0.1.4; } ||
         ! { [ -d "$AGENTLS_CODECOMPANION" ] ||
             get_plugin olimorris/codecompanion.nvim "$AGENTLS_CODECOMPANION" "$CODECOMPANION"; }; then
         not_tested "codecompanion.nvim: GitHub could not be reached; set AGENTLS_CODECOMPANION and AGENTLS_PLENARY."

@@ -128,7 +128,14 @@ impl AcpEditor {
         let uri = uri::uri_of(path);
         let hash = hash_text(text);
         let mut saved = self.lock().get(path).and_then(|known| known.saved);
-        let version = self.last_version.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        // The version of a text stays while the text does, or an edit of it would be refused.
+        let same = overlay
+            .find_open_document(path)
+            .filter(|opened| &*opened.text == text);
+        let version = same.map_or_else(
+            || self.last_version.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
+            |opened| opened.version,
+        );
         overlay.did_open(&uri, version, text);
         if overlay.lookup_buffer(path) == Buffer::Saved {
             saved = Some(hash);
@@ -173,9 +180,12 @@ impl AcpEditor {
             return Err(failed("the document is not open"));
         };
         // Not the version from before the reading: meanwhile another call may have noted the text that was read.
-        if opened.version != edit.version || unix_lines(&now) != unix_lines(&opened.text) {
-            // The tool then finds the newer text and shows it to the model.
-            self.clone().note_text_async(session, path, now).await;
+        let is_current = opened.version == edit.version;
+        if !is_current || unix_lines(&now) != unix_lines(&opened.text) {
+            // The tool then finds the newer text and shows it to the model. Another call may have noted it already.
+            if is_current {
+                self.clone().note_text_async(session, path, now).await;
+            }
             return Err(EditorError::Refused("the text has changed meanwhile".to_owned()));
         }
         let mut text = now;

@@ -18,10 +18,16 @@ const EDITOR_NAMES: [(&str, &str); 7] = [
         " in `agentls chat`",
     ),
     ("send `agent/setTrust`", "use `/trust` in `agentls chat`"),
-    ("/model, agent/setModel", "the editor's list of models"),
-    ("agent/setModel", "the editor's list of models"),
-    ("agent/listModels", "the editor's list of models"),
-    ("agent/resumeTurn", "another prompt"),
+    (
+        "with /model, agent/setModel or",
+        "with the editor's list of models or",
+    ),
+    (
+        "choose one with agent/setModel",
+        "choose one in the editor's list of models",
+    ),
+    ("see agent/listModels", "see the editor's list of models"),
+    ("continue with agent/resumeTurn", "continue with another prompt"),
 ];
 
 /// Rewrites a message for a person in an editor: replaces the names of methods that only the main protocol has.
@@ -143,5 +149,7 @@ mod tests {
             let translated = translate_method_names(message);
             assert!(!translated.contains("agent/"), "{translated}");
         }
+        let path = "cannot read src/agent/setModel.ts";
+        assert_eq!(translate_method_names(path), path);
     }
 }

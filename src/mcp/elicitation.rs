@@ -43,7 +43,7 @@ pub enum ElicitationAnswer {
     Cancel,
 }
 
-/// An elicitation that waits for its answer. If nobody waits any more, the reply is closed.
+/// An elicitation that waits for its answer. The reply is closed once nobody waits for it.
 #[derive(Debug)]
 pub struct ElicitationRequest {
     pub elicitation: Elicitation,

@@ -143,6 +143,10 @@ impl HostPrompt for CallHostPrompt {
         self.0.has_call()
     }
 
+    fn asks_again(&self) -> bool {
+        true
+    }
+
     fn ask(&self, target: &HostTarget) -> BoxFuture<'static, Option<bool>> {
         let (router, target) = (self.0.clone(), target.clone());
         async move {

@@ -60,7 +60,7 @@ pub enum SamplingStop {
     StopText,
 }
 
-/// A request that waits for its answer. If nobody waits any more, the reply is closed.
+/// A request that waits for its answer. The reply is closed once nobody waits for it.
 #[derive(Debug)]
 pub struct SamplingRequest {
     pub sampling: Sampling,

@@ -19,7 +19,7 @@ pub enum ServerRequest {
     Connect(HostRequest),
 }
 
-/// A host that the program of a server wants to reach. If nobody waits any more, the reply is closed.
+/// A host that the program of a server wants to reach. The reply is closed once nobody waits for it.
 #[derive(Debug)]
 pub struct HostRequest {
     pub target: HostTarget,

@@ -110,6 +110,10 @@ impl HostGate {
     /// Returns what will be the answer about the target. The same host is asked about once.
     fn enqueue_question(&self, rule: HostRule, target: &HostTarget) -> Result<Answer, Denial> {
         let mut asked = lock(&self.asked);
+        if self.prompt.asks_again() {
+            // The session knows the answers.
+            asked.retain(|_, answer| answer.borrow().is_none());
+        }
         if let Some(known) = asked.get(&rule) {
             return Ok(known.clone());
         }

@@ -12,6 +12,12 @@ pub trait HostPrompt: Send + Sync {
         true
     }
 
+    /// Returns whether a host is asked about again if nobody answered (default: no). What runs for long outlives those
+    /// who could not answer.
+    fn asks_again(&self) -> bool {
+        false
+    }
+
     /// Waits for the answer, however long it takes. `None` if nobody can be asked, or nobody answers.
     fn ask(&self, target: &HostTarget) -> BoxFuture<'static, Option<bool>>;
 }

@@ -55,7 +55,7 @@ impl Denial {
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ByUser => f.write_str("the user denied it for this session"),
+            Self::ByUser => f.write_str("the user has denied it"),
             Self::Unanswered => {
                 f.write_str("it is not an allowed host, and nobody answered the question about it")
             }

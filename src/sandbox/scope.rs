@@ -293,7 +293,7 @@ impl SandboxScope {
             let paths = variable(name).map(|value| list_addressed_paths(&value));
             rules.extend(with_rule(PathRule::Hide, paths.into_iter().flatten()));
         }
-        // A value such as `/` must not hide the workspace, nor what commands have of their own.
+        // A value such as `/` must not hide the workspace, nor the folders that each command gets for itself.
         let own = REPLACED.map(PathBuf::from);
         let folders: Vec<&PathBuf> = self.workspace.iter().chain(&self.home).chain(&own).collect();
         rules.retain(|(_, path)| !folders.iter().any(|folder| folder.starts_with(path)));
@@ -307,7 +307,7 @@ impl SandboxScope {
 }
 
 /// Returns the absolute paths in an address: what is between the marks of `unix:path=/a,guid=1;unix:path=/b`, of
-/// `unix:///a`, and of `/a:1:2`. The host of `tcp://host` is none.
+/// `unix:///a`, and of `/a:1:2`. A host, as in `tcp://host`, is not a path.
 fn list_addressed_paths(address: &Path) -> Vec<PathBuf> {
     let address = address.to_string_lossy();
     let parts = address.split([':', ',', ';', '=']);

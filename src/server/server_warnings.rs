@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::to_wire;
-use crate::domain::SandboxNetwork;
+use crate::domain::{SandboxMethod, SandboxNetwork};
 use crate::protocol::{ServerState, StatusNotification};
 use crate::session::{ConfigStore, ServerActivity};
 use crate::store::{StoreHandle, StoreHealth};
@@ -131,8 +131,11 @@ pub(super) async fn report_status(
         has_run_turn |= now.turns > 0;
         let sandbox = match active.find_widest_network() {
             Some(network) if has_run_turn => {
-                let detected = workspace.sandbox().detect().await;
-                Some(to_wire::to_sandbox_status(detected.method, network))
+                let method = match network {
+                    Some(_) => workspace.sandbox().detect().await.method,
+                    None => SandboxMethod::None,
+                };
+                Some(to_wire::to_sandbox_status(method, network))
             }
             Some(_) | None => None,
         };

@@ -286,7 +286,7 @@ impl ConfigStore {
             .collect()
     }
 
-    /// Returns what the settings of any folder let nobody read without a question.
+    /// Returns the paths that need approval to be read.
     pub(super) fn read_deny(&self) -> ReadDeny {
         self.shared.read_deny()
     }

@@ -21,7 +21,7 @@ const MAX_PATHS: usize = 3;
 /// Longest path that a note names, in characters.
 const MAX_PATH: usize = 200;
 /// The signal that ends a program for a system call (`SIGSYS`).
-const BAD_CALL: i32 = 31;
+const BAD_CALL: i32 = rustix::process::Signal::SYS.as_raw();
 /// The exit code of a shell whose program that signal ended.
 const BAD_CALL_CODE: i32 = 128 + BAD_CALL;
 

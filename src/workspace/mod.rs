@@ -169,18 +169,22 @@ impl WorkspaceShared {
         };
     }
 
-    /// Replaces the paths that the settings of a folder let nobody read without a question.
+    /// Replaces the paths that need approval to be read by the settings of a folder.
     pub fn set_read_deny(&self, folder: &Path, entries: Vec<String>) {
         let mut all = self.read_deny.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(folder.to_path_buf(), entries);
     }
 
-    /// Returns the paths that the settings of any folder let nobody read without a question. Blocks briefly.
+    /// Returns the paths that need approval to be read by the settings of any folder. Blocks briefly.
     pub fn read_deny(&self) -> ReadDeny {
-        let all = self.read_deny.read().unwrap_or_else(PoisonError::into_inner);
-        let entries = all
-            .iter()
-            .flat_map(|(folder, entries)| entries.iter().map(|entry| folder.join(entry)));
+        let entries: Vec<PathBuf> = {
+            let all = self.read_deny.read().unwrap_or_else(PoisonError::into_inner);
+            let joined = all
+                .iter()
+                .flat_map(|(folder, entries)| entries.iter().map(|entry| folder.join(entry)));
+            joined.collect()
+        };
+        // Reads the disk, so not under the lock.
         ReadDeny::new(entries)
     }
 

@@ -35,11 +35,17 @@ impl ReadDeny {
     /// Reads the entries of a list, which are absolute.
     pub fn new(entries: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut read = Self::default();
+        let mut names = MAX_NAMES;
         for path in entries {
-            read.patterns.extend(PathPattern::parse(&path));
+            if let Some(pattern) = PathPattern::parse(&path) {
+                // What a matching link leads to is covered too.
+                let matches = pattern.list_matches(&mut names).into_iter().flatten();
+                let matches = matches.map(with_target);
+                read.paths.extend(matches.filter(|(path, real)| path != real));
+                read.patterns.push(pattern);
+            }
             // A file may have the name of a pattern, such as `[id]`.
-            let real = real_path(&path).unwrap_or_else(|_| path.clone());
-            read.paths.push((path, real));
+            read.paths.push(with_target(path));
         }
         read
     }
@@ -63,16 +69,19 @@ impl ReadDeny {
 }
 
 impl PathPattern {
-    /// Reads a path; `None` if it is no pattern.
+    /// Reads a path; `None` if it is not a pattern.
     fn parse(path: &Path) -> Option<Self> {
         let is_pattern = |part: &Component| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
         let parts: Vec<Component> = path.components().collect();
         let start = parts.iter().position(is_pattern)?;
-        let names = parts[start..].iter().map(|part| to_matcher(part.as_os_str()));
+        // From a name that is not a valid pattern on, everything is covered.
+        let names = parts[start..]
+            .iter()
+            .map_while(|part| to_matcher(part.as_os_str()));
         let folder: PathBuf = parts[..start].iter().collect();
         Some(Self {
             folder: real_path(&folder).unwrap_or(folder),
-            names: names.collect::<Option<_>>()?,
+            names: names.collect(),
         })
     }
 
@@ -90,7 +99,8 @@ impl PathPattern {
         for matcher in &self.names {
             let mut next = Vec::new();
             for folder in found {
-                let entries = OpenFolder::open(&folder).and_then(|folder| folder.read_entries());
+                let real = real_path(&folder).unwrap_or_else(|_| folder.clone());
+                let entries = OpenFolder::open(&real).and_then(|folder| folder.read_entries());
                 for entry in entries.into_iter().flatten().flatten() {
                     *names = names.checked_sub(1)?;
                     if matcher.is_match(&entry.name) {
@@ -102,6 +112,11 @@ impl PathPattern {
         }
         Some(found)
     }
+}
+
+fn with_target(path: PathBuf) -> (PathBuf, PathBuf) {
+    let real = real_path(&path).unwrap_or_else(|_| path.clone());
+    (path, real)
 }
 
 fn to_matcher(name: &OsStr) -> Option<GlobMatcher> {
@@ -126,7 +141,17 @@ mod tests {
             fs::write(base.join(file), "").unwrap();
         }
         symlink("keys", base.join("link")).unwrap();
-        let entries = ["link/*.pem", "app/[id]", "notes", "missing/x"].map(|entry| base.join(entry));
+        fs::create_dir_all(base.join("live/x")).unwrap();
+        symlink("../../archive/key1", base.join("live/x/key")).unwrap();
+        let entries = [
+            "link/*.pem",
+            "app/[id]",
+            "notes",
+            "missing/x",
+            "live/*/key",
+            "bad/[x",
+        ]
+        .map(|entry| base.join(entry));
         let denied = ReadDeny::new(entries);
         for (path, expected) in [
             ("keys/a.pem", true),
@@ -140,6 +165,9 @@ mod tests {
             ("notes", true),
             ("notes2", false),
             ("missing/x/y", true),
+            ("archive/key1", true),
+            ("archive/key2", false),
+            ("bad/anything", true),
         ] {
             assert_eq!(denied.covers(&base.join(path)), expected, "{path}");
         }
@@ -151,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_matches_too_much_is_no_list() {
+    fn too_many_matches_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         for number in 0..=MAX_MATCHES {
             fs::write(dir.path().join(number.to_string()), "").unwrap();

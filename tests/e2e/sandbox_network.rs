@@ -120,7 +120,7 @@ fn a_denied_host_is_reported_to_the_command_and_to_the_model() {
         "agentls sandbox: denied.invalid:80 was refused",
         "code 403",
         "[the sandbox refused connections:",
-        "denied.invalid:443 was refused: the user denied it for this session",
+        "denied.invalid:443 was refused: the user has denied it",
         "allow_hosts",
     ] {
         assert!(result.contains(expected), "{expected}: {result}");

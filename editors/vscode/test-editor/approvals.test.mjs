@@ -2,10 +2,11 @@
 // trust. Also models that try to fake controls or hide text.
 
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
-import { CASSETTE_CONFIG, TIMEOUT_MS, waitUntil, withWorkbench } from "./workbench.mjs";
+import { CASSETTE_CONFIG, server, TIMEOUT_MS, waitUntil, withWorkbench } from "./workbench.mjs";
 
 const tool = (name, input) => ({ tool: { name, input } });
 const buildExchanges = (prompt, ...steps) =>
@@ -655,10 +656,13 @@ testInWorkbench(
       const question = await s.card.textContent();
       await s.card.press("y");
       await s.waitForTurnEnd(1, "completed");
-      if (!question.includes("runs in the sandbox (full)")) {
+      const env = { ...process.env, AGENTLS_SANDBOX_METHOD: "namespaces" };
+      const holds = spawnSync(server, ["sandbox", "run", "--", "true"], { cwd: s.home, env }).status === 0;
+      if (!holds && !question.includes("runs in the sandbox (full)")) {
         console.log(`NOT TESTED: commands in the sandbox. None holds in full here: ${question}`);
         return;
       }
+      assert.match(question, /runs in the sandbox \(full\)/);
       assert.equal(s.readFile("inside.txt"), "here\n");
       assert.ok(!fs.existsSync(path.join(s.home, "outside.txt")));
       await page.locator('.statusbar-item [aria-label*="sandbox: full ("]').first().waitFor();

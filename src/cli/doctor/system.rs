@@ -86,7 +86,7 @@ impl Doctor<'_> {
     fn report_missing_paths(&mut self, settings: &SandboxSettings) {
         for (key, entries) in [("write", &settings.write), ("read_deny", &settings.read_deny)] {
             for entry in entries.iter().filter(|entry| !entry.contains(['*', '?', '['])) {
-                if !Path::new(entry).exists() {
+                if Path::new(entry).try_exists().is_ok_and(|exists| !exists) {
                     let found = format!("{key} names {entry}, which does not exist");
                     self.report_warning("sandbox", found, "correct the path, or create it");
                 }

@@ -51,6 +51,12 @@ impl Resolver<'_> {
             );
             self.report_error(&["sandbox", "read_deny"], message);
         }
+        for entry in sandbox.read_deny.iter() {
+            if let Err(problem) = globset::Glob::new(entry) {
+                let message = format!("{entry:?} is not a valid pattern, so it covers too much: {problem}");
+                self.report_error(&["sandbox", "read_deny"], message);
+            }
+        }
     }
 
     /// Keeps the hooks that run. One that cannot be read completely must not run as something else.

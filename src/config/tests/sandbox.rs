@@ -177,9 +177,14 @@ fn no_folder_loosens_the_sandbox_of_the_user() {
 
 #[test]
 fn patterns_that_do_not_do_what_they_seem_to_are_errors() {
-    let user = "[sandbox]\nwrite = ['/x/*', '/y']\nread_deny = ['/a/**/b', '/c/*.pem', '~/[id]']";
+    let user =
+        "[sandbox]\nwrite = ['/x/*', '/y']\nread_deny = ['/a/**/b', '/c/*.pem', '~/[id]', '/k/[a*.pem']";
     let lines = lines(&load_folder(user, "", false));
-    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(
+        lines[2].contains("\"/k/[a*.pem\" is not a valid pattern"),
+        "{lines:?}"
+    );
     assert!(lines[0].contains("\"/x/*\" is a pattern"), "{lines:?}");
     assert!(
         lines[1].contains("in \"/a/**/b\", `**` covers one folder"),

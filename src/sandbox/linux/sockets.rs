@@ -18,7 +18,7 @@ const MAX_PROCESSES: usize = 5_000;
 /// Most paths that are tried.
 const MAX_TRIED: usize = 20_000;
 
-/// Lists the sockets of this network namespace, and those that are mounted. Those in folders that are replaced anyway do no harm.
+/// Lists the sockets of this network namespace, and those that are mounted. Those in replaced folders do no harm.
 ///
 /// Finds those with a relative path only at the top of writable folders; see [`list_relative_sockets`].
 pub(super) fn list_reachable_sockets(rules: &[(PathRule, PathBuf)]) -> Vec<PathBuf> {

@@ -210,7 +210,6 @@ pub fn to_sandbox_status(method: SandboxMethod, network: Option<SandboxNetwork>)
         }
         .into(),
     });
-    let method = if is_enabled { method } else { SandboxMethod::None };
     let network = network.filter(|_| method != SandboxMethod::None);
     wire::SandboxStatus {
         method: if is_enabled { method.name() } else { "off" }.to_owned(),

@@ -34,7 +34,7 @@ pub struct Sources {
     pub cwd: PathBuf,
     /// Removes keys from every text.
     pub redactor: Redactor,
-    /// What the settings let nobody read without a question.
+    /// The paths that need approval to be read.
     pub denied: ReadDeny,
 }
 

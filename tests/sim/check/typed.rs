@@ -42,6 +42,8 @@ pub(super) struct TypedInputs {
     pub(super) excused: bool,
     /// The user removed the input from the queue.
     pub(super) removed: bool,
+    /// The user canceled whatever ran before the answer.
+    pub(super) is_canceled: bool,
 }
 
 impl TypedInputs {
@@ -72,6 +74,7 @@ impl Checker {
             returned: None,
             excused: false,
             removed: false,
+            is_canceled: false,
         };
         self.typed.insert(label, typed);
         self.log_line(format!("types #{label} {kind:?} in {session}"));
@@ -104,7 +107,7 @@ impl Checker {
         let Some(typed) = self.typed.get_mut(&label) else {
             return;
         };
-        let (session, kind) = (typed.session.clone(), typed.kind);
+        let (session, kind, is_canceled) = (typed.session.clone(), typed.kind, typed.is_canceled);
         typed.answer = Some(answer.clone());
         if let TypedAnswer::Unanswered = answer
             && let Some(shown_session) = self.sessions.get_mut(&session)
@@ -115,6 +118,10 @@ impl Checker {
             TypedAnswer::Refused(_) if typed.joined.is_some() || typed.returned.is_some() => Err(format!(
                 "I16: the server refused #{label} but also delivered or returned it"
             )),
+            // What is still being prepared is lost with the turn that it is for, and its sender learns it.
+            TypedAnswer::Refused(CommandError::Canceled) if is_canceled && kind != TypedKind::Prompt => {
+                Ok(())
+            }
             TypedAnswer::Refused(refused) => self.check_refusal(&session, kind, refused),
             TypedAnswer::Accepted(turn) => self.check_all_settled(&session, turn),
             TypedAnswer::Unanswered | TypedAnswer::Waits(_) => Ok(()),
@@ -139,13 +146,8 @@ impl Checker {
             CommandError::UnknownPrompt(_) | CommandError::QueueFull => kind == TypedKind::Queued,
             CommandError::UnknownSession(id) => !self.sessions.contains_key(id) || self.deleting.contains(id),
             CommandError::Store(_) => self.degraded || clock::wall_ms() < self.failed_until,
-            // A steer that is still being prepared is lost with its turn, and its sender learns it.
-            CommandError::Canceled => {
-                let shown_session = self.sessions.get(session);
-                kind == TypedKind::Steer
-                    && shown_session.is_some_and(|shown_session| !shown_session.cancels.is_empty())
-            }
             CommandError::Busy
+            | CommandError::Canceled
             | CommandError::Locked { .. }
             | CommandError::UnknownApproval(_)
             | CommandError::UnknownInquiry(_)
@@ -260,6 +262,12 @@ impl Checker {
         let hits = turn.is_none() || self.open_turn(session).as_ref() == turn;
         if hits {
             self.note_fault(session, SimFault::Cancelled);
+        }
+        if turn.is_none() {
+            let open = self.typed.values_mut();
+            for typed in open.filter(|typed| typed.session == *session && typed.answer.is_none()) {
+                typed.is_canceled = true;
+            }
         }
         let patient = self
             .in_hand
