@@ -4,7 +4,7 @@
 //! ([`super::held_text`]); text that was shown and then discarded is followed by a visible line. Pure: it owns no
 //! queue and no clock. Every method returns what to send.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -65,7 +65,7 @@ pub(super) struct SessionFeed {
     shown: HashSet<MessageId>,
     /// The message and the kind of the last chunk.
     last_chunk: Option<(MessageId, ChunkKind)>,
-    calls: HashMap<ToolCallId, CallView>,
+    calls: BTreeMap<ToolCallId, CallView>,
     /// Notices for a client without notices: shown when the next turn starts.
     waiting: Vec<String>,
     /// The list of commands that was sent last, and the change of MCP servers that it is as new as.
@@ -97,7 +97,7 @@ impl SessionFeed {
             in_progress: None,
             shown: HashSet::new(),
             last_chunk: None,
-            calls: HashMap::new(),
+            calls: BTreeMap::new(),
             waiting: Vec::new(),
             commands: None,
             compacts: false,

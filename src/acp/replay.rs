@@ -1,6 +1,6 @@
 //! The history of a session as updates, for `session/load`. Each call appears once, in its last state.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::domain::{Event, Message, Role, ToolCallId, ToolCallUpdate};
 pub(super) struct Replay<'a> {
     cwd: &'a Path,
     /// Calls that have not ended.
-    open: HashMap<ToolCallId, ToolCallUpdate>,
+    open: BTreeMap<ToolCallId, ToolCallUpdate>,
     plan: Option<Value>,
     usage: Option<Value>,
     title: Option<Value>,
@@ -24,7 +24,7 @@ impl<'a> Replay<'a> {
     pub(super) fn new(cwd: &'a Path) -> Self {
         Self {
             cwd,
-            open: HashMap::new(),
+            open: BTreeMap::new(),
             plan: None,
             usage: None,
             title: None,

@@ -3,7 +3,7 @@
 //! Keeps I7: an event reaches the client only after the store or a warning has it. What needs the runtime (timers,
 //! questions to the client) is passed on as a [`FeedSignal`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub(super) enum FeedSignal {
 #[derive(Clone)]
 pub(super) struct Feeds {
     outbox: Outbox,
-    shared: Arc<Mutex<HashMap<SessionId, FeedSlot>>>,
+    shared: Arc<Mutex<BTreeMap<SessionId, FeedSlot>>>,
     signals: mpsc::UnboundedSender<FeedSignal>,
     openings: Openings,
 }
