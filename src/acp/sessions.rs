@@ -250,6 +250,7 @@ fn format_time(at_ms: i64) -> String {
 /// Cancels the work of a session and unloads it.
 pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
+    state.prompts.cancel(&id, || {});
     state.sessions.close_session(&id).await.map_err(command_refusal)?;
     state.configured.mcp().forget_session(&id);
     state.feeds.remove(&id);
@@ -259,6 +260,7 @@ pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> 
 /// Deletes a session with everything that belongs to it.
 pub(super) async fn delete_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
+    state.prompts.cancel(&id, || {});
     let delete = |reply| SessionCommand::Delete { reply };
     let deleted = state.sessions.send_request(&id, delete).await;
     state.configured.mcp().forget_session(&id);

@@ -2,6 +2,7 @@
 //!
 //! Frames are checked against the protocol's schema, and the official client is used, in `tests/acp_client`.
 
+mod cancel;
 mod client;
 mod faults;
 mod mcp;
