@@ -1,4 +1,4 @@
-//! Session methods: new, load, resume, list, close and delete.
+//! Session methods: new, load, resume, fork, list, close and delete.
 
 use std::path::{Path, PathBuf};
 
@@ -96,6 +96,27 @@ pub(super) async fn resume_session(
     servers: Vec<McpServerSettings>,
 ) -> Result<Value, Error> {
     open_session(state, request, params, (servers, false)).await
+}
+
+/// Forks a session at the end of its last finished turn, and opens the fork without its history.
+pub(super) async fn fork_session(
+    state: &AcpContext,
+    request: Id,
+    params: LoadSessionParams,
+    servers: Vec<McpServerSettings>,
+) -> Result<Value, Error> {
+    let id = SessionId::from(params.session_id);
+    let snapshot = options::inspect(state, &id).await?;
+    refuse_other_folder(&folder_key(&params.cwd), &snapshot.info.cwd)?;
+    let forked = state.sessions.fork_session(&id, None).await;
+    let (fork, _) = forked.map_err(command_refusal)?;
+    let params = LoadSessionParams {
+        session_id: fork.to_string(),
+        cwd: params.cwd,
+    };
+    let mut answer = open_session(state, request, params, (servers, false)).await?;
+    answer["sessionId"] = fork.as_str().into();
+    Ok(answer)
 }
 
 async fn open_session(
