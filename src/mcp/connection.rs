@@ -119,6 +119,8 @@ pub struct McpTool {
     pub description: String,
     /// The JSON Schema of its arguments, in a form that every provider accepts.
     pub schema: Arc<Value>,
+    /// The JSON Schema of its structured results, in the same form.
+    pub output_schema: Option<Arc<Value>>,
     /// The server says that it changes nothing.
     pub claims_read_only: bool,
 }
