@@ -243,11 +243,15 @@ fn summary_lists_every_page() {
 
 /// Returns a value for each variable that an example names: as `${NAME}`, or in a key that is for that.
 fn variables(text: &str) -> Vec<(String, String)> {
-    [("${", '}'), ("bearer_token_env = \"", '"')]
-        .iter()
-        .flat_map(|(start, end)| text.split(start).skip(1).filter_map(|rest| rest.split_once(*end)))
-        .map(|(name, _)| (name.to_owned(), "a-value".to_owned()))
-        .collect()
+    [
+        ("${", '}'),
+        ("bearer_token_env = \"", '"'),
+        ("_secret_env = \"", '"'),
+    ]
+    .iter()
+    .flat_map(|(start, end)| text.split(start).skip(1).filter_map(|rest| rest.split_once(*end)))
+    .map(|(name, _)| (name.to_owned(), "a-value".to_owned()))
+    .collect()
 }
 
 #[test]

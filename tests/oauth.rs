@@ -14,6 +14,7 @@ struct LoginWorld {
     peer: HttpPeer,
     folder: tempfile::TempDir,
     client_id: Option<String>,
+    secret: Option<&'static str>,
 }
 
 impl LoginWorld {
@@ -23,11 +24,14 @@ impl LoginWorld {
             peer,
             folder: tempfile::TempDir::new().unwrap(),
             client_id: None,
+            secret: None,
         }
     }
 
     fn client(&self) -> OAuthClient {
-        OAuthClient::new(&self.peer.url, NetworkSettings::default()).unwrap()
+        let client = OAuthClient::new(&self.peer.url, NetworkSettings::default()).unwrap();
+        let secret = self.secret.map(Into::into);
+        client.with_credentials(self.client_id.clone().zip(secret))
     }
 
     fn store(&self) -> TokenStore {
@@ -44,6 +48,7 @@ impl LoginWorld {
             url: self.peer.url.clone(),
             client_id: self.client_id.clone(),
             scopes: Vec::new(),
+            extra_scopes: self.store().load_extra_scopes(&self.peer.url).await,
             callback_port: None,
         };
         PendingLogin::begin(self.client(), &server).await
@@ -112,6 +117,76 @@ async fn a_registered_client_id_needs_no_registration() {
     world.complete().await.unwrap();
     assert!(world.peer.oauth_steps("register").is_empty());
     assert!(world.tokens().get_access_token().await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configured_secret_is_sent_as_the_server_wants_and_never_stored() {
+    for fault in ["secret_basic", "secret_post"] {
+        let mut world = LoginWorld::new(&["--oauth-fault", fault]);
+        world.client_id = Some("known-client".to_owned());
+        let error = world.complete().await.unwrap_err().to_string();
+        assert!(error.contains("invalid_grant"), "{fault}: {error}");
+        world.secret = Some("pass:word+1");
+        world.complete().await.unwrap();
+        let token = world.tokens().get_access_token().await.unwrap().unwrap();
+        let fresh = world.tokens().replace_refused(&token).await.unwrap();
+        assert!(world.accepts(fresh.expose_secret()).await, "{fault}");
+        let folder = std::fs::read_dir(world.folder.path().join("mcp-tokens")).unwrap();
+        for file in folder {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            assert!(!text.contains("pass"), "{text}");
+        }
+        let removed = world
+            .store()
+            .forget_tokens(&world.peer.url)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(removed.revoke(&world.client()).await, None);
+        assert_eq!(world.peer.oauth_steps("revocation")[0]["known"], true, "{fault}");
+    }
+    let mut world = LoginWorld::new(&["--oauth-fault", "other_secret"]);
+    (world.client_id, world.secret) = (Some("known-client".to_owned()), Some("pass:word+1"));
+    let error = world.begin().await.unwrap_err().to_string();
+    assert!(error.contains("does not accept client secrets"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_secret_of_another_client_id_is_not_sent() {
+    let mut world = LoginWorld::new(&[]);
+    world.complete().await.unwrap();
+    (world.client_id, world.secret) = (Some("known-client".to_owned()), Some("pass:word+1"));
+    let token = world.tokens().get_access_token().await.unwrap().unwrap();
+    // The client registered itself, and the peer refuses secrets that it does not expect.
+    assert!(world.tokens().replace_refused(&token).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_demanded_scope_is_requested_by_the_next_login_and_after_it() {
+    let world = LoginWorld::new(&["--oauth-fault", "step_up"]);
+    let tokens = world.tokens();
+    assert!(
+        !tokens.note_demanded_scopes("admin").await.unwrap(),
+        "nobody has logged in"
+    );
+    world.complete().await.unwrap();
+    assert!(tokens.note_demanded_scopes("admin notes").await.unwrap());
+    assert!(!tokens.note_demanded_scopes("notes").await.unwrap());
+    for bad in ["a\u{7f}", "a\"b", &"long ".repeat(300)] {
+        assert!(!tokens.note_demanded_scopes(bad).await.unwrap(), "{bad}");
+    }
+    for _ in 0..2 {
+        world.complete().await.unwrap();
+        assert!(!tokens.note_demanded_scopes("admin").await.unwrap());
+    }
+    let requested: Vec<_> = world.peer.oauth_steps("authorize");
+    let requested: Vec<&str> = requested
+        .iter()
+        .map(|step| step["scope"].as_str().unwrap())
+        .collect();
+    assert_eq!(requested, ["notes", "notes admin", "notes admin"]);
+    world.store().remove(&world.peer.url).unwrap();
+    assert!(world.store().load_extra_scopes(&world.peer.url).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,6 +12,7 @@ use tower_lsp::jsonrpc::Id;
 use super::client::ClientFacts;
 use super::editor::AcpEditor;
 use super::feed::FeedOptions;
+use super::open_prompts::OpenPrompts;
 use super::sink::Feeds;
 use super::updates::Notice;
 use crate::base::CancellationToken;
@@ -40,8 +41,7 @@ pub(super) struct AcpContext {
     pub(super) on_settings: SettingsHook,
     /// Set at the end: canceled requests no longer come from the user.
     pub(super) ending: CancellationToken,
-    /// Prompts whose turn has not started yet; a cancel of the session cancels them.
-    pub(super) starting: Mutex<HashMap<SessionId, CancellationToken>>,
+    pub(super) prompts: OpenPrompts,
     /// Sessions to introduce once the request with this id is answered.
     pub(super) introductions: Mutex<HashMap<Id, SessionId>>,
 }
@@ -102,11 +102,6 @@ impl AcpContext {
             let notice = Notice::new("warning", "config", format!("Configuration: {problem}"));
             self.feeds.add_note(session, notice);
         }
-    }
-
-    pub(super) fn lock_starting(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, CancellationToken>> {
-        // The lock guards plain values: a panic elsewhere leaves them valid.
-        self.starting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has a session introduced once the request is answered.

@@ -1,4 +1,4 @@
-//! The MCP servers that a client names in `session/new`, `session/load` and `session/resume` (R-MCP).
+//! The MCP servers that a client names when it creates or opens a session (R-MCP).
 //!
 //! The client's user has configured them, so they count like those of the user's own settings: they start without a
 //! question and without the sandbox, and every call needs approval. They end with the session's connection.

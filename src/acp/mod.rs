@@ -19,6 +19,7 @@ mod feed;
 mod held_text;
 mod links;
 mod mcp_servers;
+mod open_prompts;
 mod opening;
 mod options;
 mod params;

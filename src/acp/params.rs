@@ -55,7 +55,7 @@ pub(super) struct NewSessionParams {
     pub(super) cwd: PathBuf,
 }
 
-/// `session/load` and `session/resume`.
+/// `session/load`, `session/resume` and `session/fork`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct LoadSessionParams {

@@ -6,44 +6,35 @@
 use base64::Engine as _;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::oneshot;
 use tower_lsp::jsonrpc::Error;
 
 use super::context::AcpContext;
 use super::error::{agent_error, command_refusal, invalid_param, prompt_running};
 use super::links::to_reference;
+use super::open_prompts::OpenPrompt;
 use super::params::{ContentBlock, EmbeddedResource, PromptParams, SessionParams};
 use super::{options, updates};
-use crate::base::CancellationToken;
 use crate::base::text::escape_hidden_characters;
 use crate::domain::{AgentError, Block, ErrorCode, MediaData, SessionId, TerminalReason, TurnState};
-use crate::session::{SessionCommand, SessionSnapshot, TurnHandle, TurnOutcome, resolve_reference};
+use crate::session::{
+    CommandError, SessionCommand, SessionSnapshot, TurnHandle, TurnOutcome, resolve_reference,
+};
 use crate::transport::cancel_token;
 use crate::workspace::Roots;
 
 /// Media types of images that every provider accepts.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Runs a prompt to the end of its turn.
+/// Runs a prompt to the end of its turn. If a canceled one still ends, waits for that first.
 pub(super) async fn run_prompt(state: &AcpContext, params: PromptParams) -> Result<Value, Error> {
     let session = SessionId::from(params.session_id);
-    let canceled = CancellationToken::new();
-    {
-        let mut starting = state.lock_starting();
-        if starting.contains_key(&session) {
-            return Err(prompt_running());
-        }
-        // Before the first await: a cancel may be the next message.
-        starting.insert(session.clone(), canceled.clone());
-    }
-    let started = start_turn(state, &session, params.prompt, &canceled).await;
-    state.lock_starting().remove(&session);
-    let handle = match started? {
-        Some(handle) => handle,
-        None => return Ok(json!({"stopReason": "cancelled"})),
+    // Before the first await: a cancel may be the next message.
+    let opened = state.prompts.open(&session, &cancel_token());
+    let prompt = opened.ok_or_else(prompt_running)?;
+    let Some(handle) = start_turn(state, &session, params.prompt, &prompt).await? else {
+        return Ok(json!({"stopReason": "cancelled"}));
     };
-    if canceled.is_cancelled() {
-        state.sessions.cancel_turn(&session, Some(&handle.turn));
-    }
     let outcome = follow_turn(state, &session, handle).await;
     let ended = AgentError::new(ErrorCode::Session, "the session has ended");
     to_answer(outcome.ok_or_else(|| agent_error(&ended))?)
@@ -53,39 +44,41 @@ pub(super) async fn run_prompt(state: &AcpContext, params: PromptParams) -> Resu
 async fn start_turn(
     state: &AcpContext,
     session: &SessionId,
-    prompt: Vec<ContentBlock>,
-    canceled: &CancellationToken,
+    blocks: Vec<ContentBlock>,
+    prompt: &OpenPrompt,
 ) -> Result<Option<TurnHandle>, Error> {
-    let request = cancel_token();
     let prepare = async {
+        prompt.wait_for_turn().await;
         let snapshot = options::inspect(state, session).await?;
         // A client may send the first prompt of a session that it did not load here.
         state.resolve_trust(&snapshot.info.folder).await;
         let shown = state.feed_options(&snapshot.info.folder, &snapshot.info.cwd);
         state.feeds.set_options(session, shown);
-        state.editor.sync_links(session, &prompt).await;
-        read_prompt(state, &snapshot, prompt)
+        state.editor.sync_links(session, &blocks).await;
+        read_prompt(state, &snapshot, blocks)
     };
     let content = tokio::select! { biased;
-        () = canceled.cancelled() => return Ok(None),
-        () = request.cancelled() => return Ok(None),
+        () = prompt.wait_for_cancel() => return Ok(None),
         content = prepare => content?,
     };
-    let started = match compact_instructions(&content) {
-        Some(instructions) => {
-            let compact = |reply| SessionCommand::Compact { instructions, reply };
-            state.sessions.send_request(session, compact).await
-        }
-        None => {
-            let prompt = |reply| SessionCommand::Prompt {
-                content,
-                canceled: request,
-                reply,
-            };
-            state.sessions.send_request(session, prompt).await
-        }
+    let (reply, started) = oneshot::channel();
+    let command = match compact_instructions(&content) {
+        Some(instructions) => SessionCommand::Compact { instructions, reply },
+        None => SessionCommand::Prompt {
+            content,
+            canceled: cancel_token(),
+            reply,
+        },
     };
-    started.map(Some).map_err(command_refusal)
+    let Some(posted) = prompt.post_unless_canceled(|| state.sessions.post_command(session, command)) else {
+        return Ok(None);
+    };
+    posted.map_err(command_refusal)?;
+    match started.await.unwrap_or(Err(CommandError::Ending)) {
+        Ok(handle) => Ok(Some(handle)),
+        Err(CommandError::Canceled) => Ok(None),
+        Err(refused) => Err(command_refusal(refused)),
+    }
 }
 
 /// Follows a turn to its end. `$/cancel_request` cancels it.
@@ -104,13 +97,12 @@ async fn follow_turn(state: &AcpContext, session: &SessionId, handle: TurnHandle
     outcome.await
 }
 
-/// Cancels the running turn of a session, and a prompt that is about to start one.
+/// Cancels the prompt that waits, or else the running turn.
 pub(super) fn cancel(state: &AcpContext, params: SessionParams) {
     let session = SessionId::from(params.session_id);
-    if let Some(starting) = state.lock_starting().get(&session) {
-        starting.cancel();
-    }
-    state.sessions.cancel_turn(&session, None);
+    state
+        .prompts
+        .cancel(&session, || state.sessions.cancel_turn(&session, None));
 }
 
 fn to_answer(outcome: TurnOutcome) -> Result<Value, Error> {

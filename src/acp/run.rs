@@ -77,7 +77,7 @@ pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
         outbox: outbox.clone(),
         on_settings: options.on_settings,
         ending: ending.clone(),
-        starting: Default::default(),
+        prompts: Default::default(),
         introductions: Default::default(),
     });
     // Never longer than the requests in progress.

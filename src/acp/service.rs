@@ -90,6 +90,11 @@ async fn answer_request(state: &AcpContext, method: &str, id: Id, mut params: Va
             let servers = take_servers(&mut params)?;
             sessions::resume_session(state, id, parse(state, params)?, servers).await
         }
+        // Not stable in the protocol yet.
+        "session/fork" => {
+            let servers = take_servers(&mut params)?;
+            sessions::fork_session(state, id, parse(state, params)?, servers).await
+        }
         "session/list" => {
             let params = if params.is_null() { json!({}) } else { params };
             sessions::list_sessions(state, parse(state, params)?).await
@@ -152,7 +157,7 @@ fn initialize(state: &AcpContext, params: Value) -> Result<Value, Error> {
             "loadSession": true,
             "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
             "mcpCapabilities": {"http": true, "sse": false},
-            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}},
         },
         "authMethods": [],
     }))

@@ -1,4 +1,4 @@
-//! Session methods: new, load, resume, list, close and delete.
+//! Session methods: new, load, resume, fork, list, close and delete.
 
 use std::path::{Path, PathBuf};
 
@@ -96,6 +96,27 @@ pub(super) async fn resume_session(
     servers: Vec<McpServerSettings>,
 ) -> Result<Value, Error> {
     open_session(state, request, params, (servers, false)).await
+}
+
+/// Forks a session at the end of its last finished turn, and opens the fork without its history.
+pub(super) async fn fork_session(
+    state: &AcpContext,
+    request: Id,
+    params: LoadSessionParams,
+    servers: Vec<McpServerSettings>,
+) -> Result<Value, Error> {
+    let id = SessionId::from(params.session_id);
+    let snapshot = options::inspect(state, &id).await?;
+    refuse_other_folder(&folder_key(&params.cwd), &snapshot.info.cwd)?;
+    let forked = state.sessions.fork_session(&id, None).await;
+    let (fork, _) = forked.map_err(command_refusal)?;
+    let params = LoadSessionParams {
+        session_id: fork.to_string(),
+        cwd: params.cwd,
+    };
+    let mut answer = open_session(state, request, params, (servers, false)).await?;
+    answer["sessionId"] = fork.as_str().into();
+    Ok(answer)
 }
 
 async fn open_session(
@@ -250,6 +271,7 @@ fn format_time(at_ms: i64) -> String {
 /// Cancels the work of a session and unloads it.
 pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
+    state.prompts.cancel(&id, || {});
     state.sessions.close_session(&id).await.map_err(command_refusal)?;
     state.configured.mcp().forget_session(&id);
     state.feeds.remove(&id);
@@ -259,6 +281,7 @@ pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> 
 /// Deletes a session with everything that belongs to it.
 pub(super) async fn delete_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
+    state.prompts.cancel(&id, || {});
     let delete = |reply| SessionCommand::Delete { reply };
     let deleted = state.sessions.send_request(&id, delete).await;
     state.configured.mcp().forget_session(&id);

@@ -99,7 +99,7 @@ impl AcpEdge {
             outbox: outbox.clone(),
             on_settings: Box::new(|_| {}),
             ending: CancellationToken::new(),
-            starting: Default::default(),
+            prompts: Default::default(),
             introductions: Default::default(),
         });
         // Introductions read a folder, which does not exist.

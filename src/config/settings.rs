@@ -148,7 +148,8 @@ impl Settings {
         let bearer = self
             .mcp
             .values()
-            .filter_map(|server| server.bearer_token_env.as_deref());
+            .flat_map(|server| [&server.bearer_token_env, &server.oauth_client_secret_env])
+            .filter_map(|name| name.as_deref());
         self.named_variables
             .iter()
             .map(String::as_str)
@@ -217,11 +218,13 @@ impl Settings {
             .chain(self.iter_mcp_credentials())
     }
 
-    /// Iterates over the variables of MCP servers that look like credentials. Others may be ordinary words.
+    /// Iterates over the client secrets of MCP servers, and their variables that look like credentials. Others may be
+    /// ordinary words.
     fn iter_mcp_credentials(&self) -> impl Iterator<Item = &SecretString> {
         let variables = self.mcp.values().flat_map(|server| &server.env);
         let secret = variables.filter(|(name, value)| is_credential(name, value.expose_secret()));
-        secret.map(|(_, value)| value)
+        let clients = self.mcp.values().flat_map(|server| &server.oauth_client_secret);
+        secret.map(|(_, value)| value).chain(clients)
     }
 }
 

@@ -61,7 +61,7 @@ pub struct McpServerStatus {
 pub struct McpLoginStatus {
     /// The address at which the user logs in, while a login waits for that.
     pub url: Option<String>,
-    /// Why the last login failed, for people.
+    /// Why the last login failed or does not suffice, for people.
     pub problem: Option<String>,
     /// There are tokens of a login, which work or can be refreshed as far as known.
     pub has_tokens: bool,

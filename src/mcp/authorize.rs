@@ -16,15 +16,45 @@ use rmcp::transport::streamable_http_client::{
 };
 use secrecy::{ExposeSecret, SecretString};
 use sse_stream::Sse;
+use tokio::sync::watch;
 
 use super::connection::McpError;
-use crate::base::CancellationToken;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::Redactor;
 use crate::oauth::{OAuthError, TokenSource};
 
 type HttpResult<T> = Result<T, StreamableHttpError<reqwest::Error>>;
+
+/// What a server demands before it takes requests again: a login, maybe with another scope. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct LoginDemand(watch::Sender<Option<McpError>>);
+
+impl LoginDemand {
+    /// Returns the first demand.
+    pub(super) fn get(&self) -> Option<McpError> {
+        self.0.borrow().clone()
+    }
+
+    /// Waits for a demand.
+    pub(super) async fn wait(&self) -> McpError {
+        let mut demand = self.0.subscribe();
+        let known = demand.wait_for(Option::is_some).await;
+        // The sender lives as long as `self`.
+        known
+            .ok()
+            .and_then(|known| known.clone())
+            .unwrap_or(McpError::NeedsLogin)
+    }
+
+    fn set(&self, demand: McpError) {
+        self.0.send_if_modified(|known| {
+            let is_first = known.is_none();
+            known.get_or_insert(demand);
+            is_first
+        });
+    }
+}
 
 /// An HTTP client of the SDK whose requests carry the token of a login.
 #[derive(Clone)]
@@ -34,8 +64,7 @@ pub(super) struct AuthorizedClient {
     pub(super) tokens: Option<Arc<TokenSource>>,
     /// Learns every token, so that a server cannot make us repeat one.
     pub(super) redactor: Redactor,
-    /// Canceled when the server refuses a request until the user logs in.
-    pub(super) needs_login: CancellationToken,
+    pub(super) demand: LoginDemand,
 }
 
 impl AuthorizedClient {
@@ -63,14 +92,43 @@ impl AuthorizedClient {
             return send(stated).await;
         };
         // The connection ends, so what it still sends needs no other refresh.
-        if self.needs_login.is_cancelled() {
+        if self.demand.get().is_some() {
             return Err(to_http_error(OAuthError::LoginNeeded));
         }
-        let result = self.send_with_token(tokens, send).await;
-        if matches!(result, Err(StreamableHttpError::AuthRequired(_))) {
-            self.needs_login.cancel();
+        match self.send_with_token(tokens, send).await {
+            Err(error @ StreamableHttpError::AuthRequired(_)) => {
+                self.demand.set(McpError::NeedsLogin);
+                Err(error)
+            }
+            Err(StreamableHttpError::InsufficientScope(refused)) => {
+                Err(self.note_refused_scope(tokens, refused).await)
+            }
+            result => result,
         }
-        result
+    }
+
+    /// Demands a login with the scope that the server names, unless the last login has requested it.
+    async fn note_refused_scope(
+        &self,
+        tokens: &TokenSource,
+        refused: InsufficientScopeError,
+    ) -> StreamableHttpError<reqwest::Error> {
+        let demanded = refused
+            .required_scope
+            .as_deref()
+            .filter(|_| is_about_scope(&refused));
+        if let Some(scope) = demanded {
+            match tokens.note_demanded_scopes(scope).await {
+                Ok(true) => {
+                    let scope = one_line(&reveal_hidden_characters(scope), 200);
+                    self.demand.set(McpError::NeedsScope(scope));
+                    return to_http_error(OAuthError::LoginNeeded);
+                }
+                Ok(false) => {}
+                Err(error) => return to_http_error(error),
+            }
+        }
+        StreamableHttpError::InsufficientScope(refused)
     }
 
     async fn send_with_token<T, F>(
@@ -166,10 +224,14 @@ fn to_challenge(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpErr
     }
 }
 
+fn is_about_scope(refused: &InsufficientScopeError) -> bool {
+    refused.www_authenticate_header.contains("insufficient_scope")
+}
+
 /// Explains an error if it is a refusal of a request whose login is known.
 pub(super) fn explain_refusal(error: &(dyn std::error::Error + 'static)) -> Option<McpError> {
     let refused = find::<InsufficientScopeError>(error)?;
-    if !refused.www_authenticate_header.contains("insufficient_scope") {
+    if !is_about_scope(refused) {
         return Some(McpError::Refused("the server forbids it (HTTP 403)".to_owned()));
     }
     let scope = match &refused.required_scope {
@@ -177,7 +239,7 @@ pub(super) fn explain_refusal(error: &(dyn std::error::Error + 'static)) -> Opti
         None => "a scope that it does not name".to_owned(),
     };
     Some(McpError::Refused(format!(
-        "the server needs {scope}, which the login does not cover; add it to `oauth_scopes` of the server, and log in again"
+        "the server needs {scope}, which the login does not cover"
     )))
 }
 

@@ -119,6 +119,8 @@ pub struct McpTool {
     pub description: String,
     /// The JSON Schema of its arguments, in a form that every provider accepts.
     pub schema: Arc<Value>,
+    /// The JSON Schema of its structured results, in the same form.
+    pub output_schema: Option<Arc<Value>>,
     /// The server says that it changes nothing.
     pub claims_read_only: bool,
 }
@@ -201,6 +203,9 @@ pub enum McpError {
     Closed,
     #[error("the server needs a login")]
     NeedsLogin,
+    /// The login does not cover what the server demands.
+    #[error("the server needs a login with the scope {0:?}")]
+    NeedsScope(String),
     /// The answer does not have the form that the protocol demands.
     #[error("the answer of the server is malformed: {0}")]
     Malformed(String),
@@ -210,4 +215,11 @@ pub enum McpError {
     /// The settings do not allow a start.
     #[error("{0}")]
     Unusable(String),
+}
+
+impl McpError {
+    /// Returns whether the server refuses requests until the user has logged in.
+    pub fn needs_login(&self) -> bool {
+        matches!(self, Self::NeedsLogin | Self::NeedsScope(_))
+    }
 }

@@ -58,6 +58,10 @@ pub(super) fn read_tool(entry: &Value) -> Option<McpTool> {
         name: read_text(entry, "name")?,
         description: prefix_within(description.trim(), MAX_DESCRIPTION).to_owned(),
         schema: Arc::new(adapt_schema(entry.get("inputSchema").unwrap_or(&Value::Null))),
+        output_schema: entry
+            .get("outputSchema")
+            .filter(|schema| schema.get("type").is_some_and(|kind| kind == "object"))
+            .map(|schema| Arc::new(adapt_schema(schema))),
         claims_read_only: entry.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true)),
     })
 }

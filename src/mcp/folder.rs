@@ -170,7 +170,7 @@ impl McpFolder {
             match server.server.phase() {
                 Phase::Failed(error, _) => {
                     let reason = match error {
-                        McpError::NeedsLogin => {
+                        error if error.needs_login() => {
                             format!("{error}; see the list of MCP servers, or run `agentls mcp login {name}`")
                         }
                         error => error.to_string(),
@@ -262,7 +262,6 @@ impl McpFolder {
                 settings: known.settings.clone(),
                 ready,
             }),
-            Phase::Failed(McpError::NeedsLogin, _) => Err(format!("the MCP server {name} needs a login")),
             Phase::Failed(error, _) => Err(format!("the MCP server {name} does not run: {error}")),
             Phase::Idle | Phase::Starting => Err(format!(
                 "the MCP server {name} is still starting; try again in a moment"
@@ -367,8 +366,7 @@ pub(super) fn describe_server(
     settings: &McpServerSettings,
     server: Option<&McpServer>,
 ) -> McpServerStatus {
-    let mut tools = Vec::new();
-    let mut title = None;
+    let (mut tools, mut title, mut login) = (Vec::new(), None, McpLoginStatus::default());
     let state = match server.map(McpServer::phase) {
         _ if !settings.enabled => McpServerState::Disabled,
         None | Some(Phase::Idle) => McpServerState::Idle,
@@ -380,7 +378,10 @@ pub(super) fn describe_server(
             title.clone_from(&ready.peer().title);
             McpServerState::Ready { tools: tools.len() }
         }
-        Some(Phase::Failed(McpError::NeedsLogin, _)) => McpServerState::NeedsLogin,
+        Some(Phase::Failed(error, _)) if error.needs_login() => {
+            login.problem = (error != McpError::NeedsLogin).then(|| error.to_string());
+            McpServerState::NeedsLogin
+        }
         Some(Phase::Failed(error, _)) => McpServerState::Failed {
             reason: error.to_string(),
         },
@@ -401,7 +402,7 @@ pub(super) fn describe_server(
         title,
         stderr: server.map(McpServer::stderr_lines).unwrap_or_default(),
         tools,
-        login: McpLoginStatus::default(),
+        login,
         required: settings.required,
     }
 }

@@ -13,13 +13,12 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::authorize::AuthorizedClient;
+use super::authorize::{AuthorizedClient, LoginDemand};
 use super::connection::McpError;
-use crate::base::CancellationToken;
 use crate::base::error_chain::innermost_message;
 use crate::base::tls;
 use crate::config::{McpServerSettings, NetworkSettings, Redactor};
-use crate::oauth::TokenSource;
+use crate::oauth::{OAuthClient, OAuthError, TokenSource};
 
 /// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -31,8 +30,7 @@ pub(super) struct HttpAccess {
     /// The tokens of a login; `None` if requests are authorized in another way.
     pub(super) tokens: Option<Arc<TokenSource>>,
     pub(super) redactor: Redactor,
-    /// Canceled when the server refuses a request until the user logs in.
-    pub(super) needs_login: CancellationToken,
+    pub(super) demand: LoginDemand,
 }
 
 /// Builds the transport. Contacts nobody yet.
@@ -53,7 +51,7 @@ pub(super) async fn build_transport(
         http: built.map_err(|error| McpError::Failed(error.to_string()))??,
         tokens: access.tokens,
         redactor: access.redactor,
-        needs_login: access.needs_login,
+        demand: access.demand,
     };
     let mut headers = HashMap::new();
     for (name, value) in &server.headers {
@@ -95,6 +93,19 @@ fn build_client(address: &Url, network: &NetworkSettings) -> Result<reqwest::Cli
     builder
         .build()
         .map_err(|error| McpError::Failed(format!("no HTTP client: {}", innermost_message(&error))))
+}
+
+/// Returns the client for the login at a server.
+///
+/// # Errors
+/// No token may be sent to the server's address.
+pub(super) fn open_login_client(
+    settings: &McpServerSettings,
+    url: &Url,
+    network: &NetworkSettings,
+) -> Result<OAuthClient, OAuthError> {
+    let client = OAuthClient::new(url, network.clone())?;
+    Ok(client.with_credentials(settings.client_credentials()))
 }
 
 /// Returns an address without the parts that may be secrets.

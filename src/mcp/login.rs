@@ -9,12 +9,13 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
+use super::http::open_login_client;
 use super::login_registry::Login;
 use super::manager::McpManager;
 use super::registration::McpRegistration;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::config::McpServerSettings;
-use crate::oauth::{OAuthClient, OAuthError, OAuthServer, PendingLogin, TokenStore};
+use crate::oauth::{OAuthError, OAuthServer, PendingLogin, TokenStore};
 
 /// Time limit for everything before the address is known.
 const BEGIN: Duration = Duration::from_secs(60);
@@ -62,9 +63,10 @@ impl McpManager {
             url: url.clone(),
             client_id: settings.oauth_client_id.clone(),
             scopes: settings.oauth_scopes.to_vec(),
+            extra_scopes: store.load_extra_scopes(&url).await,
             callback_port: settings.oauth_callback_port,
         };
-        let client = OAuthClient::new(&url, registration.network.clone())?;
+        let client = open_login_client(settings, &url, &registration.network)?;
         if server.callback_port.is_some() {
             // A login that waits already holds the port.
             self.cancel_login(registration, name)?;
@@ -126,7 +128,7 @@ impl McpManager {
         registration: &McpRegistration,
         name: &str,
     ) -> Result<McpLogout, McpLoginError> {
-        let (_, url) = find_login(registration, name)?;
+        let (settings, url) = find_login(registration, name)?;
         self.logins().lock().remove(&url);
         let removed = self.find_store(name)?.forget_tokens(&url).await?;
         // It must not go on using what it was given.
@@ -135,7 +137,10 @@ impl McpManager {
         Ok(match removed {
             Some(removed) => McpLogout {
                 had_tokens: true,
-                revocation_problem: removed.revoke(registration.network.clone()).await,
+                revocation_problem: match open_login_client(settings, &url, &registration.network) {
+                    Ok(client) => removed.revoke(&client).await,
+                    Err(error) => Some(error.to_string()),
+                },
             },
             None => McpLogout::default(),
         })

@@ -17,6 +17,7 @@ use rmcp::transport::Transport;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
+use super::authorize::LoginDemand;
 use super::client_side::ClientSide;
 use super::connection::{
     McpCall, McpCallResult, McpClient, McpConnection, McpError, McpPeer, McpPrompt, McpResource, McpTool,
@@ -48,8 +49,7 @@ pub(super) struct RmcpConnection {
     progress: Arc<ProgressReceivers>,
     requests: Arc<RequestRouter>,
     closed: CancellationToken,
-    /// Canceled when the server refuses requests until the user logs in.
-    needs_login: CancellationToken,
+    demand: LoginDemand,
     /// Dropping it ends the connection.
     service: Mutex<Option<RunningService<RoleClient, ClientSide>>>,
 }
@@ -78,23 +78,22 @@ impl RmcpConnection {
             progress,
             requests,
             closed,
-            needs_login: CancellationToken::new(),
+            demand: LoginDemand::default(),
             service: Mutex::new(Some(service)),
         })
     }
 
-    /// Sets what is canceled when the server refuses requests until the user logs in.
-    pub(super) fn watch_login(mut self, needs_login: &CancellationToken) -> Self {
-        self.needs_login = needs_login.clone();
+    /// Sets where the server's demand for a login is noted.
+    pub(super) fn watch_login(mut self, demand: &LoginDemand) -> Self {
+        self.demand = demand.clone();
         self
     }
 
     /// Returns the reason of a request's failure. The end of the connection may be known before the refusal behind it.
     fn explain(&self, error: McpError) -> McpError {
-        if error == McpError::Closed && self.needs_login.is_cancelled() {
-            McpError::NeedsLogin
-        } else {
-            error
+        match error {
+            McpError::Closed | McpError::NeedsLogin => self.demand.get().unwrap_or(error),
+            error => error,
         }
     }
 

@@ -10,14 +10,15 @@ use std::time::SystemTime;
 
 use tokio::sync::{Notify, watch};
 
+use super::authorize::LoginDemand;
 use super::connection::{
     McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt, McpRoot, McpTool,
 };
-use super::http::HttpAccess;
+use super::http::{HttpAccess, open_login_client};
 use super::stderr::StderrTail;
 use crate::base::{CancellationToken, uri};
 use crate::config::{McpServerSettings, NetworkSettings, Redactor, SandboxSettings};
-use crate::oauth::{OAuthClient, TokenSource, TokenStore};
+use crate::oauth::{TokenSource, TokenStore};
 use crate::workspace::WorkspaceShared;
 
 /// What all servers share.
@@ -125,20 +126,20 @@ impl ServerShared {
     }
 
     /// Returns how requests are authorized, for a server that is an address.
-    pub(super) fn build_access(&self, needs_login: &CancellationToken) -> HttpAccess {
+    pub(super) fn build_access(&self, demand: &LoginDemand) -> HttpAccess {
         let ServerSetup {
             settings, network, ..
         } = &self.setup;
         let tokens = settings.login_address().zip(self.host.tokens.clone());
         let tokens = tokens.and_then(|(url, store)| {
             // An error means that no token is sent there.
-            let client = OAuthClient::new(&url, network.clone()).ok()?;
+            let client = open_login_client(settings, &url, network).ok()?;
             Some(Arc::new(TokenSource::new(client, store)))
         });
         HttpAccess {
             tokens,
             redactor: self.host.redactor.clone(),
-            needs_login: needs_login.clone(),
+            demand: demand.clone(),
         }
     }
 

@@ -12,6 +12,7 @@ use futures::FutureExt;
 use secrecy::ExposeSecret;
 use tokio::time::timeout;
 
+use super::authorize::LoginDemand;
 use super::connection::{McpClient, McpConnection, McpError, McpPrompt, McpTool};
 use super::environment::collect_variables;
 use super::http;
@@ -84,7 +85,7 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
             Err(McpError::Cancelled) => return,
             Err(error) => (error, false),
         };
-        let needs_login = error == McpError::NeedsLogin;
+        let needs_login = error.needs_login();
         let has_worked = shared.has_answered.swap(false, Ordering::Relaxed) || started.elapsed() >= HEALTHY;
         failures = match (needs_login, has_worked) {
             (true, _) => 0,
@@ -142,8 +143,7 @@ async fn wait_for_other_tokens(shared: &ServerShared, known: Option<SystemTime>)
 struct RunningServer {
     connection: Arc<dyn McpConnection>,
     program: Option<RunningProgram>,
-    /// Canceled when it refuses requests until the user logs in.
-    needs_login: CancellationToken,
+    demand: LoginDemand,
 }
 
 /// The program of a server.
@@ -159,8 +159,8 @@ struct RunningProgram {
 /// Starts the server and lists its tools, within the time limit of the settings.
 async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
     let limit = shared.setup.settings.startup_timeout_s.0;
-    let (mut program, needs_login) = (None, CancellationToken::new());
-    let connecting = connect(shared, &mut program, &needs_login);
+    let (mut program, demand) = (None, LoginDemand::default());
+    let connecting = connect(shared, &mut program, &demand);
     let started = tokio::select! { biased;
         () = shared.stop.cancelled() => Err(McpError::Cancelled),
         started = timeout(limit, connecting) => started.unwrap_or(Err(McpError::TimedOut(limit))),
@@ -169,14 +169,14 @@ async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
         Ok(connection) => Ok(RunningServer {
             connection,
             program,
-            needs_login,
+            demand,
         }),
         Err(error) => {
             let status = match program {
                 Some(program) => stop_program(shared, program, error == McpError::Closed).await,
                 None => None,
             };
-            Err(explain_end(shared, error, status))
+            Err(explain_end(shared, demand.get().unwrap_or(error), status))
         }
     }
 }
@@ -184,12 +184,12 @@ async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
 async fn connect(
     shared: &Arc<ServerShared>,
     started: &mut Option<RunningProgram>,
-    needs_login: &CancellationToken,
+    demand: &LoginDemand,
 ) -> Result<Arc<dyn McpConnection>, McpError> {
     let client: Arc<dyn McpClient> = shared.clone();
     let connection = match &shared.host.connector {
         Some(connector) => connector.connect(&shared.setup.settings, client).await?,
-        None => Arc::new(connect_by_settings(shared, client, started, needs_login).await?),
+        None => Arc::new(connect_by_settings(shared, client, started, demand).await?),
     };
     let list_changes = shared.list_changes();
     let (tools, prompts) = tokio::join!(
@@ -217,7 +217,7 @@ async fn connect_by_settings(
     shared: &Arc<ServerShared>,
     client: Arc<dyn McpClient>,
     started: &mut Option<RunningProgram>,
-    needs_login: &CancellationToken,
+    demand: &LoginDemand,
 ) -> Result<RmcpConnection, McpError> {
     let settings = &shared.setup.settings;
     let (stderr, requests) = (shared.reset_stderr(), Arc::<RequestRouter>::default());
@@ -242,10 +242,10 @@ async fn connect_by_settings(
             RmcpConnection::open(transport, client, requests).await
         }
         (None, Some(url)) => {
-            let access = shared.build_access(needs_login);
+            let access = shared.build_access(demand);
             let transport = http::build_transport(settings, url, &shared.setup.network, access).await?;
             let connection = RmcpConnection::open(transport, client, requests).await?;
-            Ok(connection.watch_login(needs_login))
+            Ok(connection.watch_login(demand))
         }
         // `config` lets no such server through.
         (None, None) => Err(McpError::Failed("it has no command and no address".to_owned())),
@@ -324,7 +324,7 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
         tokio::select! { biased;
             () = shared.stop.cancelled() => break ServiceEnd::Stopped,
             () = shared.restart.notified() => break ServiceEnd::Restarted,
-            () = running.needs_login.cancelled() => break ServiceEnd::Lost(McpError::NeedsLogin),
+            demand = running.demand.wait() => break ServiceEnd::Lost(demand),
             () = connection.wait_until_closed() => break ServiceEnd::Lost(McpError::Closed),
             changed = roots.changed() => match changed {
                 Ok(()) => connection.notify_roots_changed().await,
@@ -423,7 +423,8 @@ fn explain_end(shared: &ServerShared, error: McpError, status: Option<ExitStatus
                 limit.as_secs_f64()
             )
         }
-        (McpError::NeedsLogin | McpError::Cancelled | McpError::Unusable(_), _) => return error,
+        (McpError::Cancelled | McpError::Unusable(_), _) => return error,
+        (error, _) if error.needs_login() => return error.clone(),
         (other, _) => other.to_string(),
     };
     if is_confined {

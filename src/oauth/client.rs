@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, WWW_AUTHENTICATE};
 use reqwest::{RequestBuilder, Response, StatusCode};
+use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
+use url::form_urlencoded::byte_serialize;
 use url::{Host, Url};
 
 use super::OAuthError;
@@ -28,6 +30,8 @@ const MAX_BODY: usize = 256 * 1024;
 pub struct OAuthClient {
     network: NetworkSettings,
     pub(super) policy: EndpointPolicy,
+    /// A client id that the user has configured, and its secret.
+    credentials: Option<(String, SecretString)>,
     client: OnceCell<reqwest::Client>,
 }
 
@@ -40,8 +44,21 @@ impl OAuthClient {
         Ok(Self {
             network,
             policy: EndpointPolicy::new(server)?,
+            credentials: None,
             client: OnceCell::new(),
         })
+    }
+
+    /// Sets a client id and its secret. The secret is sent for this client id only, and never stored.
+    pub fn with_credentials(mut self, credentials: Option<(String, SecretString)>) -> Self {
+        self.credentials = credentials;
+        self
+    }
+
+    /// Returns the configured secret of a client id.
+    pub(super) fn find_secret(&self, client_id: &str) -> Option<&SecretString> {
+        let known = self.credentials.as_ref().filter(|(id, _)| id == client_id);
+        known.map(|(_, secret)| secret)
     }
 
     /// Gets a document. `None` if there is none at this address.
@@ -95,7 +112,9 @@ impl OAuthClient {
             .header("content-type", "application/x-www-form-urlencoded")
             .body(form);
         if let Some((name, password)) = basic {
-            request = request.basic_auth(name, Some(password));
+            // OAuth encodes both as in a form (RFC 6749, section 2.3.1).
+            let encode = |text: &str| -> String { byte_serialize(text.as_bytes()).collect() };
+            request = request.basic_auth(encode(name), Some(encode(password)));
         }
         read_body(what, self.send(what, url, request).await?).await
     }

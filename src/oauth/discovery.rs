@@ -21,6 +21,8 @@ pub struct Authorization {
     pub(super) scopes: Vec<String>,
     /// Redirects must name the issuer.
     pub(super) names_issuer: bool,
+    /// How clients may identify themselves at the token endpoint.
+    pub(super) auth_methods: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -45,6 +47,18 @@ struct ServerMetadata {
     code_challenge_methods_supported: Vec<String>,
     #[serde(default)]
     authorization_response_iss_parameter_supported: bool,
+    /// The default is that of the standard.
+    #[serde(default = "basic_only")]
+    token_endpoint_auth_methods_supported: Vec<String>,
+}
+
+/// A client secret in the header.
+const BASIC: &str = "client_secret_basic";
+/// A client secret in the body.
+const POST: &str = "client_secret_post";
+
+fn basic_only() -> Vec<String> {
+    vec![BASIC.to_owned()]
 }
 
 /// The scope that asks for refresh tokens.
@@ -115,6 +129,22 @@ impl Authorization {
             resource,
             scopes,
             names_issuer: metadata.authorization_response_iss_parameter_supported,
+            auth_methods: metadata.token_endpoint_auth_methods_supported,
+        })
+    }
+
+    /// Returns whether a client secret is sent in the header instead of the body.
+    ///
+    /// # Errors
+    /// The authorization server takes it in neither.
+    pub(super) fn sends_secret_in_header(&self) -> Result<bool, OAuthError> {
+        let accepts = |method: &str| self.auth_methods.iter().any(|known| known == method);
+        if accepts(BASIC) || accepts(POST) {
+            return Ok(accepts(BASIC));
+        }
+        Err(OAuthError::Unsupported {
+            issuer: self.issuer.clone(),
+            lacks: "does not accept client secrets; remove oauth_client_secret_env",
         })
     }
 }

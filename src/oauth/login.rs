@@ -12,7 +12,7 @@ use super::discovery::Authorization;
 use super::redirect::{RedirectAnswer, RedirectListener};
 use super::secret::{challenge_of, random_secret};
 use super::store::{ClientIdentity, StoredTokens, TokenStore};
-use super::token::{request_tokens, run_blocking};
+use super::token::{add_scopes, request_tokens, run_blocking};
 use super::{OAuthError, OAuthServer};
 
 /// How long a user may take to log in.
@@ -29,6 +29,8 @@ pub struct PendingLogin {
     listener: RedirectListener,
     state: SecretString,
     verifier: SecretString,
+    scopes: Vec<String>,
+    extra_scopes: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -49,18 +51,20 @@ impl PendingLogin {
         let identity = match &server.client_id {
             Some(id) => ClientIdentity {
                 id: id.clone(),
+                // The client knows the configured one.
                 secret: None,
-                is_basic: false,
+                is_basic: client.find_secret(id).is_some() && authorization.sends_secret_in_header()?,
             },
             None => register(&client, &authorization, &listener.uri()).await?,
         };
         let (state, verifier) = (random_secret()?, random_secret()?);
         let mut url = authorization.authorize.clone();
-        let scopes = if server.scopes.is_empty() {
-            &authorization.scopes
+        let mut scopes = if server.scopes.is_empty() {
+            authorization.scopes.clone()
         } else {
-            &server.scopes
+            server.scopes.clone()
         };
+        add_scopes(&mut scopes, &server.extra_scopes);
         url.query_pairs_mut()
             .append_pair("response_type", "code")
             .append_pair("client_id", &identity.id)
@@ -80,6 +84,8 @@ impl PendingLogin {
             listener,
             state: state.into(),
             verifier: verifier.into(),
+            scopes,
+            extra_scopes: server.extra_scopes.clone(),
         })
     }
 
@@ -112,6 +118,8 @@ impl PendingLogin {
             access: String::new().into(),
             refresh: None,
             expires_ms: None,
+            scopes: self.scopes,
+            extra_scopes: self.extra_scopes,
         });
         let (store, server) = (store.clone(), self.client.policy.server().clone());
         run_blocking(move || {

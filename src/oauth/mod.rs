@@ -30,7 +30,7 @@ pub use store::{RemovedTokens, TokenStore};
 pub use token::TokenSource;
 
 /// A server that may need a login, and what the user has configured about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct OAuthServer {
     /// The name for the user who logs in.
     pub name: String,
@@ -40,6 +40,8 @@ pub struct OAuthServer {
     pub client_id: Option<String>,
     /// The scopes to request; empty for those that the server asks for.
     pub scopes: Vec<String>,
+    /// More scopes to request, which earlier refusals have named; see [`TokenStore::load_extra_scopes`].
+    pub extra_scopes: Vec<String>,
     /// The port for the browser's redirect; `None` for any free one.
     pub callback_port: Option<u16>,
 }

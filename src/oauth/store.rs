@@ -35,12 +35,15 @@ pub(super) struct StoredTokens {
     pub(super) refresh: Option<SecretString>,
     /// When the access token expires, in milliseconds since 1970.
     pub(super) expires_ms: Option<i64>,
+    /// The scopes that the login has requested.
+    pub(super) scopes: Vec<String>,
+    /// Scopes that the server has demanded since the first login.
+    pub(super) extra_scopes: Vec<String>,
 }
 
 /// The tokens that were removed from this machine.
 #[derive(Debug)]
 pub struct RemovedTokens {
-    pub(super) server: Url,
     /// `None` if their file could not be read.
     pub(super) tokens: Option<StoredTokens>,
 }
@@ -80,6 +83,10 @@ struct TokenFile {
     refresh_token: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    scopes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    extra_scopes: Vec<String>,
 }
 
 /// Keeps other processes from using the tokens of a server.
@@ -130,6 +137,8 @@ impl TokenStore {
             access: file.access_token.into(),
             refresh: file.refresh_token.map(Into::into),
             expires_ms: file.expires_ms,
+            scopes: file.scopes,
+            extra_scopes: file.extra_scopes,
         }))
     }
 
@@ -153,6 +162,8 @@ impl TokenStore {
             access_token: tokens.access.expose_secret().to_owned(),
             refresh_token: expose(&tokens.refresh),
             expires_ms: tokens.expires_ms,
+            scopes: tokens.scopes.clone(),
+            extra_scopes: tokens.extra_scopes.clone(),
         };
         let text = serde_json::to_vec(&file).map_err(|error| fail(&path, "written", error.to_string()))?;
         let write = || {
@@ -199,10 +210,18 @@ impl TokenStore {
             // A file that cannot be read is removed all the same.
             let tokens = store.load(&server).ok().flatten();
             let was_removed = store.remove(&server)?;
-            Ok(was_removed.then_some(RemovedTokens { server, tokens }))
+            Ok(was_removed.then_some(RemovedTokens { tokens }))
         });
         let done = done.await;
         done.unwrap_or_else(|error| Err(OAuthError::Local(error.to_string())))
+    }
+
+    /// Returns the scopes that a server has demanded since the first login. They are forgotten with a logout.
+    pub async fn load_extra_scopes(&self, server: &Url) -> Vec<String> {
+        let (store, server) = (self.clone(), server.clone());
+        let read = run_blocking(move || store.load(&server).ok().flatten()).await;
+        let tokens = read.ok().flatten();
+        tokens.map_or_else(Vec::new, |tokens| tokens.extra_scopes)
     }
 
     /// Returns when the tokens of a server changed last; `None` if there are none.
@@ -305,6 +324,8 @@ mod tests {
             access: "secret-access".into(),
             refresh: Some("secret-refresh".into()),
             expires_ms: Some(7),
+            scopes: Vec::new(),
+            extra_scopes: Vec::new(),
         }
     }
 

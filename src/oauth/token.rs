@@ -15,6 +15,23 @@ const WHAT: &str = "token endpoint";
 /// Codes of refusals after which no refresh can succeed any more.
 const UNUSABLE: [&str; 2] = ["invalid_grant", "invalid_client"];
 
+/// The longest list of scopes that a server may demand, in bytes.
+const MAX_SCOPES: usize = 1_000;
+
+/// Adds the scopes that the list does not have.
+pub(super) fn add_scopes(list: &mut Vec<String>, more: &[String]) {
+    for scope in more {
+        if !list.contains(scope) {
+            list.push(scope.clone());
+        }
+    }
+}
+
+/// Returns whether a list of scopes may contain the byte (RFC 6749, section 3.3).
+fn is_scope_byte(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
+}
+
 /// The answer of a token endpoint.
 #[derive(Deserialize)]
 pub(super) struct TokenAnswer {
@@ -70,7 +87,11 @@ pub(super) async fn post_as_client(
 ) -> Result<Vec<u8>, OAuthError> {
     let mut fields = fields.to_vec();
     let mut basic = None;
-    match &identity.secret {
+    let secret = identity
+        .secret
+        .as_ref()
+        .or_else(|| client.find_secret(&identity.id));
+    match secret {
         Some(secret) if identity.is_basic => basic = Some((identity.id.as_str(), secret.expose_secret())),
         Some(secret) => {
             fields.push(("client_id", &identity.id));
@@ -127,6 +148,27 @@ impl TokenSource {
     /// As [`Self::get_access_token`]; [`OAuthError::LoginNeeded`] also if nobody has logged in.
     pub async fn replace_refused(&self, refused: &SecretString) -> Result<SecretString, OAuthError> {
         self.refresh(refused).await
+    }
+
+    /// Notes scopes that the server demands, so that the next login requests them too. Returns whether a login can help:
+    /// the last one has not requested all of them.
+    ///
+    /// # Errors
+    /// The file of tokens cannot be used.
+    pub async fn note_demanded_scopes(&self, demanded: &str) -> Result<bool, OAuthError> {
+        let _lock = self.lock().await?;
+        let Some(mut tokens) = self.load().await? else {
+            return Ok(false);
+        };
+        let scopes = demanded.split_whitespace().map(str::to_owned);
+        let missing: Vec<String> = scopes.filter(|scope| !tokens.scopes.contains(scope)).collect();
+        let is_usable = demanded.len() <= MAX_SCOPES && demanded.bytes().all(is_scope_byte);
+        if missing.is_empty() || !is_usable {
+            return Ok(false);
+        }
+        add_scopes(&mut tokens.extra_scopes, &missing);
+        self.save(tokens).await?;
+        Ok(true)
     }
 
     /// Refreshes, unless another task or process has replaced the token `old` in the meantime.

@@ -43,7 +43,7 @@ pub struct McpServerInfo {
     /// What it calls itself, with its version; absent before it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Why it failed or is invalid, or why the last login failed, for the user.
+    /// Why it failed or is invalid, or why the last login failed or does not suffice, for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The address at which a user logs in, while a login waits for that.

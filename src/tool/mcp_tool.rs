@@ -182,8 +182,10 @@ impl McpToolCall {
             futures::future::join3(self.tool.served.call(call), pass_on, answer).await;
         match result {
             Ok(result) => {
+                let mismatch = explain_output(self.tool.served.tool.output_schema.as_deref(), &result);
                 let output = files::run_blocking(cx, move |stop| Ok(to_output(result, stop))).await?;
-                Ok(with_sampling(output, &sampled))
+                let output = with_remark(output, &mismatch.unwrap_or_default());
+                Ok(with_remark(output, &sampled))
             }
             Err(McpError::Cancelled) => Err(ToolError::Cancelled),
             Err(McpError::TimedOut(limit)) => Ok(ToolOutput {
@@ -198,12 +200,22 @@ impl McpToolCall {
     }
 }
 
-/// Puts what the server asked the model before its result.
-fn with_sampling(mut output: ToolOutput, sampled: &str) -> ToolOutput {
-    if !sampled.is_empty() {
-        output.text = format!("[{}]\n{}", sampled.trim_end(), output.text);
+/// Puts a remark before a result: what the server asked the model, or what is wrong with the result.
+fn with_remark(mut output: ToolOutput, remark: &str) -> ToolOutput {
+    if !remark.is_empty() {
+        output.text = format!("[{}]\n{}", remark.trim_end(), output.text);
     }
     output
+}
+
+/// Explains to the model in one line why a structured result is not what the tool promises.
+fn explain_output(schema: Option<&Value>, result: &McpCallResult) -> Option<String> {
+    let structured = result.structured.as_ref().filter(|_| !result.is_error)?;
+    let problem = schema::explain_mismatch_at(schema?, structured, "structuredContent")?;
+    let problem = one_line(&reveal_hidden_characters(&problem), 300);
+    Some(format!(
+        "the result does not match the output schema of the tool: {problem}"
+    ))
 }
 
 /// Converts a result. The caller cuts a text that is too long.
@@ -269,6 +281,42 @@ mod tests {
         // The bytes count, not what the server calls them.
         assert_eq!(output.media[0].media_type, "image/png");
         assert!(output.is_error);
+    }
+
+    #[test]
+    fn only_a_result_that_breaks_its_schema_is_remarked() {
+        let schema =
+            json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
+        let explain = |structured: Option<Value>, is_error| {
+            let result = McpCallResult {
+                structured,
+                is_error,
+                ..McpCallResult::default()
+            };
+            explain_output(Some(&schema), &result)
+        };
+        let wrong = Some(json!({"sum": "a\u{202e}\nb"}));
+        let remark = explain(wrong.clone(), false).unwrap();
+        assert!(
+            remark.ends_with(
+                "tool: `structuredContent.sum`: expected a whole number, got the string \"a<U+202E> b\""
+            ),
+            "{remark}"
+        );
+        assert!(
+            explain(Some(json!([])), false)
+                .unwrap()
+                .contains("expected an object")
+        );
+        assert_eq!(explain(wrong, true), None);
+        assert_eq!(explain(None, false), None);
+        assert_eq!(explain(Some(json!({"sum": 4, "more": null})), false), None);
+        let structured = Some(json!(1));
+        let unknown = McpCallResult {
+            structured,
+            ..McpCallResult::default()
+        };
+        assert_eq!(explain_output(None, &unknown), None);
     }
 
     #[test]

@@ -93,6 +93,11 @@ pub fn explain_mismatch(schema: &Value, input: &Value) -> Option<String> {
     check_value(schema, input, "")
 }
 
+/// Explains the first mismatch of the value with the name `at`, as [`explain_mismatch`] does.
+pub fn explain_mismatch_at(schema: &Value, value: &Value, at: &str) -> Option<String> {
+    check_value(schema, value, at)
+}
+
 /// Explains the first number in `input` outside of its range, naming the field.
 pub fn out_of_range(schema: &Value, input: &Value) -> Option<String> {
     check_range(schema, input, "")

@@ -39,6 +39,7 @@ schema_of! {
     "< session/new" => acp::NewSessionResponse,
     "< session/load" => acp::LoadSessionResponse,
     "< session/resume" => acp::ResumeSessionResponse,
+    "< session/fork" => acp::ForkSessionResponse,
     "< session/list" => acp::ListSessionsResponse,
     "< session/close" => acp::CloseSessionResponse,
     "< session/delete" => acp::DeleteSessionResponse,

@@ -2,6 +2,7 @@
 //!
 //! Frames are checked against the protocol's schema, and the official client is used, in `tests/acp_client`.
 
+mod cancel;
 mod client;
 mod faults;
 mod mcp;
@@ -424,6 +425,47 @@ fn a_session_goes_on_in_the_other_protocol_and_back() {
     client.call("session/close", json!({"sessionId": session}));
     client.call("session/delete", json!({"sessionId": session}));
     assert_eq!(client.call("session/list", json!({}))["sessions"], json!([]));
+}
+
+#[test]
+fn a_fork_goes_on_from_the_last_turn_and_leaves_the_original_alone() {
+    let world = World::new();
+    let client = AcpClient::launch(&world);
+    let about = client.call("initialize", json!({"protocolVersion": 1}));
+    assert_eq!(
+        about["agentCapabilities"]["sessionCapabilities"]["fork"],
+        json!({})
+    );
+    let session = client.new_session(&world);
+    let fork_in = |cwd: &std::path::Path| {
+        let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
+        client.answer(client.request("session/fork", params))
+    };
+    let early = fork_in(&world.workspace());
+    let message = early["error"]["message"].as_str().unwrap();
+    assert!(message.contains("no finished turn"), "{message}");
+    world.mock().push(Reply::text("first answer"));
+    client.answer(client.prompt(&session, "first prompt"));
+    assert_eq!(fork_in(std::path::Path::new("/"))["error"]["code"], -32602);
+    client.taken_updates();
+
+    let answer = fork_in(&world.workspace())["result"].clone();
+    let fork = answer["sessionId"].as_str().unwrap();
+    assert_ne!(fork, session);
+    assert_eq!(answer["modes"]["currentModeId"], "ask");
+    client.update("available_commands_update");
+    assert_eq!(chunk_text(&client.taken_updates(), "agent_message_chunk"), "");
+    world.mock().push(Reply::text("second answer"));
+    let prompt = client.prompt(fork, "second prompt");
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    let request = world.mock().requests().pop().unwrap();
+    assert_eq!(request.messages().len(), 3);
+    assert_eq!(
+        chunk_text(&client.taken_updates(), "agent_message_chunk"),
+        "second answer"
+    );
+    assert_eq!(load_text(&client, &world, fork), "first answersecond answer");
+    assert_eq!(load_text(&client, &world, &session), "first answer");
 }
 
 #[test]

@@ -225,7 +225,20 @@ fn results_of_every_kind_reach_the_model() {
     ] {
         assert!(embedded.contains(part), "{part}: {embedded}");
     }
-    assert!(call("structured", json!({})).contains("sum"), "structured");
+    let structured = call("structured", json!({}));
+    assert!(
+        structured.contains("sum") && !structured.contains("schema"),
+        "{structured}"
+    );
+    let wrong = call("wrong_structure", json!({}));
+    assert!(
+        wrong.contains("structuredContent.sum") && wrong.contains("many"),
+        "{wrong}"
+    );
+    assert!(
+        wrong.contains("output schema") && !wrong.contains("\"is_error\":true"),
+        "{wrong}"
+    );
     let failed = call("fail", json!({}));
     assert!(
         failed.contains("the disk is full") && failed.contains("\"is_error\":true"),

@@ -231,16 +231,47 @@ fn what_refuses_a_login_is_reported() {
 }
 
 #[test]
-fn a_missing_scope_is_a_clear_error() {
-    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "insufficient_scope"]);
+fn a_demanded_scope_needs_a_login_that_requests_it_too() {
+    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "step_up"]);
     let world = world_at(&peer, "");
+    world.mock().allow_rewrites();
     let client = world.start();
     log_in_by_browser(&login(&client));
     wait_for_update(&world, &client, "ready");
     let session = client.session();
     let refused = call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
     assert!(
-        refused.contains("the scope") && refused.contains("admin") && refused.contains("oauth_scopes"),
+        refused.contains("a login with the scope") && refused.contains("admin"),
+        "{refused}"
+    );
+    let state = "needsLogin the server needs a login with the scope \"admin\"";
+    wait_for_update(&world, &client, state);
+    start_turn(&world, &client, &session);
+    let warnings = client.all(&session, "agent/warning");
+    let message = warnings.last().unwrap().text("message");
+    assert!(
+        message.contains("admin") && message.contains("agentls mcp login peer"),
+        "{message}"
+    );
+    log_in_by_browser(&login(&client));
+    assert_eq!(peer.oauth_steps("authorize")[1]["scope"], "notes admin");
+    wait_for_update(&world, &client, "ready");
+    let echo = call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
+    assert!(echo.contains("hello") && !echo.contains("scope"), "{echo}");
+}
+
+#[test]
+fn a_missing_scope_is_a_clear_error() {
+    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "insufficient_scope"]);
+    // No other login would help.
+    let world = world_at(&peer, "oauth_scopes = [\"notes\", \"admin\"]");
+    let client = world.start();
+    log_in_by_browser(&login(&client));
+    wait_for_update(&world, &client, "ready");
+    let session = client.session();
+    let refused = call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
+    assert!(
+        refused.contains("the scope") && refused.contains("admin") && refused.contains("does not cover"),
         "{refused}"
     );
     assert_eq!(servers(&client)[0]["state"], "ready");

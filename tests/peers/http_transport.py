@@ -89,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
     def take_message(self, message):
         headers = {}
         authority = self.server.authority
-        if authority is not None and authority.refuses_scope(message):
+        if authority is not None and authority.refuses_scope(message, self.headers.get("authorization")):
             challenge = 'Bearer error="insufficient_scope", scope="admin"'
             self.reply(403, {"error": "insufficient_scope"}, {"WWW-Authenticate": challenge})
             return

@@ -21,7 +21,11 @@ refuse_revocation  tokens cannot be revoked
 huge_metadata      the metadata has 64 MiB
 no_metadata        there is no metadata at all
 rejecting          every token is refused by the resource
-insufficient_scope calls of tools need another scope
+step_up            calls of tools need the scope `admin`
+insufficient_scope calls of tools need the scope `admin`, and no token has it
+secret_basic       the client `known-client` has the secret `pass:word+1`, which is sent in the header
+secret_post        the same, but it is sent in the body
+other_secret       clients identify themselves in another way
 
 `GET /revoke?access` forgets the access tokens, and `GET /revoke?all` the refresh tokens too.
 """
@@ -44,6 +48,7 @@ class Authority:
         self.log = note
         self.clients = {"known-client": None}
         self.codes = {}
+        self.scopes = {}
         self.tokens = {}
         self.refresh_tokens = {}
 
@@ -65,8 +70,10 @@ class Authority:
         self.note(step="access", given=bool(header), accepted=is_good)
         return is_good
 
-    def refuses_scope(self, message):
-        return self.fault == "insufficient_scope" and message.get("method") == "tools/call"
+    def refuses_scope(self, message, header):
+        has_scope = "admin" in self.scopes.get((header or "").partition(" ")[2], "").split()
+        is_refused = self.fault == "insufficient_scope" or (self.fault == "step_up" and not has_scope)
+        return is_refused and message.get("method") == "tools/call"
 
     def revoke(self, handler, what):
         self.tokens.clear()
@@ -90,8 +97,9 @@ class Authority:
             "/.well-known/oauth-authorization-server": lambda: self.server_metadata(handler),
             "/register": lambda: self.register(handler, json.loads(body)),
             "/authorize": lambda: self.authorize(handler, query),
-            "/revocation": lambda: self.revocation(handler, dict(urllib.parse.parse_qsl((body or b"").decode()))),
-            "/token": lambda: self.token(handler, dict(urllib.parse.parse_qsl((body or b"").decode()))),
+            "/revocation": lambda: self.revocation(
+                handler, self.with_client(handler, dict(urllib.parse.parse_qsl((body or b"").decode())))),
+            "/token": lambda: self.token(handler, self.with_client(handler, dict(urllib.parse.parse_qsl((body or b"").decode())))),
         }
         route = routes.get(path)
         if route is None:
@@ -115,7 +123,9 @@ class Authority:
             "response_types_supported": ["code"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
             "code_challenge_methods_supported": methods,
-            "token_endpoint_auth_methods_supported": ["none"],
+            "token_endpoint_auth_methods_supported": {
+                "secret_basic": None, "secret_post": ["client_secret_post"], "other_secret": ["private_key_jwt"],
+            }.get(self.fault, ["none"]),
             "authorization_response_iss_parameter_supported": True,
         }
         if self.fault != "no_registration":
@@ -123,6 +133,21 @@ class Authority:
         if self.fault == "huge_metadata":
             metadata["padding"] = "x" * (64 << 20)
         handler.reply(200, {key: value for key, value in metadata.items() if value is not None})
+
+    def with_client(self, handler, request):
+        """Returns the request with the client id; that of a client whose secret is wrong becomes None."""
+        way = {"secret_basic": "header", "secret_post": "body"}.get(self.fault)
+        kind, _, value = (handler.headers.get("authorization") or "").partition(" ")
+        sent = None
+        if kind == "Basic":
+            client, _, secret = base64.b64decode(value).decode().partition(":")
+            request = {"client_id": urllib.parse.unquote_plus(client), **request}
+            sent = ("header", urllib.parse.unquote_plus(secret))
+        elif "client_secret" in request:
+            sent = ("body", request["client_secret"])
+        if sent != (way and (way, "pass:word+1")):
+            return {**request, "client_id": None}
+        return request
 
     def revocation(self, handler, request):
         client = self.refresh_tokens.get(request.get("token"))
@@ -180,6 +205,7 @@ class Authority:
         else:
             code = "code-" + secrets.token_hex(16)
             self.codes[code] = (client, redirect, query["code_challenge"], query["resource"], time.time() + 60)
+            self.scopes[code] = query.get("scope", "")
             answer["code"] = code
         self.note(step="authorize", problem=problem, scope=query.get("scope"))
         handler.send_response(302)
@@ -203,8 +229,10 @@ class Authority:
         token, refresh = "token-" + secrets.token_hex(16), "refresh-" + secrets.token_hex(16)
         self.tokens[token] = time.time() + self.lifetime
         self.refresh_tokens[refresh] = request.get("client_id")
+        scope = self.scopes.get(request.get("code") or request.get("refresh_token"), "")
+        self.scopes[token] = self.scopes[refresh] = scope
         handler.reply(200, {"access_token": token, "token_type": "mac" if self.fault == "other_token" else "Bearer",
-                            "expires_in": self.lifetime, "refresh_token": refresh, "scope": "notes"})
+                            "expires_in": self.lifetime, "refresh_token": refresh, "scope": scope})
 
     def check_code(self, request):
         # A code can be used once, even wrongly.

@@ -432,6 +432,7 @@ fn describe_tool(name: &'static str) -> McpTool {
             "properties": {"how": {"type": "string"}, "ms": number, "parts": number, "tag": number},
             "required": ["how", "ms", "parts", "tag"],
         })),
+        output_schema: None,
         claims_read_only: name == READS,
     }
 }

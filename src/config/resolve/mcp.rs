@@ -38,6 +38,7 @@ impl Resolver<'_> {
             "headers",
             "bearer_token_env",
             "oauth_client_id",
+            "oauth_client_secret_env",
             "oauth_scopes",
             "oauth_callback_port",
             "tools",
@@ -79,15 +80,15 @@ impl Resolver<'_> {
                 }
             }
         }
-        if let Some(variable) = &server.bearer_token_env {
-            server.bearer_token = self.inputs.env.non_empty(variable).map(SecretString::from);
-            if server.bearer_token.is_none() {
-                let message = format!("the environment variable {variable} is not set");
-                self.report_error(&path("bearer_token_env"), message);
-                return false;
-            }
-        }
         self.drop_foreign_login(name, server);
+        let secret = self.read_variable(&path("bearer_token_env"), server.bearer_token_env.as_deref());
+        let Ok(bearer_token) = secret else { return false };
+        server.bearer_token = bearer_token;
+        let variable = server.oauth_client_secret_env.as_deref();
+        let Ok(client_secret) = self.read_variable(&path("oauth_client_secret_env"), variable) else {
+            return false;
+        };
+        server.oauth_client_secret = client_secret;
         self.drop_foreign_sampling(name, server);
         server.env_file.take_if(|path| path.as_os_str().is_empty());
         let is_from_folder = |path: &[&str]| self.is_set(path) && self.is_from_folder(path);
@@ -105,6 +106,16 @@ impl Resolver<'_> {
         true
     }
 
+    /// Returns the value of the environment variable that a setting names. Reports an error if it is not set.
+    fn read_variable(&mut self, path: &[&str], variable: Option<&str>) -> Result<Option<SecretString>, ()> {
+        let Some(variable) = variable else { return Ok(None) };
+        let value = self.inputs.env.non_empty(variable).map(SecretString::from);
+        if value.is_none() {
+            self.report_error(path, format!("the environment variable {variable} is not set"));
+        }
+        value.map(Some).ok_or(())
+    }
+
     /// Returns where a setting is written, for people.
     fn format_source(&self, path: &[&str]) -> String {
         let root = self.inputs.root.unwrap_or(Path::new(""));
@@ -112,10 +123,18 @@ impl Resolver<'_> {
     }
 
     /// Drops what a project's file says about the login at a server of the user's: it could make the user grant another
-    /// program more than they know.
+    /// program more than they know. It can have no client secret at all: that would go to an address of its choice.
     fn drop_foreign_login(&mut self, name: &str, server: &mut McpServerSettings) {
+        let secret = ["mcp", name, "oauth_client_secret_env"];
+        let url = ["mcp", name, "url"];
+        let is_foreign = self.is_from_folder(&secret) || (self.is_set(&url) && self.is_from_folder(&url));
+        if self.is_set(&secret) && is_foreign {
+            server.oauth_client_secret_env = None;
+            let message = "ignored: only your own config file can state it, together with the `url`";
+            self.report_error(&secret, message);
+        }
         let is_from_folder = |path: &[&str]| self.is_set(path) && self.is_from_folder(path);
-        if is_from_folder(&["mcp", name, "url"]) {
+        if is_from_folder(&url) {
             return;
         }
         let keys = ["oauth_client_id", "oauth_scopes", "oauth_callback_port"];

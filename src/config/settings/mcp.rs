@@ -48,6 +48,8 @@ pub struct McpServerSettings {
     pub bearer_token_env: Option<String>,
     /// The client id for a login, if the authorization server does not let clients register themselves.
     pub oauth_client_id: Option<String>,
+    /// The environment variable that contains the secret of `oauth_client_id`. A project's file cannot name it.
+    pub oauth_client_secret_env: Option<String>,
     /// The scopes that a login requests. Default: those that the server asks for.
     pub oauth_scopes: StringList,
     /// The port on which a login waits for the browser, if the client id is registered with the redirect address
@@ -85,6 +87,9 @@ pub struct McpServerSettings {
     /// The value of the variable that `bearer_token_env` names.
     #[serde(skip)]
     pub bearer_token: Option<SecretString>,
+    /// The value of the variable that `oauth_client_secret_env` names.
+    #[serde(skip)]
+    pub oauth_client_secret: Option<SecretString>,
 }
 
 impl Default for McpServerSettings {
@@ -100,6 +105,7 @@ impl Default for McpServerSettings {
             headers: BTreeMap::new(),
             bearer_token_env: None,
             oauth_client_id: None,
+            oauth_client_secret_env: None,
             oauth_scopes: StringList::default(),
             oauth_callback_port: None,
             enabled: true,
@@ -114,6 +120,7 @@ impl Default for McpServerSettings {
             is_from_folder: false,
             source: None,
             bearer_token: None,
+            oauth_client_secret: None,
         }
     }
 }
@@ -140,6 +147,11 @@ impl McpServerSettings {
             return None;
         }
         self.url.as_deref().and_then(|url| Url::parse(url).ok())
+    }
+
+    /// Returns the client id of logins and its secret, if both are configured.
+    pub fn client_credentials(&self) -> Option<(String, SecretString)> {
+        self.oauth_client_id.clone().zip(self.oauth_client_secret.clone())
     }
 
     /// Returns whether the agent may use the server's tool with this name.
@@ -172,6 +184,8 @@ impl McpServerSettings {
                 .collect()
         };
         let token = self.bearer_token.as_ref().map(ExposeSecret::expose_secret);
+        let client = self.client_credentials();
+        let client = (client.as_ref()).map(|(id, secret)| (id, secret.expose_secret()));
         let program = (
             &self.command,
             &self.args,
@@ -179,7 +193,7 @@ impl McpServerSettings {
             &self.env_file,
             &self.cwd,
         );
-        let address = (&self.url, exposed(&self.headers), token);
+        let address = (&self.url, exposed(&self.headers), token, client);
         // The server learns at its start whether it may ask the model.
         let start = (
             self.startup_timeout_s.0,

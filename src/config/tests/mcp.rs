@@ -1,5 +1,7 @@
 //! MCP servers: who names them, what an untrusted folder may do, and how layers meet.
 
+use secrecy::SecretString;
+
 use super::*;
 use crate::domain::SandboxPolicy;
 
@@ -218,6 +220,49 @@ fn a_folder_does_not_decide_how_the_user_logs_in() {
         load(other).settings.mcp["wiki"].oauth_client_id.as_deref(),
         Some("theirs")
     );
+}
+
+#[test]
+fn a_client_secret_is_named_by_the_user_alone() {
+    let load = |user: &'static str, workspace: &'static str| {
+        TestLayers {
+            user,
+            workspace,
+            trusted: true,
+            env: &[("SECRET", "s3cret-of-a-client")],
+            ..TestLayers::default()
+        }
+        .load()
+    };
+    const NAMED: &str = "[mcp.wiki]\nurl = 'https://wiki.example/mcp'\noauth_client_id = 'mine'\n\
+                         oauth_client_secret_env = 'SECRET'";
+    let own = load(NAMED, "");
+    let (id, secret) = own.settings.mcp["wiki"].client_credentials().unwrap();
+    assert_eq!(
+        (id.as_str(), secret.expose_secret()),
+        ("mine", "s3cret-of-a-client")
+    );
+    let is_known = |secret: &SecretString| secret.expose_secret() == "s3cret-of-a-client";
+    assert!(own.settings.iter_secrets().any(is_known));
+    let env = Env::from_vars([("SECRET", "x")]);
+    assert!(own.settings.secret_env_names(&env).contains("SECRET"));
+    let theirs = load("", NAMED);
+    let wiki = &theirs.settings.mcp["wiki"];
+    assert!(wiki.client_credentials().is_none());
+    assert!(!theirs.settings.iter_secrets().any(is_known));
+    let problems: String = theirs.diagnostics.iter().map(ToString::to_string).collect();
+    assert!(
+        problems.contains("oauth_client_secret_env") && problems.contains("only your own config file"),
+        "{problems}"
+    );
+    // An address of the folder's never gets it.
+    let moved = "[mcp.wiki]\nurl = 'https://other.example/mcp'\noauth_client_id = 'mine'";
+    for user in [NAMED, "[mcp.wiki]\noauth_client_secret_env = 'SECRET'"] {
+        let moved = load(user, moved);
+        assert!(moved.settings.mcp["wiki"].client_credentials().is_none());
+    }
+    let unset = "[mcp.wiki]\nurl = 'https://wiki.example/mcp'\noauth_client_secret_env = 'NONE'";
+    assert!(load(unset, "").settings.mcp.is_empty());
 }
 
 #[test]

@@ -1049,7 +1049,7 @@ M.server_notifications = {
 ---@field toolCount integer Number of tools that the agent may use.
 ---@field loggedIn? boolean Whether there are tokens of a login that are still valid as far as known, which `agent/logoutMcpServer` removes; only in `agent/listMcpServers`.
 ---@field loginUrl? string The address at which a user logs in, while a login waits for that.
----@field reason? string Why it failed or is invalid, or why the last login failed, for the user.
+---@field reason? string Why it failed or is invalid, or why the last login failed or does not suffice, for the user.
 ---@field source? string Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
 ---@field stderr? string[] The last lines that it wrote to its standard error, if it failed; always in `agent/listMcpServers`.
 ---@field title? string What it calls itself, with its version; absent before it was ready.
