@@ -110,7 +110,7 @@ function M.load_buffer(uri)
 end
 
 ---Whether a language server reports work in progress: until it has loaded a project, it finds nothing.
-local function is_loading(clients)
+function M.is_loading(clients)
   return vim.iter(clients):any(function(client)
     return next(client.progress.pending) ~= nil
   end)
@@ -269,13 +269,13 @@ function M.answer_query(params, encoding, own_id)
     }
   end
   local answers, is_complete = request_all(clients, method, make_params, buffer, deadline)
-  if #answers == 0 and is_complete and is_loading(clients) then
+  if #answers == 0 and is_complete and M.is_loading(clients) then
     async.wait_until(deadline, function()
-      return not is_loading(clients)
+      return not M.is_loading(clients)
     end)
     answers, is_complete = request_all(clients, method, make_params, buffer, deadline)
   end
-  if #answers == 0 and (not is_complete or is_loading(clients)) then
+  if #answers == 0 and (not is_complete or M.is_loading(clients)) then
     return nil, 'the language server is still loading the project; try again in a while'
   end
   local locations, symbols, edits = {}, {}, {}
