@@ -90,11 +90,10 @@ fn read_header(bytes: &[u8]) -> Result<(&'static str, (u32, u32)), PictureError>
         .ok_or_else(|| PictureError::malformed("its format is not PNG, JPEG, GIF, or WebP"))?;
     let (width, height) = decode::read_size(format, bytes)?;
     let max_pixels = decode::max_pixels(format);
-    match u64::from(width) * u64::from(height) {
-        0 => Err(PictureError::malformed("it has no pixels")),
-        pixels if pixels > max_pixels => Err(PictureError::TooLarge(width, height, max_pixels)),
-        _ => Ok((format, (width, height))),
+    if u64::from(width) * u64::from(height) > max_pixels {
+        return Err(PictureError::TooLarge(width, height, max_pixels));
     }
+    Ok((format, (width, height)))
 }
 
 fn scale_to_fit(bytes: &[u8], stop: &CancellationToken) -> Result<Option<ScaledPicture>, PictureError> {
