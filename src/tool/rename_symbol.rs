@@ -396,11 +396,8 @@ async fn apply_renames(
             }
             Err(error) if made.is_empty() => return Err(error),
             Err(error) => {
-                let name = &rename.target.display;
                 let kept = undo_changes(&quiet, made).await;
-                return fail_with_message(format!(
-                    "`{name}` cannot be changed, so no file was renamed{kept}: {error}"
-                ));
+                return fail_with_message(format!("no file was renamed{kept}: {error}"));
             }
         }
     }

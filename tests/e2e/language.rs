@@ -340,9 +340,7 @@ fn a_rename_changes_all_files_as_approved_or_none() {
     );
     let text = result(&world, 2);
     assert!(
-        text.contains(
-            "`print.ts` cannot be changed, so no file was renamed: the editor refused: not modifiable"
-        ),
+        text.contains("no file was renamed: `print.ts` was not changed: the editor refused: not modifiable"),
         "{text}"
     );
     assert_eq!(world.read("cart.ts").as_deref(), Some(CART));
