@@ -177,6 +177,44 @@ fn a_definition_is_found_by_line_and_symbols_by_name() {
 }
 
 #[test]
+fn a_definition_comes_with_documentation_if_its_file_may_be_read() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    let args = json!({"symbol": "total", "path": "print.ts", "line": 4});
+    for _ in 0..3 {
+        world.mock().push(Reply::tool("go_to_definition", args.clone()));
+    }
+    let client = start(&world);
+    let id = client.prompt(&client.session(), "where is it?");
+    let found = |uri: String| json!({"locations": [{"uri": uri, "range": range((2, 2), (2, 7))}]});
+    for hover in [
+        json!({"text": format!("{}\u{1b}{}", "a".repeat(1_000), "b".repeat(1_000))}),
+        json!("no text"),
+    ] {
+        client.reply(&query(&client, "definition"), found(world.uri("cart.ts")));
+        client.reply(&query(&client, "documentSymbols"), json!({}));
+        let request = query(&client, "hover");
+        assert_eq!(request.params["uri"], world.uri("print.ts"));
+        assert_eq!(request.params["position"], json!({"line": 3, "character": 12}));
+        client.reply(&request, hover);
+    }
+    // A type may tell the value of a constant.
+    client.reply(&query(&client, "definition"), found(world.uri(".env")));
+    client.prompt_result(&id);
+    let (place, text) = ("cart.ts:3: total(): number {\\n", result(&world, 1));
+    let shown = format!(
+        "{place}[signature and documentation]\\n{}{} […]\\n",
+        "a".repeat(1_000),
+        "b".repeat(500)
+    );
+    assert!(text.contains(&shown), "{text}");
+    let text = result(&world, 2);
+    assert!(text.contains(place) && !text.contains("documentation"), "{text}");
+    assert!(result(&world, 3).contains(".env:3"), "{}", result(&world, 3));
+}
+
+#[test]
 fn a_cancel_reaches_the_client_and_bad_answers_are_harmless() {
     let world = World::new();
     world.write("cart.ts", CART);

@@ -123,6 +123,8 @@ return function(_, drive)
       local use =
         { kind = 'definition', uri = uri('print.ts'), position = { line = 3, character = 16 }, limit = 10 }
       eq(list(ask(nvim, use)), { 'cart.ts:2:15' })
+      local hover = ask(nvim, vim.tbl_extend('force', use, { kind = 'hover' }))
+      assert(hover.text:find('Cart.total(): number', 1, true), hover.text)
       eq(list(ask(nvim, use, 'utf-16')), { 'cart.ts:2:12' })
       local rename = ask(nvim, vim.tbl_extend('error', { kind = 'rename', query = 'sum' }, at_total))
       local renamed = {}
