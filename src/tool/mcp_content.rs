@@ -70,7 +70,7 @@ mod tests {
             (STANDARD.encode("text"), "is not PNG"),
             (
                 STANDARD.encode([b"GIF89a".as_slice(), &vec![0; MAX_BYTES as usize]].concat()),
-                "it has",
+                "an image is not shown: it cannot be decoded",
             ),
             (
                 STANDARD.encode(b"\x89PNG\r\n\x1a\n...."),
