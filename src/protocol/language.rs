@@ -35,6 +35,8 @@ pub enum LanguageQueryKind {
     TypeDefinition,
     /// The `locations` that use the symbol, its declaration included.
     References,
+    /// The signature and documentation of the symbol, as `text`.
+    Hover,
     /// The `symbols` of the document.
     DocumentSymbols,
     /// The `symbols` of the workspace whose names match `query`.
@@ -55,6 +57,9 @@ pub struct LanguageQueryResult {
     /// The edits, one entry for each document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<DocumentEdits>,
+    /// What is known about the symbol, as Markdown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// Edits of a document. All ranges refer to the text before the first.

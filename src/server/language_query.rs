@@ -42,6 +42,7 @@ fn to_wire_query(query: LanguageQuery) -> LanguageQueryParams {
             LanguageQueryKind::Implementation => WireKind::Implementation,
             LanguageQueryKind::TypeDefinition => WireKind::TypeDefinition,
             LanguageQueryKind::References => WireKind::References,
+            LanguageQueryKind::Hover => WireKind::Hover,
             LanguageQueryKind::DocumentSymbols => WireKind::DocumentSymbols,
             LanguageQueryKind::WorkspaceSymbols => WireKind::WorkspaceSymbols,
             LanguageQueryKind::Rename => WireKind::Rename,
@@ -85,6 +86,7 @@ fn to_answer(result: LanguageQueryResult) -> LanguageAnswer {
         edits: edits.collect(),
         symbols: symbols.collect(),
         locations: locations.collect(),
+        text: result.text.unwrap_or_default(),
     }
 }
 

@@ -255,10 +255,10 @@ async fn prepare_blocks(
                 reference.path = workspace.format_for_model(&info.cwd, Path::new(&reference.path));
             }
         }
-        fit_pictures(&mut content);
-        content
+        fit_pictures(&mut content).map_err(CommandError::BadCommand)?;
+        Ok(content)
     });
-    prepared.await.map_err(to_refusal)
+    prepared.await.map_err(to_refusal)?
 }
 
 /// Adds what MCP servers have for the message: a prompt that it calls, and resources that the user's own words mention.

@@ -1,45 +1,36 @@
 //! Pictures in a user's message, made fit for models. It must not know where a message comes from.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-
 use crate::base::CancellationToken;
-use crate::base::picture::{self, detect_media_type};
-use crate::domain::{Block, MediaData};
+use crate::domain::Block;
+use crate::tool::fit_picture::fit_picture;
 
 /// Scales down the pictures that are larger than models see, and corrects media types. Blocks for up to some seconds.
 ///
-/// What cannot be read here stays as it is: the provider may be able to. If it refuses, the turn goes on without the
-/// picture.
-pub(super) fn fit_pictures(content: &mut [Block]) {
-    for block in content {
-        if let Block::Image(image) = block
-            && let Some(fitted) = fit_picture(image)
-        {
-            *image = fitted;
-        }
+/// # Errors
+/// A provider would refuse a picture. The text, for the user, names it by its number.
+pub(super) fn fit_pictures(content: &mut [Block]) -> Result<(), String> {
+    let images = content.iter_mut().filter_map(|block| match block {
+        Block::Image(image) if !image.is_document() => Some(image),
+        _ => None,
+    });
+    for (number, image) in (1..).zip(images) {
+        let fitted = fit_picture(image.data.clone(), &CancellationToken::new());
+        (*image, _) =
+            fitted.map_err(|error| format!("picture {number} of the message cannot be sent: {error}"))?;
     }
-}
-
-fn fit_picture(image: &MediaData) -> Option<MediaData> {
-    let bytes = STANDARD.decode(image.data.as_bytes()).ok()?;
-    let media_type = detect_media_type(&bytes)?;
-    if let Ok(Some(scaled)) = picture::scale_down(&bytes, &CancellationToken::new()) {
-        return Some(MediaData {
-            media_type: scaled.media_type.to_owned(),
-            data: STANDARD.encode(&scaled.bytes).into(),
-        });
-    }
-    // A provider refuses a picture that is not what it is called.
-    (media_type != image.media_type).then(|| MediaData {
-        media_type: media_type.to_owned(),
-        data: image.data.clone(),
-    })
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
+    use crate::domain::{MediaData, PDF};
+
+    const DOT: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
     fn to_image(media_type: &str, bytes: &[u8]) -> Block {
         Block::Image(MediaData {
@@ -56,18 +47,19 @@ mod tests {
         let mut writer = encoder.write_header().unwrap();
         writer.write_image_data(&vec![7; 8_000_000]).unwrap();
         writer.finish().unwrap();
-        let damaged = to_image("image/png", b"\x89PNG\r\n\x1a\n....");
-        let gif = to_image("image/gif", b"GIF89a....");
+        let png = STANDARD.decode(DOT).unwrap();
+        let document = Block::Image(MediaData {
+            media_type: PDF.to_owned(),
+            data: "?".into(),
+        });
         let mut content = vec![
             Block::Text("see".to_owned()),
             to_image("image/jpeg", &large),
-            damaged.clone(),
-            to_image("image/png", b"GIF89a...."),
-            gif.clone(),
-            to_image("image/png", b"?"),
+            to_image("image/gif", &png),
+            document.clone(),
+            to_image("image/png", &png),
         ];
-        let odd = content[5].clone();
-        fit_pictures(&mut content);
+        fit_pictures(&mut content).unwrap();
         let Block::Image(scaled) = content.remove(1) else {
             panic!("{content:?}")
         };
@@ -78,9 +70,24 @@ mod tests {
             (width, height),
             (&1_568_u32.to_be_bytes()[..], &784_u32.to_be_bytes()[..])
         );
+        let png = to_image("image/png", &png);
         assert_eq!(
             content,
-            [Block::Text("see".to_owned()), damaged, gif.clone(), gif, odd]
+            [Block::Text("see".to_owned()), png.clone(), document, png.clone()]
         );
+        for (damaged, reason) in [
+            (&b"\x89PNG\r\n\x1a\n...."[..], "it cannot be decoded: "),
+            (b"GIF89a....", "it cannot be decoded: "),
+            (&large[..large.len() - 20], "it cannot be decoded: "),
+            (
+                b"?",
+                "it cannot be decoded: its format is not PNG, JPEG, GIF, or WebP",
+            ),
+        ] {
+            let mut content = [png.clone(), to_image("image/png", damaged)];
+            let error = fit_pictures(&mut content).unwrap_err();
+            let expected = format!("picture 2 of the message cannot be sent: {reason}");
+            assert!(error.starts_with(&expected), "{error}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::base::{text, uri};
+use crate::base::{picture, text, uri};
 use crate::config::Redactor;
 use crate::domain::{Block, MediaData, PDF, Reference, ReferenceKind};
 use crate::tool::notebook;
@@ -127,6 +127,11 @@ fn read_content(workspace: &WorkspaceShared, real: &Path) -> Result<FileContent,
     if !is_unsaved {
         let mut file = load::open(real).map_err(to_message)?;
         if let Some(media) = read_media(&real.display().to_string(), &mut file)? {
+            // Models would see nothing, or refuse the whole request.
+            if media.media_type != PDF {
+                picture::check(&media.bytes)
+                    .map_err(|error| format!("the picture cannot be sent: {error}"))?;
+            }
             return Ok(describe_media(&media));
         }
     }

@@ -161,6 +161,7 @@ pub enum LanguageQueryKind {
     Implementation,
     TypeDefinition,
     References,
+    Hover,
     DocumentSymbols,
     WorkspaceSymbols,
     Rename,
@@ -172,6 +173,8 @@ pub struct LanguageAnswer {
     pub locations: Vec<EditorLocation>,
     pub symbols: Vec<EditorSymbol>,
     pub edits: Vec<DocumentEdits>,
+    /// Markdown.
+    pub text: String,
 }
 
 /// Edits that language servers propose for a document.

@@ -48,8 +48,8 @@ impl Tool for GoToDefinition {
     const READS_WORKSPACE: bool = true;
 
     const DESCRIPTION: &'static str = "Finds where a symbol that a file uses is defined, through the editor's language \
-        servers: its definition, the definition of its type, or its implementations. It follows imports, also into \
-        libraries.";
+        servers: its definition with signature and documentation, the definition of its type, or its implementations. \
+        It follows imports, also into libraries.";
 
     fn call_title(&self, input: &GoToDefinitionInput) -> String {
         let verb = match input.find.unwrap_or_default() {
@@ -68,21 +68,25 @@ impl Tool for GoToDefinition {
     async fn run(&self, input: GoToDefinitionInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let target = language::open_target(&cx, &input.path).await?;
         let at = language::locate_symbol(&cx, &target, &input.symbol, input.line).await?;
+        let find = input.find.unwrap_or_default();
         let query = LanguageQuery {
-            kind: match input.find.unwrap_or_default() {
+            kind: match find {
                 DefinitionKind::Definition => LanguageQueryKind::Definition,
                 DefinitionKind::Type => LanguageQueryKind::TypeDefinition,
                 DefinitionKind::Implementations => LanguageQueryKind::Implementation,
             },
-            uri: Some(target.uri),
+            uri: Some(target.uri.clone()),
             position: Some(at),
             text: None,
             limit: u32::try_from(language::MAX_PLACES).unwrap_or(u32::MAX),
         };
         let found = language::query(&cx, query).await?.locations;
-        let (mut text, places, _) = language::list_locations(&cx, found).await?;
+        let (mut text, places, _) = language::list_locations(&cx, found.clone()).await?;
         if places == 0 {
             text.push_str("The language servers report none; try grep.\n");
+        }
+        if find == DefinitionKind::Definition {
+            language::add_hover(&cx, &mut text, (target.uri, at), &found).await?;
         }
         Ok(ToolOutput::text(text))
     }

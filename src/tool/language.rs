@@ -16,7 +16,7 @@ use super::{
 };
 use crate::base::nofollow::{self, FileKind};
 use crate::base::position::{self, Position, Range};
-use crate::base::text::{one_line, strip_control_characters};
+use crate::base::text::{one_line, prefix_within, strip_control_characters};
 use crate::base::uri;
 use crate::workspace::ResolvedPath;
 
@@ -28,6 +28,8 @@ pub(super) const MAX_SYMBOLS: u32 = 5_000;
 const MAX_OUTLINED: usize = 10;
 /// Longest line shown, in characters.
 const MAX_LINE: usize = 200;
+/// Longest signature and documentation of a symbol, in bytes.
+const MAX_HOVER: usize = 1_500;
 
 /// A file that a question is about.
 pub(super) struct QueryTarget {
@@ -226,6 +228,35 @@ pub(super) async fn list_locations(
     });
     let text = format_places(cx, places.collect()).await?;
     Ok((text, count.0, count.1))
+}
+
+/// Adds the signature and documentation of the symbol at a position, if the model may read all files that define it.
+pub(super) async fn add_hover(
+    cx: &ToolContext,
+    text: &mut String,
+    (uri, at): (String, Position),
+    definitions: &[EditorLocation],
+) -> Result<(), ToolError> {
+    if definitions.is_empty() || !definitions.iter().all(|one| is_readable(cx, &one.uri)) {
+        return Ok(());
+    }
+    let query = LanguageQuery {
+        kind: LanguageQueryKind::Hover,
+        uri: Some(uri),
+        position: Some(at),
+        text: None,
+        limit: 1,
+    };
+    // It is only an addition, which not every client has.
+    let hover = request_answer(cx, query).await?.unwrap_or_default().text;
+    let hover = strip_control_characters(&hover);
+    let hover = hover.trim();
+    if !hover.is_empty() {
+        let shown = prefix_within(hover, MAX_HOVER);
+        let cut = if shown.len() < hover.len() { " […]" } else { "" };
+        let _ = writeln!(text, "[signature and documentation]\n{shown}{cut}");
+    }
+    Ok(())
 }
 
 /// Returns whether the model may see lines of the file without asking.

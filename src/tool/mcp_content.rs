@@ -1,18 +1,12 @@
 //! What an MCP server sends, as text and images that every provider accepts.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-
+use super::fit_picture::fit_picture;
 use crate::base::CancellationToken;
-use crate::base::picture::{self, PictureError, detect_media_type};
-use crate::base::text::one_line;
 use crate::domain::MediaData;
 use crate::mcp::McpContent;
 
 /// The most images of a result.
 const MAX_IMAGES: usize = 10;
-/// The largest image, in bytes of base64; providers refuse larger ones.
-const MAX_IMAGE: usize = picture::MAX_BYTES as usize / 3 * 4;
 
 /// Content for a model.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,7 +28,11 @@ pub fn render_contents(contents: Vec<McpContent>, stop: &CancellationToken) -> R
             McpContent::Document { uri, text } => format!("[document {uri}]\n{text}"),
             McpContent::Link { uri, name } => format!("[link to {uri}: {name}]"),
             McpContent::Other(what) => format!("[{what}: not shown]"),
-            McpContent::Image { media_type, data } => match to_image(&media_type, data, images.len(), stop) {
+            McpContent::Image { .. } if images.len() >= MAX_IMAGES => {
+                format!("[an image is not shown: a result has at most {MAX_IMAGES}]")
+            }
+            // What a server calls it does not count.
+            McpContent::Image { data, .. } => match fit_picture(data.into(), stop) {
                 Ok((image, note)) => {
                     images.push(image);
                     let Some(note) = note else { continue };
@@ -50,51 +48,13 @@ pub fn render_contents(contents: Vec<McpContent>, stop: &CancellationToken) -> R
     }
 }
 
-/// Checks an image, because a provider would refuse the whole request for a bad one, and scales down a large one.
-/// Returns it with what was done.
-fn to_image(
-    stated: &str,
-    data: String,
-    before: usize,
-    stop: &CancellationToken,
-) -> Result<(MediaData, Option<String>), String> {
-    if before >= MAX_IMAGES {
-        return Err(format!("a result has at most {MAX_IMAGES}"));
-    }
-    let bytes = STANDARD
-        .decode(data.as_bytes())
-        .map_err(|_| "it is not valid base64".to_owned())?;
-    // What a server calls it does not count.
-    let media_type = detect_media_type(&bytes)
-        .ok_or_else(|| format!("{:?} is not PNG, JPEG, GIF, or WebP", one_line(stated, 40)))?;
-    match picture::scale_down(&bytes, stop) {
-        Ok(Some(scaled)) => {
-            let image = MediaData {
-                media_type: scaled.media_type.to_owned(),
-                data: STANDARD.encode(&scaled.bytes).into(),
-            };
-            Ok((image, Some(scaled.describe())))
-        }
-        Err(error @ (PictureError::TooLarge(..) | PictureError::CutOff | PictureError::Cancelled)) => {
-            Err(error.to_string())
-        }
-        Ok(None) | Err(PictureError::Malformed(_)) if data.len() > MAX_IMAGE => {
-            Err(format!("it has {} bytes", data.len() / 4 * 3))
-        }
-        // The provider may be able to read what we cannot.
-        Ok(None) | Err(PictureError::Malformed(_)) => {
-            let image = MediaData {
-                media_type: media_type.to_owned(),
-                data: data.into(),
-            };
-            Ok((image, None))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
+    use crate::base::picture::MAX_BYTES;
 
     const PIXEL: &str =
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
@@ -109,8 +69,12 @@ mod tests {
             ("!".to_owned(), "not valid base64"),
             (STANDARD.encode("text"), "is not PNG"),
             (
-                STANDARD.encode([b"GIF89a".as_slice(), &vec![0; MAX_IMAGE]].concat()),
-                "it has",
+                STANDARD.encode([b"GIF89a".as_slice(), &vec![0; MAX_BYTES as usize]].concat()),
+                "an image is not shown: it cannot be decoded",
+            ),
+            (
+                STANDARD.encode(b"\x89PNG\r\n\x1a\n...."),
+                "an image is not shown: it cannot be decoded",
             ),
         ] {
             let output = render_contents(vec![image(data)], &CancellationToken::new());

@@ -27,6 +27,7 @@ mod erased;
 mod files;
 pub mod find_references;
 pub mod find_symbol;
+pub mod fit_picture;
 mod git_blobs;
 pub mod glob;
 pub mod go_to_definition;

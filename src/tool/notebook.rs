@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::base::picture::detect_media_type;
+use crate::base::picture;
 use crate::base::text::{cut_middle, one_line, strip_control_characters};
 use crate::domain::MediaData;
 use crate::workspace::notebook::{Cell, Notebook, read_lines};
@@ -120,11 +120,10 @@ impl RenderedNotebook {
     fn push_picture(&mut self, form: &str, data: &str) {
         let data: String = data.split_whitespace().collect();
         let size = data.len() / 4 * 3;
-        let head = STANDARD
-            .decode(&data.as_bytes()[..data.len().min(32)])
-            .unwrap_or_default();
-        match detect_media_type(&head) {
-            Some(media_type) if data.len() <= MAX_PICTURE && STANDARD.decode(&data).is_ok() => {
+        let bytes = Some(&data).filter(|data| data.len() <= MAX_PICTURE);
+        let bytes = bytes.and_then(|data| STANDARD.decode(data).ok());
+        match bytes.and_then(|bytes| picture::check(&bytes).ok()) {
+            Some(media_type) => {
                 self.push_lines(&format!("[a picture, {media_type}, {size} bytes]"));
                 let image = MediaData {
                     media_type: media_type.to_owned(),

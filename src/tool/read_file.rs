@@ -395,19 +395,10 @@ fn show_media(
             let note = format!(", {}", scaled.describe());
             (scaled.media_type, scaled.bytes, note)
         }
+        Ok(None) => (media_type, bytes, String::new()),
         Err(PictureError::Cancelled) => return Err(ToolError::Cancelled),
-        Err(error @ (PictureError::TooLarge(..) | PictureError::CutOff)) => {
-            return fail_with_message(format!("`{}` cannot be shown: {error}", input.path));
-        }
-        // The provider may be able to read what we cannot.
-        Ok(None) | Err(_) if bytes.len() as u64 <= picture::MAX_BYTES => (media_type, bytes, String::new()),
-        Ok(None) | Err(_) => {
-            return fail_with_message(format!(
-                "`{}` is a damaged picture of {} bytes; it cannot be shown",
-                input.path,
-                bytes.len()
-            ));
-        }
+        // A provider would refuse it, and the whole request with it.
+        Err(error) => return fail_with_message(format!("`{}` cannot be shown: {error}", input.path)),
     };
     let text = format!("[a picture, {media_type}, {} bytes{note}]", bytes.len());
     Ok(build_media_output(text, media_type, &bytes))
@@ -499,7 +490,7 @@ mod tests {
         let harness = ToolHarness::new();
         std::fs::write(harness.path("bin"), b"\x7fELF\0\0").unwrap();
         std::fs::write(harness.path("latin1"), b"\xe4rger\nok\n").unwrap();
-        std::fs::write(harness.path("a.png"), b"\x89PNG\r\n\x1a\n....").unwrap();
+        std::fs::write(harness.path("bad.png"), b"\x89PNG\r\n\x1a\n....").unwrap();
         let cut = STANDARD.decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ");
         std::fs::write(harness.path("cut.png"), cut.unwrap()).unwrap();
         let mut big = b"GIF89a".to_vec();
@@ -522,8 +513,15 @@ mod tests {
             ("src/Main.rs", "Did you mean `src/main.rs`?"),
             ("huge.webp", "67108865 bytes; at most 67108864 can be shown"),
             ("cut.png", "`cut.png` cannot be shown: its end is missing"),
-            ("damaged.gif", "is a damaged picture of 3932161 bytes"),
-            ("damaged.jpg", "is a damaged picture of 3932164 bytes"),
+            ("bad.png", "`bad.png` cannot be shown: it cannot be decoded"),
+            (
+                "damaged.gif",
+                "`damaged.gif` cannot be shown: it cannot be decoded",
+            ),
+            (
+                "damaged.jpg",
+                "`damaged.jpg` cannot be shown: it cannot be decoded",
+            ),
         ] {
             let error = harness
                 .call_expecting_error("read_file", json!({"path": path}))
@@ -539,12 +537,14 @@ mod tests {
             latin1.contains("not UTF-8") && latin1.contains("1\t\u{fffd}rger\n2\tok\n[lines 1 to 2: the end"),
             "{latin1}"
         );
+        let dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+        std::fs::write(harness.path("a.png"), STANDARD.decode(dot).unwrap()).unwrap();
         let picture = harness
             .call_tool("read_file", json!({"path": "a.png"}))
             .await
             .unwrap();
         assert_eq!(picture.media[0].media_type, "image/png");
-        assert_eq!(&*picture.media[0].data, "iVBORw0KGgouLi4u");
+        assert_eq!(&*picture.media[0].data, dot);
     }
 
     #[tokio::test]

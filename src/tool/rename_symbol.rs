@@ -1,9 +1,10 @@
 //! `rename_symbol`: renames a symbol in all files, by the editor's language servers (R-LANG).
 //!
-//! The language servers say what to replace; [`super::change`] makes the changes, file by file, as for edits. All files
-//! are approved together, and all new texts are computed before the first is written.
+//! The language servers say once what to replace; [`super::change`] makes the changes, file by file, as for edits. All
+//! files are approved together, and what was approved is what is made: in all files, or in none.
 
-use std::path::PathBuf;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,7 +32,7 @@ const MAX_FILES: usize = 500;
 pub struct RenameSymbol;
 
 /// The arguments of `rename_symbol`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenameSymbolInput {
     /// The symbol's name as it stands in the file, such as `total` or `Cart.total`.
@@ -42,6 +43,8 @@ pub struct RenameSymbolInput {
     line: Option<u32>,
     /// The new name, without what contains the symbol.
     new_name: String,
+    #[serde(skip)]
+    known: Mutex<KnownRenames>,
 }
 
 impl Tool for RenameSymbol {
@@ -82,8 +85,8 @@ impl Tool for RenameSymbol {
                 "a file outside the workspace, or one that may hold secrets, is only edited",
             );
         }
-        let renames = request_renames(input, cx).await?;
-        let targets: Vec<ResolvedPath> = renames.into_iter().map(|rename| rename.target).collect();
+        let renames = find_renames(input, cx).await?;
+        let targets: Vec<ResolvedPath> = renames.iter().map(|rename| rename.target.clone()).collect();
         Ok(files::build_effect(EffectKind::Write, &targets))
     }
 
@@ -92,11 +95,11 @@ impl Tool for RenameSymbol {
         input: &RenameSymbolInput,
         cx: &ToolContext,
     ) -> Result<CallPreview, ToolError> {
-        let renames = request_renames(input, cx).await?;
+        let renames = find_renames(input, cx).await?;
         let inner = cx.clone();
-        files::run_blocking(cx, move |_| {
+        let preview = files::run_blocking(cx, move |_| {
             let (mut diff, mut locations) = (String::new(), Vec::new());
-            for rename in renames {
+            for rename in renames.iter() {
                 let change = rename.compute_change(&inner)?;
                 diff.push_str(&change.compute_diff(&rename.target).text);
                 locations.push(build_location(&rename.target.absolute, None));
@@ -106,7 +109,9 @@ impl Tool for RenameSymbol {
                 locations,
             })
         })
-        .await
+        .await?;
+        input.lock_known().is_shown = true;
+        Ok(preview)
     }
 
     /// Returns true: a cancel between two files would leave a half renamed symbol.
@@ -115,19 +120,23 @@ impl Tool for RenameSymbol {
     }
 
     async fn run(&self, input: RenameSymbolInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let renames = request_renames(&input, &cx).await?;
-        let (inner, computed) = (cx.clone(), renames.clone());
-        files::run_blocking(&cx, move |_| {
-            for rename in &computed {
-                inner.check_judged(&rename.target.display, &rename.target.absolute)?;
-                rename.compute_change(&inner)?;
+        let renames = find_renames(&input, &cx).await?;
+        let inner = cx.clone();
+        let planned = files::run_blocking(&cx, move |_| {
+            let mut planned = Vec::with_capacity(renames.len());
+            for rename in renames.iter() {
+                inner.resolve_path(&rename.target.absolute.display().to_string())?;
+                planned.push((rename.clone(), rename.compute_change(&inner)?));
             }
-            Ok(())
+            Ok(planned)
         })
         .await?;
-        let targets = renames.iter().map(|rename| rename.target.clone()).collect();
+        let targets = planned.iter().map(|(rename, _)| rename.target.clone()).collect();
         let baseline = new_errors::record_errors(&cx, targets).await;
-        let mut output = apply_renames(&input, &cx, renames).await?;
+        if cx.cancel.is_cancelled() {
+            return Err(ToolError::Cancelled);
+        }
+        let mut output = apply_renames(&input, &cx, planned).await?;
         if let Some(baseline) = baseline {
             baseline.add_new_errors(&cx, &mut output).await;
         }
@@ -135,16 +144,33 @@ impl Tool for RenameSymbol {
     }
 }
 
+impl RenameSymbolInput {
+    fn lock_known(&self) -> MutexGuard<'_, KnownRenames> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the language servers answered for a call.
+#[derive(Debug, Default)]
+struct KnownRenames {
+    /// Empty until they are asked.
+    renames: Arc<[FileRename]>,
+    /// Whether the user has seen the change.
+    is_shown: bool,
+}
+
 /// The replacements in one file.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct FileRename {
     target: ResolvedPath,
     edits: Vec<TextEdit>,
     words: RenameWords,
+    /// The hash of the text that the positions refer to.
+    text_hash: Option<u64>,
 }
 
 /// The words of the old and of the new name, without what is around them, such as `r#` or `$`.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct RenameWords {
     old: Vec<String>,
     new: Vec<String>,
@@ -185,6 +211,38 @@ fn list_words(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
+/// Returns what to replace. The language servers are asked once, and again if a file changes before the user has seen the
+/// change. After that, the call is refused: only what was approved is made.
+async fn find_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<Arc<[FileRename]>, ToolError> {
+    let (known, is_shown) = {
+        let known = input.lock_known();
+        (known.renames.clone(), known.is_shown)
+    };
+    let (inner, checked) = (cx.clone(), known.clone());
+    let changed = files::run_blocking(cx, move |_| {
+        let changed = (checked.iter()).find(|rename| hash_text(&inner, &rename.target) != rename.text_hash);
+        Ok(changed.map(|rename| rename.target.display.clone()))
+    });
+    match changed.await? {
+        None if !known.is_empty() => Ok(known),
+        Some(file) if is_shown => fail_with_message(format!(
+            "`{file}` has changed since the user was asked; nothing was renamed. Call the tool again"
+        )),
+        _ => {
+            let renames: Arc<[FileRename]> = request_renames(input, cx).await?.into();
+            input.lock_known().renames = renames.clone();
+            Ok(renames)
+        }
+    }
+}
+
+fn hash_text(cx: &ToolContext, target: &ResolvedPath) -> Option<u64> {
+    let loaded = cx.workspace.load_file(&target.absolute).ok()?;
+    let mut hasher = DefaultHasher::new();
+    loaded.file.text.hash(&mut hasher);
+    Some(hasher.finish())
+}
+
 /// Asks the language servers what to replace; the file of the call comes first. At least one file.
 async fn request_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<Vec<FileRename>, ToolError> {
     let target = language::open_target(cx, &input.path).await?;
@@ -221,6 +279,7 @@ async fn request_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<
                 ));
             }
             Ok(FileRename {
+                text_hash: hash_text(&inner, &target),
                 target,
                 edits,
                 words: words.clone(),
@@ -283,8 +342,17 @@ impl FileRename {
             }
             text.replace_range(start..end, &edit.text);
         }
+        Ok(self.build_change(cx, before, text))
+    }
+
+    async fn apply_change(&self, cx: &ToolContext, change: ContentChange) -> Result<ToolOutput, ToolError> {
+        let path = self.target.absolute.display().to_string();
+        change::apply_plan(cx, path, move |_, _, _| Ok(change)).await
+    }
+
+    fn build_change(&self, cx: &ToolContext, before: TextFile, text: String) -> ContentChange {
         let seen = cx.workspace.read_log().find_text(&self.target.absolute);
-        Ok(ContentChange {
+        ContentChange {
             new_mode: 0,
             is_known: seen.is_some_and(|seen| unix_lines(&seen) == unix_lines(&before.text)),
             after: TextFile {
@@ -294,43 +362,42 @@ impl FileRename {
             before: Some(before),
             done: format!("renamed in {}", self.target.display),
             notes: Vec::new(),
-        })
+        }
     }
 }
 
-/// Makes the changes. If one fails, the result names the files that have the new name already.
+/// Makes the changes. If one fails, those before it are undone.
 async fn apply_renames(
     input: &RenameSymbolInput,
     cx: &ToolContext,
-    renames: Vec<FileRename>,
+    planned: Vec<(FileRename, ContentChange)>,
 ) -> Result<ToolOutput, ToolError> {
     let (total, places): (usize, usize) = (
-        renames.len(),
-        renames.iter().map(|rename| rename.edits.len()).sum(),
+        planned.len(),
+        planned.iter().map(|(rename, _)| rename.edits.len()).sum(),
     );
     let quiet = ToolContext {
         reports_new_errors: false,
+        // Only a second cancel stops between two files.
+        cancel: cx.force_cancel.clone(),
         ..cx.clone()
     };
     let mut output = ToolOutput::default();
-    let (mut diff, mut done): (String, Vec<String>) = (String::new(), Vec::new());
-    for rename in renames {
-        let path: PathBuf = rename.target.absolute.clone();
-        let name = rename.target.display.clone();
-        let plan = move |cx: &ToolContext, _: &ResolvedPath, _| rename.compute_change(cx);
-        match change::apply_plan(&quiet, path.display().to_string(), plan).await {
+    let (mut diff, mut done, mut made) = (String::new(), String::new(), Vec::new());
+    for (rename, change) in planned {
+        let (before, after) = (change.before.clone().unwrap_or_default(), change.after.clone());
+        match rename.apply_change(&quiet, change).await {
             Ok(one) => {
                 diff.push_str(one.diff.as_deref().unwrap_or_default());
                 output.locations.extend(one.locations);
-                done.push(one.text.strip_prefix("renamed in ").map_or(name, str::to_owned));
+                done.push('\n');
+                done.push_str(one.text.strip_prefix("renamed in ").unwrap_or(&one.text));
+                made.push((rename, before, after));
             }
-            Err(error) if done.is_empty() => return Err(error),
+            Err(error) if made.is_empty() => return Err(error),
             Err(error) => {
-                return fail_with_message(format!(
-                    "{name} was not changed: {error}. Renamed in {} of {total} files so far: {}",
-                    done.len(),
-                    done.join(", ")
-                ));
+                let kept = undo_changes(&quiet, made).await;
+                return fail_with_message(format!("no file was renamed{kept}: {error}"));
             }
         }
     }
@@ -339,12 +406,24 @@ async fn apply_renames(
         "renamed `{}` to `{}` in {places_word} of {files_word}:",
         input.symbol, input.new_name
     );
-    for file in done {
-        output.text.push('\n');
-        output.text.push_str(&file);
-    }
+    output.text.push_str(&done);
     output.diff = Some(diff.into());
     Ok(output)
+}
+
+/// Gives files their old texts again. Returns a part of a sentence that names those that have changed since.
+async fn undo_changes(cx: &ToolContext, made: Vec<(FileRename, TextFile, TextFile)>) -> String {
+    let mut kept = Vec::new();
+    for (rename, before, after) in made.into_iter().rev() {
+        let undo = rename.build_change(cx, after, before.text);
+        if rename.apply_change(cx, undo).await.is_err() {
+            kept.push(rename.target.display);
+        }
+    }
+    if kept.is_empty() {
+        return String::new();
+    }
+    format!(", except in {}, which could not be changed back", kept.join(", "))
 }
 
 fn plural(word: &str, count: usize) -> String {

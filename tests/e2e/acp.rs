@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Config, World, now};
 use crate::mock_llm::{Gate, Reply};
+use crate::reading::DOT;
 use client::{AcpClient, chunk_text};
 
 /// Returns the last message of a request to the model.
@@ -656,7 +657,7 @@ fn files_and_resources_of_a_prompt_reach_the_model() {
         {"type": "resource_link", "name": "a.txt", "uri": format!("{}#L2:2", world.uri("a.txt"))},
         {"type": "resource_link", "name": "page", "uri": "https://example.org/page"},
         {"type": "resource", "resource": {"uri": "zed:///thread/1", "text": "embedded words"}},
-        {"type": "image", "mimeType": "image/png", "data": "aGk="},
+        {"type": "image", "mimeType": "image/png", "data": DOT},
     ]);
     let id = client.request("session/prompt", json!({"sessionId": session, "prompt": prompt}));
     assert_eq!(client.answer(id)["result"]["stopReason"], "end_turn");

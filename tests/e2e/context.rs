@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, Id, Notification, World, now};
 use crate::mock_llm::{Gate, RecordedRequest, Reply};
+use crate::reading::DOT;
 
 /// About 500 tokens.
 fn long_prompt(name: &str) -> String {
@@ -486,10 +487,6 @@ fn full_window_blocks_without_auto_compact() {
     );
     assert_eq!(client.ask(&session, "now?").text, "ok");
 }
-
-/// A picture of one pixel.
-const DOT: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 #[test]
 fn refused_picture_is_removed_once_and_stays_removed() {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::World;
 use crate::mock_llm::{Gate, Reply};
+use crate::reading::DOT;
 
 #[test]
 fn answer_streams_and_completes_the_prompt() {
@@ -320,8 +321,6 @@ fn references_include_the_editors_unsaved_text() {
 
 #[test]
 fn images_reach_the_model_and_invalid_ones_are_refused() {
-    const DOT: &str =
-        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -367,9 +366,29 @@ fn images_reach_the_model_and_invalid_ones_are_refused() {
             "{error:?}"
         );
     }
-    let missing = json!([{"type": "reference", "uri": world.uri("nowhere.rs")}]);
-    let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": missing}));
-    assert!(error.message.contains("nowhere.rs"), "{error:?}");
+    let picture = |data: &str| json!({"type": "image", "mediaType": "image/png", "data": data});
+    let half = &DOT[..60];
+    world.write("half.png", STANDARD.decode(half).unwrap());
+    let reference = |name: &str| json!({"type": "reference", "uri": world.uri(name)});
+    for (prompt, reason) in [
+        (json!([reference("nowhere.rs")]), "nowhere.rs"),
+        (
+            json!([picture(DOT), picture(half)]),
+            "picture 2 of the message cannot be sent: its end is missing",
+        ),
+        (
+            json!([picture("aGVsbG8=")]),
+            "picture 1 of the message cannot be sent: it cannot be decoded",
+        ),
+        (
+            json!([reference("half.png")]),
+            "half.png: the picture cannot be sent: its end is missing",
+        ),
+    ] {
+        let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": prompt}));
+        assert!(error.message.contains(reason), "{error:?}");
+    }
+    assert_eq!(world.mock().requests().len(), 2, "no turn has started");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::harness::World;
 use crate::mock_llm::Reply;
 
 /// A picture of one pixel.
-const DOT: &str =
+pub const DOT: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 #[test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, World, now};
 use crate::mock_llm::{Gate, Reply};
+use crate::reading::DOT;
 
 /// Time that a busy machine may add to a wait.
 const SLACK: Duration = Duration::from_millis(1_500);
@@ -690,20 +691,20 @@ fn fallback_without_image_support_gets_a_placeholder() {
     let session = client.session();
     let picture = json!([
         {"type": "text", "text": "look"},
-        {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
+        {"type": "image", "mediaType": "image/png", "data": DOT}
     ]);
     assert_eq!(client.ask(&session, picture).text, "ok");
     let raw = |at: usize| String::from_utf8_lossy(&world.wait_for_request(at).raw).into_owned();
-    assert!(raw(1).contains("iVBORw0KGgo="));
+    assert!(raw(1).contains(DOT));
     assert!(
-        !raw(2).contains("iVBORw0KGgo=") && raw(2).contains("a picture is here"),
+        !raw(2).contains(DOT) && raw(2).contains("a picture is here"),
         "{}",
         raw(2)
     );
     let warning = client.next(&session, "agent/warning");
     assert_eq!(warning.text("code"), "pictures_left_out");
     client.ask(&session, "and now?");
-    assert!(raw(3).contains("iVBORw0KGgo="));
+    assert!(raw(3).contains(DOT));
 }
 
 #[test]
@@ -713,12 +714,12 @@ fn a_model_that_is_known_not_to_see_gets_a_placeholder_at_once() {
     let session = client.session();
     let picture = json!([
         {"type": "text", "text": "look"},
-        {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
+        {"type": "image", "mediaType": "image/png", "data": DOT}
     ]);
     assert_eq!(client.ask(&session, picture).text, "ok");
     let raw = |at: usize| String::from_utf8_lossy(&world.wait_for_request(at).raw).into_owned();
     assert!(
-        !raw(0).contains("iVBORw0KGgo=") && raw(0).contains("a picture is here"),
+        !raw(0).contains(DOT) && raw(0).contains("a picture is here"),
         "{}",
         raw(0)
     );
@@ -726,7 +727,7 @@ fn a_model_that_is_known_not_to_see_gets_a_placeholder_at_once() {
     assert_eq!(warning.text("code"), "pictures_left_out");
     // Whoever does not attach another picture is not warned again.
     client.ask(&session, "and now?");
-    assert!(!raw(1).contains("iVBORw0KGgo="));
+    assert!(!raw(1).contains(DOT));
     let warnings = client.all(&session, "agent/warning");
     let codes = warnings.iter().map(|warning| warning.text("code"));
     assert_eq!(codes.filter(|code| *code == "pictures_left_out").count(), 1);
@@ -734,7 +735,7 @@ fn a_model_that_is_known_not_to_see_gets_a_placeholder_at_once() {
     let known = client.session_with(json!({"model": "anthropic/o3-mini"}));
     client.ask(
         &known,
-        json!([{"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}]),
+        json!([{"type": "image", "mediaType": "image/png", "data": DOT}]),
     );
     assert!(raw(2).contains("a picture is here"), "{}", raw(2));
 }

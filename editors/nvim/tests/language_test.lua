@@ -123,6 +123,8 @@ return function(_, drive)
       local use =
         { kind = 'definition', uri = uri('print.ts'), position = { line = 3, character = 16 }, limit = 10 }
       eq(list(ask(nvim, use)), { 'cart.ts:2:15' })
+      local hover = ask(nvim, vim.tbl_extend('force', use, { kind = 'hover' }))
+      assert(hover.text:find('Cart.total(): number', 1, true), hover.text)
       eq(list(ask(nvim, use, 'utf-16')), { 'cart.ts:2:12' })
       local rename = ask(nvim, vim.tbl_extend('error', { kind = 'rename', query = 'sum' }, at_total))
       local renamed = {}
@@ -199,6 +201,52 @@ return function(_, drive)
       ]])
     eq(answer.unreported, {})
     eq(nvim.lua('return { vim.fn.bufloaded("cart.ts"), vim.fn.bufexists("notes.txt") }'), { 1, 0 })
+  end)
+
+  drive('language: a language server that never reports is not waited for again and again', {
+    init = [[
+      vim.filetype.add({ extension = { quiet = 'quiet' } })
+      local function answer(_, _, callback)
+        vim.schedule(function() callback(nil, { capabilities = { textDocumentSync = 1 } }) end)
+        return true, 1
+      end
+      local yes, no = function() return true end, function() return false end
+      local rpc = { request = answer, notify = yes, is_closing = no, terminate = no }
+      vim.api.nvim_create_autocmd('FileType', {
+        pattern = 'quiet',
+        callback = function(event)
+          vim.lsp.start({ name = 'quiet', cmd = function() return rpc end }, { bufnr = event.buf })
+        end,
+      })
+    ]],
+    files = { ['a.quiet'] = 'one\n' },
+  }, function(nvim)
+    ---Returns how many documents were awaited in vain, or false if the wait takes longer than some seconds.
+    local function count_unreported(ms)
+      return nvim.lua(
+        [[
+          local params = { waitFor = vim.uri_from_fname(vim.fn.fnamemodify('a.quiet', ':p')), waitMs = ... }
+          local result
+          coroutine.wrap(function()
+            local answer = require('agentls.editor').build_handlers()['agent/getDiagnostics']
+            result = answer(nil, params, { client_id = -1 })
+          end)()
+          vim.wait(5000, function() return result ~= nil end, 10)
+          return result and #result.unreported or false
+        ]],
+        ms
+      )
+    end
+    for _ = 1, 4 do
+      eq(count_unreported(50), 1)
+    end
+    eq(count_unreported(600000), 0)
+    nvim.cmd('edit a.quiet')
+    nvim.lua([[
+      vim.diagnostic.set(vim.api.nvim_create_namespace('quiet'), 0, { { lnum = 0, col = 0, message = 'wrong' } })
+      vim.cmd('enew | bwipeout! a.quiet')
+    ]])
+    eq(count_unreported(50), 1, 'after a report')
   end)
 
   drive('language: the agent finds references through the editor', {

@@ -77,7 +77,10 @@ export class FreshDiagnostics implements Disposable {
     }
     const unreported = awaited.filter(([, document]) => !this.#isReported(document));
     for (const [, document] of unreported) {
-      if (!isInTab(document.uri)) this.#silentLanguages.add(document.languageId);
+      if (isInTab(document.uri)) continue;
+      this.#silentLanguages.add(document.languageId);
+      // It may have been in a tab.
+      this.#reportedAt.delete(document.uri.toString());
     }
     return { unreported: unreported.map(([uri]) => uri), typeScript };
   }

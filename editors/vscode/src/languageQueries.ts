@@ -3,6 +3,7 @@
 import {
   commands,
   type DocumentSymbol,
+  type Hover,
   type Location,
   type LocationLink,
   Position,
@@ -14,11 +15,12 @@ import {
 import { toRange } from "./mentions";
 import type { DocumentLocation, LanguageQueryParams, LanguageQueryResult, LanguageSymbol } from "./protocol";
 
-const LOCATION_COMMANDS: Readonly<Record<string, string>> = {
+const COMMANDS: Readonly<Record<string, string>> = {
   definition: "vscode.executeDefinitionProvider",
   implementation: "vscode.executeImplementationProvider",
   typeDefinition: "vscode.executeTypeDefinitionProvider",
   references: "vscode.executeReferenceProvider",
+  hover: "vscode.executeHoverProvider",
 };
 
 /** How long an extension has to start when the first document of its language opens. The agent waits for 5 s. */
@@ -57,9 +59,14 @@ export async function answerLanguageQuery(params: LanguageQueryParams): Promise<
       })),
     };
   }
-  const command = LOCATION_COMMANDS[kind];
+  const command = COMMANDS[kind];
   if (command === undefined || position === undefined) throw new Error(`the editor does not answer \`${kind}\``);
   const at = new Position(position.line, position.character);
+  if (kind === "hover") {
+    const hovers = await commands.executeCommand<Hover[] | undefined>(command, uri, at);
+    const parts = (hovers ?? []).flatMap(({ contents }) => contents);
+    return { text: parts.map((part) => (typeof part === "string" ? part : part.value)).join("\n\n") };
+  }
   const locations = await commands.executeCommand<(Location | LocationLink)[]>(command, uri, at);
   return { locations: (locations ?? []).slice(0, limit).map(fromLocation) };
 }

@@ -2209,6 +2209,8 @@ export type LanguageQueryKind =
   | "typeDefinition"
   /** The `locations` that use the symbol, its declaration included. */
   | "references"
+  /** The signature and documentation of the symbol, as `text`. */
+  | "hover"
   /** The `symbols` of the document. */
   | "documentSymbols"
   /** The `symbols` of the workspace whose names match `query`. */
@@ -2227,6 +2229,8 @@ export interface LanguageQueryResult {
   locations?: DocumentLocation[];
   /** The symbols found, in any order; nested ones are entries of their own. */
   symbols?: LanguageSymbol[];
+  /** What is known about the symbol, as Markdown. */
+  text?: string;
 }
 
 /** Edits of a document. All ranges refer to the text before the first. */

@@ -193,10 +193,12 @@ const behaviors = {
     const { diagnostics } = await sendRequest("agent/getDiagnostics", { waitFor: uri, waitMs: 20000 });
     return `errors: ${diagnostics.map((one) => `${path.basename(one.uri)} ${one.message}`).join(", ")};`;
   },
-  // Lists the errors once the compilers have read these files, which need not be open.
-  async reported(names) {
-    const uris = names.split(" ").map((name) => pathToFileURL(path.join(root, name)).toString());
-    const params = { waitFor: uris[0], alsoWaitFor: uris.slice(1), waitMs: 600_000 };
+  // Lists the errors once the compilers have read these files, which need not be open: `reported [MILLISECONDS] FILE …`.
+  async reported(words) {
+    const names = words.split(" ");
+    const waitMs = /^\d/.test(names[0]) ? Number(names.shift()) : 600_000;
+    const uris = names.map((name) => pathToFileURL(path.join(root, name)).toString());
+    const params = { waitFor: uris[0], alsoWaitFor: uris.slice(1), waitMs };
     const { diagnostics, unreported } = await sendRequest("agent/getDiagnostics", params);
     const errors = diagnostics.map((one) => `${path.basename(one.uri)}:${one.range.start.line + 1} ${one.message}`);
     return `reported: ${errors.sort().join(", ")} unreported: ${unreported.length};`;

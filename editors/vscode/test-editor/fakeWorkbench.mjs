@@ -5,10 +5,12 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { TIMEOUT_MS, withWorkbench } from "./workbench.mjs";
 
-const fake = path.join(path.dirname(fileURLToPath(import.meta.url)), "fake-server.mjs");
+export const fakeServer = path.join(path.dirname(fileURLToPath(import.meta.url)), "fake-server.mjs");
 
 export function testWithFakeServer(name, options, body) {
-  test(name, { timeout: 6 * TIMEOUT_MS }, (t) => withWorkbench(name, { program: fake, ...options }, (s) => body(s, t)));
+  test(name, { timeout: 6 * TIMEOUT_MS }, (t) =>
+    withWorkbench(name, { program: fakeServer, ...options }, (s) => body(s, t)),
+  );
 }
 
 export async function waitForAnswer(s, text) {

@@ -27,10 +27,11 @@ export class EditorHost {
   #afterExit = new Map();
 
   /**
-   * `home`: the home folder; by default a new one. `vsix`: another package of the extension. `env`: further environment
-   * variables. `path`: a folder that precedes the PATH. `sandbox`: whether commands run in the sandbox of this machine.
+   * `home`: the home folder; by default a new one. `vsix`: another package of the extension. `otherVsix`: the package
+   * of a second extension. `env`: further environment variables. `path`: a folder that precedes the PATH. `sandbox`:
+   * whether commands run in the sandbox of this machine.
    */
-  static async start({ home, vsix, env: extraEnv = {}, path: folder, sandbox = false }) {
+  static async start({ home, vsix, otherVsix, env: extraEnv = {}, path: folder, sandbox = false }) {
     const host = new EditorHost();
     host.#home = home ?? fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "agentls-host-")));
     home ??= host.#removeHomeAfterExit();
@@ -47,7 +48,7 @@ export class EditorHost {
     for (const name of Object.keys(env)) if (/^XDG_|_API_KEY$|^AGENTLS/.test(name)) delete env[name];
     // Otherwise without a sandbox, so that questions about commands are the same on every machine.
     if (!sandbox) env.AGENTLS_SANDBOX_METHOD = "none";
-    await host.#startServer(env, vsix);
+    await host.#startServer(env, vsix, otherVsix);
     host.#browser = await chromium.launchPersistentContext(path.join(home, "chromium"), {
       executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
       headless: true,
@@ -76,11 +77,11 @@ export class EditorHost {
     return path.join(this.#home, "code-server.log");
   }
 
-  async #startServer(env, vsix) {
+  async #startServer(env, vsix, otherVsix) {
     const baseArgs = [entry, "--config", path.join(this.#home, "cs.yaml")];
     baseArgs.push("--user-data-dir", path.join(this.#home, "ud"));
-    const extensions = vsix === undefined ? extensionsFolder : path.join(this.#home, "ext");
-    installExtension(baseArgs, extensions, vsix ?? process.env.VSIX, env);
+    const extensions = vsix === undefined && otherVsix === undefined ? extensionsFolder : path.join(this.#home, "ext");
+    installExtensions(baseArgs, extensions, [vsix ?? process.env.VSIX, ...(otherVsix ? [otherVsix] : [])], env);
     this.#port = await findFreePort();
     const flags = [
       "--extensions-dir",
@@ -188,9 +189,14 @@ export function measureRendererMegabytes() {
   return Math.max(...renderers.map(({ megabytes }) => megabytes));
 }
 
-function installExtension(baseArgs, extensions, vsix, env) {
+function installExtensions(baseArgs, extensions, packages, env) {
   if (fs.existsSync(path.join(extensions, "extensions.json"))) return;
-  const flags = ["--extensions-dir", extensions, "--install-extension", vsix, "--force"];
+  const flags = [
+    "--extensions-dir",
+    extensions,
+    "--force",
+    ...packages.flatMap((vsix) => ["--install-extension", vsix]),
+  ];
   const installed = spawnSync(node, [...baseArgs, ...flags], { env, encoding: "utf8" });
   if (installed.status !== 0) throw new Error(installed.stdout + installed.stderr);
 }

@@ -30,6 +30,7 @@ const ALL = [
   "editor.test.mjs",
   "language.test.mjs",
   "languageTools.test.mjs",
+  "pyright.test.mjs",
   "firstRun.test.mjs",
 ];
 const selectedTests = process.argv.length > 2 ? process.argv.slice(2) : ALL;

@@ -83,9 +83,9 @@ function getSharedHost() {
  * `second`: the files of a second folder. `program`: the server; an empty string for none. `exchanges`: go before those
  * of the cassette. `weak`: the exchanges of a second cassette. `trust`: whether VS Code asks about trust.
  *
- * Workbenches of a test file share an editor host, except those with `vsix` (another package of the extension), `env`
- * (further environment variables), `path` (a folder that precedes the PATH), `sandbox` (the one of this machine), or
- * `ownHost`.
+ * Workbenches of a test file share an editor host, except those with `vsix` (another package of the extension),
+ * `otherVsix` (the package of a second extension), `env` (further environment variables), `path` (a folder that precedes
+ * the PATH), `sandbox` (the one of this machine), or `ownHost`.
  */
 export async function openWorkbench({
   config,

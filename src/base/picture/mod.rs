@@ -71,10 +71,33 @@ pub fn scale_down(bytes: &[u8], stop: &CancellationToken) -> Result<Option<Scale
         .unwrap_or_else(|_| Err(PictureError::malformed("the decoder failed")))
 }
 
+/// Checks a picture without decoding it, as far as that goes. Returns its media type by the bytes.
+///
+/// # Errors
+/// Its header is damaged, its end is missing, or it has more pixels than are scaled.
+pub fn check(bytes: &[u8]) -> Result<&'static str, PictureError> {
+    let (format, _) = catch_unwind(|| read_header(bytes))
+        .unwrap_or_else(|_| Err(PictureError::malformed("the decoder failed")))?;
+    if decode::is_cut_off(format, bytes) {
+        return Err(PictureError::CutOff);
+    }
+    Ok(format)
+}
+
+/// Returns the media type, the width, and the height.
+fn read_header(bytes: &[u8]) -> Result<(&'static str, (u32, u32)), PictureError> {
+    let format = detect_media_type(bytes)
+        .ok_or_else(|| PictureError::malformed("its format is not PNG, JPEG, GIF, or WebP"))?;
+    let (width, height) = decode::read_size(format, bytes)?;
+    let max_pixels = decode::max_pixels(format);
+    if u64::from(width) * u64::from(height) > max_pixels {
+        return Err(PictureError::TooLarge(width, height, max_pixels));
+    }
+    Ok((format, (width, height)))
+}
+
 fn scale_to_fit(bytes: &[u8], stop: &CancellationToken) -> Result<Option<ScaledPicture>, PictureError> {
-    let format =
-        detect_media_type(bytes).ok_or_else(|| PictureError::malformed("its format is not supported"))?;
-    let size = decode::read_size(format, bytes)?;
+    let (format, size) = read_header(bytes)?;
     let (width, height) = size;
     if width.max(height) <= MAX_EDGE && bytes.len() as u64 <= MAX_BYTES {
         // Nothing decodes it here, and a provider would refuse it.
@@ -84,10 +107,6 @@ fn scale_to_fit(bytes: &[u8], stop: &CancellationToken) -> Result<Option<ScaledP
         } else {
             Ok(None)
         };
-    }
-    let max_pixels = decode::max_pixels(format);
-    if u64::from(width) * u64::from(height) > max_pixels {
-        return Err(PictureError::TooLarge(width, height, max_pixels));
     }
     let _one_at_a_time = DECODING.lock().unwrap_or_else(PoisonError::into_inner);
     let (pixels, is_lossy) = decode::scale(format, bytes, MAX_EDGE, stop)?;

@@ -15,6 +15,12 @@ local QUIET_MS = 300
 local reported_versions = {}
 local last_report = 0
 
+---How often in a row reports about buffers of a file type did not come. Some language servers never report.
+---@type table<string, integer>
+local vain_waits = {}
+---After the edits of two files, each waited for before and after it.
+local MAX_VAIN_WAITS = 4
+
 ---Returns the version of a buffer's text that language servers have. Saving does not change it.
 local function get_version(buffer)
   return vim.lsp.util.buf_versions[buffer]
@@ -27,6 +33,9 @@ function M.setup()
     callback = function(event)
       reported_versions[event.buf] = get_version(event.buf)
       last_report = vim.uv.now()
+      if #event.data.diagnostics > 0 then
+        vain_waits[vim.bo[event.buf].filetype] = nil
+      end
     end,
   })
 end
@@ -35,11 +44,26 @@ local function is_reported(buffer)
   return reported_versions[buffer] ~= nil and reported_versions[buffer] == get_version(buffer)
 end
 
----Whether a language server covers the buffer, or one that starts will.
-local function has_language_server(buffer, own_id)
-  return vim.iter(vim.lsp.get_clients({ bufnr = buffer, _uninitialized = true })):any(function(client)
-    return client.id ~= own_id
-  end)
+---Whether a language server covers the buffer, or one that starts will, and may report about it.
+local function expects_report(buffer, own_id)
+  local is_silent = (vain_waits[vim.bo[buffer].filetype] or 0) >= MAX_VAIN_WAITS
+  return not is_silent
+    and vim.iter(vim.lsp.get_clients({ bufnr = buffer, _uninitialized = true })):any(function(client)
+      return client.id ~= own_id
+    end)
+end
+
+---Remembers of which file types no buffer was reported about. A language server that loads a project may report later.
+local function count_vain_waits(awaited)
+  local is_answered = {}
+  for _, document in ipairs(awaited) do
+    local filetype = vim.bo[document.buffer].filetype
+    local is_loading = language.is_loading(vim.lsp.get_clients({ bufnr = document.buffer }))
+    is_answered[filetype] = is_answered[filetype] or is_loading or is_reported(document.buffer)
+  end
+  for filetype, yes in pairs(is_answered) do
+    vain_waits[filetype] = not yes and (vain_waits[filetype] or 0) + 1 or nil
+  end
 end
 
 ---Unloads a buffer that was loaded for the reports, unless the user has opened it meanwhile.
@@ -73,7 +97,7 @@ function M.with_reports(uris, ms, own_id, collect)
     if buffer and is_new then
       table.insert(loaded, { buffer = buffer, is_known = is_known })
     end
-    if buffer and has_language_server(buffer, own_id) then
+    if buffer and expects_report(buffer, own_id) then
       table.insert(awaited, { uri = uri, buffer = buffer })
     end
   end
@@ -83,6 +107,7 @@ function M.with_reports(uris, ms, own_id, collect)
   async.wait_until(vim.uv.now() + (#awaited > 0 and ms or 0), function()
     return not vim.iter(awaited):any(is_missing) and vim.uv.now() - last_report >= QUIET_MS
   end)
+  count_vain_waits(awaited)
   local ok, result = pcall(collect)
   local unreported = vim.iter(awaited):filter(is_missing):map(function(document)
     return document.uri

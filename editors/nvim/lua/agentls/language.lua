@@ -19,6 +19,7 @@ local METHODS = {
   implementation = 'textDocument/implementation',
   typeDefinition = 'textDocument/typeDefinition',
   references = 'textDocument/references',
+  hover = 'textDocument/hover',
   documentSymbols = 'textDocument/documentSymbol',
   workspaceSymbols = 'workspace/symbol',
   rename = 'textDocument/rename',
@@ -110,7 +111,7 @@ function M.load_buffer(uri)
 end
 
 ---Whether a language server reports work in progress: until it has loaded a project, it finds nothing.
-local function is_loading(clients)
+function M.is_loading(clients)
   return vim.iter(clients):any(function(client)
     return next(client.progress.pending) ~= nil
   end)
@@ -269,16 +270,16 @@ function M.answer_query(params, encoding, own_id)
     }
   end
   local answers, is_complete = request_all(clients, method, make_params, buffer, deadline)
-  if #answers == 0 and is_complete and is_loading(clients) then
+  if #answers == 0 and is_complete and M.is_loading(clients) then
     async.wait_until(deadline, function()
-      return not is_loading(clients)
+      return not M.is_loading(clients)
     end)
     answers, is_complete = request_all(clients, method, make_params, buffer, deadline)
   end
-  if #answers == 0 and (not is_complete or is_loading(clients)) then
+  if #answers == 0 and (not is_complete or M.is_loading(clients)) then
     return nil, 'the language server is still loading the project; try again in a while'
   end
-  local locations, symbols, edits = {}, {}, {}
+  local locations, symbols, edits, texts = {}, {}, {}, {}
   for _, answer in ipairs(answers) do
     local function to_range(uri, range)
       local from = answer.client.offset_encoding
@@ -292,6 +293,8 @@ function M.answer_query(params, encoding, own_id)
       if #edits == 0 and not add_edits(edits, answer.result, to_range) then
         return nil, 'the rename would also create, rename, or delete files'
       end
+    elseif params.kind == 'hover' then
+      vim.list_extend(texts, vim.lsp.util.convert_input_to_markdown_lines(answer.result.contents))
     elseif vim.endswith(params.kind, 'Symbols') then
       add_symbols(symbols, answer.result, params.uri, to_range)
     else
@@ -302,6 +305,7 @@ function M.answer_query(params, encoding, own_id)
     locations = vim.list_slice(locations, 1, params.limit),
     symbols = vim.list_slice(symbols, 1, params.limit),
     edits = edits,
+    text = #texts > 0 and table.concat(texts, '\n') or nil,
   }
 end
 

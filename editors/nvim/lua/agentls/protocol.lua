@@ -1248,6 +1248,7 @@ M.server_notifications = {
 ---| "implementation" # The `locations` that implement the symbol.
 ---| "typeDefinition" # The `locations` where the symbol's type is defined.
 ---| "references" # The `locations` that use the symbol, its declaration included.
+---| "hover" # The signature and documentation of the symbol, as `text`.
 ---| "documentSymbols" # The `symbols` of the document.
 ---| "workspaceSymbols" # The `symbols` of the workspace whose names match `query`.
 ---| "rename" # The `edits` that give the symbol the name `query`. The client must not make them.
@@ -1258,6 +1259,7 @@ M.server_notifications = {
 ---@field edits? agentls.DocumentEdits[] The edits, one entry for each document.
 ---@field locations? agentls.DocumentLocation[] The locations found.
 ---@field symbols? agentls.LanguageSymbol[] The symbols found, in any order; nested ones are entries of their own.
+---@field text? string What is known about the symbol, as Markdown.
 
 ---Edits of a document. All ranges refer to the text before the first.
 ---@class (exact) agentls.DocumentEdits
