@@ -1846,7 +1846,9 @@ export interface McpServerInfo {
   loggedIn?: boolean;
   /** The address at which a user logs in, while a login waits for that. */
   loginUrl?: string;
-  /** Why it failed or is invalid, or why the last login failed or does not suffice, for the user. */
+  /**
+   * Why it failed or is invalid, or why the last login failed or does not suffice, for the user.
+   */
   reason?: string;
   /**
    * Where it is configured: a file, relative to the folder if it is in it, or an editor's setting.
