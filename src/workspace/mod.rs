@@ -61,7 +61,7 @@ pub use read_log::{ReadLog, SeenVersion};
 pub use resolve::{PathError, ResolvedPath};
 pub use roots::{Folder, Root, Roots};
 pub use sandbox_access::{CommandConfinement, SandboxAccess};
-pub use steering_watch::{SteeringChange, SteeringOutcome, WatchedCommand};
+pub use steering_watch::{EarlierChanges, SteeringChange, SteeringOutcome, WatchedCommand};
 pub use write::{WriteError, WriteLocks};
 
 pub use crate::proxy::{HostPrompt, NoPrompt};
