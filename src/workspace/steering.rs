@@ -13,8 +13,9 @@ use super::Workspace;
 use super::command_sandbox::CallSandbox;
 use super::git_guard;
 use super::process::SpawnError;
+use super::steering_change::SteeringChange;
 use super::steering_snapshot::SnapshotOptions;
-use super::steering_watch::{EarlierChanges, SettledChanges, SteeringChange, WatchedCommand};
+use super::steering_watch::{EarlierChanges, SettledChanges, WatchedCommand};
 use crate::base::spawn::run_blocking;
 use crate::domain::SandboxPolicy;
 

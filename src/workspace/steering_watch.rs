@@ -6,23 +6,19 @@
 //! name until the user has answered. Nothing is deleted. Must not know how users are asked.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::git_guard::find_new_repository;
+use super::steering_change::{SteeringChange, SteeringOutcome, rename_aside, rename_beside};
 use super::steering_snapshot::{SnapshotOptions, SteeringDifference, SteeringSnapshot, SteeringState};
 use super::watch::ExternalWriteWatch;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::spawn::run_blocking;
 use crate::sandbox::name_reader;
 
-/// Goes before the name of what is put aside. No program obeys such a name.
-const ASIDE: &str = "put-aside-";
-/// Most names tried for one file.
-const MAX_NAMES: u32 = 100;
 /// Most files and folders that are looked at in a created folder.
 const MAX_ENTRIES: usize = 1_000;
 
@@ -81,40 +77,12 @@ pub struct WatchedCommand {
     unconfined: Option<Arc<UnconfinedCommands>>,
 }
 
-/// A file or folder that makes programs run, and that a confined process created, changed, or removed.
-#[derive(Debug)]
-pub struct SteeringChange {
-    pub path: PathBuf,
-    /// Who obeys it, for people.
-    pub reader: &'static str,
-    pub outcome: SteeringOutcome,
-    /// What to put back when it is put aside.
-    original: Option<SteeringState>,
-    /// Why that failed.
-    pub not_put_back: Option<io::Error>,
-    /// Undecided changes are not reported again while this exists.
-    asked: Arc<()>,
-}
-
 /// What [`SteeringWatch::settle`] has found.
 #[derive(Debug, Default)]
 pub(super) struct SettledChanges {
     pub(super) changes: Vec<SteeringChange>,
     /// New paths that may belong to a new repository. Nothing was done about them.
     pub(super) postponed: BTreeSet<PathBuf>,
-}
-
-/// What was done about a change.
-#[derive(Debug)]
-pub enum SteeringOutcome {
-    /// It has this name now, and what was there before is back, if anything was.
-    Aside(PathBuf),
-    /// Nothing yet: others may have made it.
-    Undecided,
-    /// It was removed, and is back.
-    PutBack,
-    /// It could not be put aside or back.
-    Failed(io::Error),
 }
 
 impl SteeringWatch {
@@ -475,19 +443,6 @@ impl Since {
     }
 }
 
-impl SteeringChange {
-    /// Renames it, and puts back what was there. Blocks.
-    fn put_aside(&mut self) {
-        self.outcome = match rename_aside(&self.path) {
-            Ok(aside) => SteeringOutcome::Aside(aside),
-            Err(error) => SteeringOutcome::Failed(error),
-        };
-        if let (SteeringOutcome::Aside(_), Some(original)) = (&self.outcome, &self.original) {
-            self.not_put_back = original.put_back(&self.path).err();
-        }
-    }
-}
-
 /// Lists the files below a folder. Returns false if it has more than `room` entries, or if it cannot be listed.
 fn list_files(folder: &Path, room: &mut usize, files: &mut BTreeSet<PathBuf>) -> bool {
     let Ok(entries) = OpenFolder::open(folder).and_then(|folder| folder.read_entries()) else {
@@ -508,32 +463,6 @@ fn list_files(folder: &Path, room: &mut usize, files: &mut BTreeSet<PathBuf>) ->
         }
     }
     true
-}
-
-/// Renames a path so that no program obeys it, and returns its new path.
-fn rename_aside(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().unwrap_or_default();
-    for number in 1..=MAX_NAMES {
-        let mut aside = OsString::from(ASIDE);
-        if number > 1 {
-            aside.push(format!("{number}-"));
-        }
-        aside.push(name);
-        let aside = path.with_file_name(aside);
-        match rename_beside(path, &aside) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            renamed => return renamed.map(|()| aside),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-/// Renames an entry to a new name in the same folder, which no part of the path may reach through a link.
-fn rename_beside(from: &Path, to: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name), Some(new)) = (from.parent(), from.file_name(), to.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    OpenFolder::open_for_traversal(parent)?.rename_to_new(name, new)
 }
 
 #[cfg(test)]
