@@ -383,20 +383,6 @@ impl OpenFolder {
         }
     }
 
-    /// Exchanges the names of two entries.
-    ///
-    /// # Errors
-    /// Fails if one of them is missing, or if the system refuses.
-    pub fn exchange_entries(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
-        Ok(fs::renameat_with(
-            &self.0,
-            one,
-            &self.0,
-            other,
-            RenameFlags::EXCHANGE,
-        )?)
-    }
-
     /// Removes the entry `name`, unless it is a folder.
     ///
     /// # Errors

@@ -2,7 +2,6 @@
 //!
 //! It ends when the last handle is gone, and then stops what it has started. It must not know who uses the server.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +24,7 @@ use crate::base::{CancellationToken, clock, random};
 use crate::domain::SandboxPolicy;
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{Command, ExitStatus, Process, Stdin, StopMode};
-use crate::workspace::{WatchedCommand, Workspace};
+use crate::workspace::{EarlierChanges, WatchedCommand, Workspace};
 
 /// Waits between a crash and the next start.
 const BACKOFF: Backoff = Backoff {
@@ -152,8 +151,14 @@ struct RunningProgram {
     /// Its temporary folder ends with this.
     workspace: Workspace,
     cwd: PathBuf,
-    /// `None` if it is not confined.
-    watched: Option<WatchedCommand>,
+    watched: WatchedCommand,
+}
+
+impl RunningProgram {
+    /// Lists the changes from before it is stopped.
+    async fn list_changes(&self) -> EarlierChanges {
+        self.workspace.list_steering_changes(&self.cwd).await
+    }
 }
 
 /// Starts the server and lists its tools, within the time limit of the settings.
@@ -173,7 +178,10 @@ async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
         }),
         Err(error) => {
             let status = match program {
-                Some(program) => stop_program(shared, program, error == McpError::Closed).await,
+                Some(program) => {
+                    let earlier = program.list_changes().await;
+                    stop_program(shared, program, earlier, error == McpError::Closed).await
+                }
                 None => None,
             };
             Err(explain_end(shared, demand.get().unwrap_or(error), status))
@@ -231,7 +239,8 @@ async fn connect_by_settings(
             } = build_command(shared, program, &requests).await?;
             let launcher = shared.host.workspace.launcher();
             let child = launcher.spawn_until(&shared.stop, command).await;
-            let child = child.map_err(|error| McpError::Failed(error.to_string()))?;
+            let started_child = watched.finish_unless_started(child).await;
+            let (child, watched) = started_child.map_err(|error| McpError::Failed(error.to_string()))?;
             let transport = StdioTransport::new(child.stdin, child.output, stderr);
             *started = Some(RunningProgram {
                 process: child.process,
@@ -257,7 +266,7 @@ struct ConfinedProgram {
     command: Command,
     workspace: Workspace,
     cwd: PathBuf,
-    watched: Option<WatchedCommand>,
+    watched: WatchedCommand,
 }
 
 async fn build_command(
@@ -284,10 +293,9 @@ async fn build_command(
     let command = workspace.connect_command(&sandbox.settings, prompt, command);
     let watched = if is_confined {
         let watched = workspace.watch_command(&cwd, &sandbox).await;
-        let unwatched = || McpError::Failed("cannot watch what it creates".to_owned());
-        Some(watched.ok_or_else(unwatched)?)
+        watched.map_err(|error| McpError::Failed(error.to_string()))?
     } else {
-        None
+        WatchedCommand::default()
     };
     Ok(ConfinedProgram {
         command,
@@ -334,10 +342,15 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
             () = shared.wait_until_lists_change() => read_lists_again(shared, &connection).await,
         }
     };
+    // What it makes from now on is certainly its own. What it made during calls was checked after each one.
+    let mut earlier = EarlierChanges::default();
+    if let Some(program) = &running.program {
+        earlier = program.list_changes().await;
+    }
     connection.close().await;
     let was_lost = matches!(end, ServiceEnd::Lost(_));
     let status = match running.program {
-        Some(program) => stop_program(shared, program, true).await,
+        Some(program) => stop_program(shared, program, earlier, true).await,
         None => None,
     };
     match end {
@@ -374,19 +387,19 @@ async fn read_lists_again(shared: &ServerShared, connection: &Arc<dyn McpConnect
     tokio::time::sleep(LIST_PAUSE).await;
 }
 
-/// Stops a program, as [`stop_process`] does, and checks what it has created.
-async fn stop_program(shared: &ServerShared, program: RunningProgram, may_end: bool) -> Option<ExitStatus> {
+/// Stops a program, as [`stop_process`] does, and checks what it has created since `earlier`.
+async fn stop_program(
+    shared: &ServerShared,
+    program: RunningProgram,
+    earlier: EarlierChanges,
+    may_end: bool,
+) -> Option<ExitStatus> {
     let status = stop_process(&program.process, may_end).await;
-    let Some(watched) = program.watched else {
-        return status;
-    };
-    watched.finish().await;
+    let is_watched = program.watched.is_watched();
+    program.watched.finish().await;
     // Otherwise the user is asked with the next command or call.
-    if shared.stop.is_cancelled() {
-        let nothing_earlier = Some(BTreeSet::new());
-        let settled = program
-            .workspace
-            .settle_steering(&program.cwd, nothing_earlier, false);
+    if is_watched && shared.stop.is_cancelled() {
+        let settled = program.workspace.settle_steering(&program.cwd, earlier);
         for change in settled.await {
             let (server, path) = (&shared.setup.settings.name, change.path.display());
             tracing::warn!(server, %path, outcome = ?change.outcome, "a file that makes programs run is new");

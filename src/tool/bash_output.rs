@@ -14,7 +14,7 @@ use super::terminal_output::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::Effect;
-use crate::workspace::{BackgroundError, BackgroundOutput};
+use crate::workspace::{BackgroundError, BackgroundOutput, EarlierChanges};
 
 /// The `bash_output` tool.
 pub struct BashOutput;
@@ -99,7 +99,7 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
         Some(_) => format!("{id} has ended"),
     }];
     notes.extend(output.status.ending.into_iter().flat_map(end_notes));
-    notes.extend(settle_created_files(cx, None).await);
+    notes.extend(settle_created_files(cx, EarlierChanges::default()).await);
     let mut body = gathered.text;
     if let Some(access) = output.access {
         let status = output.status.ending.map(|ending| ending.status);

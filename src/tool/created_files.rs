@@ -1,7 +1,7 @@
 //! Asks about files that make programs run and that a confined process created or changed.
 //!
 //! They are put aside first and come back if the user keeps them, so a missing answer leaves nothing that runs. What
-//! others may have made is put aside after the answer.
+//! others may have made keeps its name until there is an answer.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,12 @@ use super::ToolContext;
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::user_request::CHOICE_FIELD;
 use crate::domain::{AgentQuestion, InquiryReply};
-use crate::workspace::{SteeringChange, SteeringOutcome};
+use crate::workspace::{EarlierChanges, SteeringChange, SteeringOutcome};
 
 /// The choice that lets the files have their names.
 const KEEP: &str = "keep";
+/// The choice that gives them other names, or lets them have those.
+const RENAME: &str = "aside";
 /// Most files that the question names.
 const MAX_NAMED: usize = 10;
 
@@ -21,14 +23,11 @@ const MAX_NAMED: usize = 10;
 /// model. After a cancel nobody is asked.
 ///
 /// `earlier` is as in [`crate::workspace::Workspace::settle_steering`].
-pub(super) async fn settle_created_files(
-    cx: &ToolContext,
-    earlier: Option<BTreeSet<PathBuf>>,
-) -> Vec<String> {
+pub(super) async fn settle_created_files(cx: &ToolContext, earlier: EarlierChanges) -> Vec<String> {
     let mut notes = Vec::new();
     let mut changes = Vec::new();
     let mut put_back = BTreeSet::new();
-    for change in cx.workspace.settle_steering(&cx.cwd, earlier, true).await {
+    for change in cx.workspace.settle_steering(&cx.cwd, earlier).await {
         match &change.outcome {
             SteeringOutcome::Aside(_) | SteeringOutcome::Undecided => changes.push(change),
             SteeringOutcome::PutBack => {
@@ -46,39 +45,60 @@ pub(super) async fn settle_created_files(
     if changes.is_empty() {
         return notes;
     }
-    if wants_to_keep(cx, &changes).await {
-        for change in changes {
-            let text = describe(cx, &change);
-            if let Err(error) = cx.workspace.keep_steering(&cx.cwd, change).await {
-                notes.push(format!("[{text}, and renaming it back failed: {error}]"));
-            }
-        }
-        return notes;
-    }
-    let mut texts = Vec::new();
+    let answer = ask_to_keep(cx, &changes).await;
+    let (mut renamed, mut undecided) = (Vec::new(), Vec::new());
     for change in changes {
-        let change = match change.outcome {
-            SteeringOutcome::Undecided => cx.workspace.put_steering_aside(change).await,
-            _ => Some(change),
-        };
-        texts.extend(change.map(|change| describe(cx, &change)));
+        let text = describe(cx, &change);
+        match (&change.outcome, answer) {
+            (_, Some(true)) => match cx.workspace.keep_steering(&cx.cwd, change).await {
+                Ok(None) => {}
+                Ok(Some(replaced)) => {
+                    let replaced = format_path(cx, &replaced);
+                    notes.push(format!(
+                        "[{text}, and is kept; what was put back in its place is now `{replaced}`]"
+                    ));
+                }
+                Err(error) => notes.push(format!("[{text}, and renaming it back failed: {error}]")),
+            },
+            (SteeringOutcome::Undecided, None) => undecided.push(text),
+            (SteeringOutcome::Undecided, Some(false)) => {
+                let change = cx.workspace.put_steering_aside(&cx.cwd, change).await;
+                renamed.extend(change.map(|change| describe(cx, &change)));
+            }
+            _ => renamed.push(text),
+        }
     }
-    notes.push(format!(
-        "[commands in the sandbox must not make files that make other programs run, so these were renamed:\n{}\n\
-         If the task needs one, create it with write_file, which asks the user]",
-        texts.join("\n")
-    ));
+    if !renamed.is_empty() {
+        notes.push(format!(
+            "[commands in the sandbox must not make files that make other programs run, so these were renamed:\n{}\n\
+             If the task needs one, create it with write_file, which asks the user]",
+            renamed.join("\n")
+        ));
+    }
+    if !undecided.is_empty() {
+        notes.push(format!(
+            "[the user or a command in the sandbox made files that make other programs run; they keep their names \
+             until the user has answered:\n{}]",
+            undecided.join("\n")
+        ));
+    }
     notes
 }
 
 /// Says what happened to a file and who obeys it, for people and the model.
 fn describe(cx: &ToolContext, change: &SteeringChange) -> String {
-    // The command chose the names.
-    let show =
-        |path: &Path| reveal_hidden_characters(&cx.workspace.format_for_model(&cx.cwd, path)).into_owned();
-    let (path, reader) = (show(&change.path), change.reader);
+    let (path, reader) = (format_path(cx, &change.path), change.reader);
     match &change.outcome {
-        SteeringOutcome::Aside(aside) => format!("`{path}` (obeyed by {reader}) is now `{}`", show(aside)),
+        SteeringOutcome::Aside(aside) => {
+            let aside = format_path(cx, aside);
+            let mut text = format!("`{path}` (obeyed by {reader}) is now `{aside}`");
+            if let Some(error) = &change.not_put_back {
+                text.push_str(&format!(
+                    ", and what was there before could not be put back: {error}"
+                ));
+            }
+            text
+        }
         SteeringOutcome::Undecided => {
             format!("`{path}` (obeyed by {reader}) appeared while a process ran in the sandbox")
         }
@@ -92,7 +112,13 @@ fn describe(cx: &ToolContext, change: &SteeringChange) -> String {
     }
 }
 
-async fn wants_to_keep(cx: &ToolContext, changes: &[SteeringChange]) -> bool {
+/// The command chose the names.
+fn format_path(cx: &ToolContext, path: &Path) -> String {
+    reveal_hidden_characters(&cx.workspace.format_for_model(&cx.cwd, path)).into_owned()
+}
+
+/// Asks whether to keep the files; `None` without an answer.
+async fn ask_to_keep(cx: &ToolContext, changes: &[SteeringChange]) -> Option<bool> {
     let named = changes.iter().take(MAX_NAMED);
     let mut detail: Vec<String> = named.map(|change| describe(cx, change)).collect();
     if changes.len() > MAX_NAMED {
@@ -111,16 +137,17 @@ async fn wants_to_keep(cx: &ToolContext, changes: &[SteeringChange]) -> bool {
         )
     };
     let question =
-        AgentQuestion::with_choices(text, Some(detail.join("\n")), &[(KEEP, "Keep"), ("aside", leave)]);
+        AgentQuestion::with_choices(text, Some(detail.join("\n")), &[(KEEP, "Keep"), (RENAME, leave)]);
     let reply = tokio::select! { biased;
         () = cx.cancel.cancelled() => None,
         reply = cx.asker.request_reply(question) => reply,
     };
-    match reply {
-        Some(InquiryReply::Answers(answers)) => {
-            let answer = answers.get(CHOICE_FIELD);
-            answer.is_some_and(|values| values.iter().any(|value| value == KEEP))
-        }
-        Some(_) | None => false,
+    let Some(InquiryReply::Answers(answers)) = reply else {
+        return None;
+    };
+    match answers.get(CHOICE_FIELD)?.first()?.as_str() {
+        KEEP => Some(true),
+        RENAME => Some(false),
+        _ => None,
     }
 }

@@ -138,14 +138,14 @@ impl PreparedCall for McpToolCall {
     fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         async move {
             let settings = &self.tool.served.settings;
-            let may_be_confined =
-                settings.command.is_some() && settings.sandbox_policy() != SandboxPolicy::Off;
-            if !may_be_confined {
+            let may_create =
+                settings.command.is_some() && settings.sandbox_policy() == SandboxPolicy::Workspace;
+            if !may_create {
                 return self.call_server(&cx).await;
             }
             let earlier = cx.workspace.list_steering_changes(&cx.cwd).await;
             let mut result = self.call_server(&cx).await;
-            let notes = settle_created_files(&cx, Some(earlier)).await;
+            let notes = settle_created_files(&cx, earlier).await;
             if let Ok(output) = &mut result
                 && !notes.is_empty()
             {

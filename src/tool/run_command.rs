@@ -18,7 +18,7 @@ use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
 use crate::proxy::ProxyReport;
 use crate::workspace::process::{Child, Command, CommandEnd, ExitStatus, Output, SpawnError, StopMode};
-use crate::workspace::{CommandConfinement, StartedCommand, StopOnCancel, WatchedCommand};
+use crate::workspace::{CommandConfinement, EarlierChanges, StartedCommand, StopOnCancel, WatchedCommand};
 
 /// How long the changes of a canceled command are looked for.
 const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
@@ -77,18 +77,19 @@ pub(super) async fn run_to_end(
     // After the snapshot: git may list settings here, and the command starts next.
     let shared = cx.workspace.shared();
     let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
-    let earlier = cx.workspace.list_steering_changes(&cx.cwd).await;
+    let mut earlier = cx.workspace.list_steering_changes(&cx.cwd).await;
     let (command, watched) = confine_command(command, cx).await?;
-    // What others make while no process is confined is not asked about, nor attributed to this one.
-    let earlier = watched.as_ref().map(|_| earlier);
-    let closed_submodules = watched
-        .as_ref()
-        .and_then(|watched| cx.workspace.explain_closed_submodules(watched));
+    if !watched.is_watched() {
+        // Nothing is attributed to it.
+        earlier = EarlierChanges::default();
+    }
+    let closed_submodules = cx.workspace.explain_closed_submodules(&watched);
     let confinement = command.confinement();
     let network = command.proxy_report();
     // After a cancel here, nothing of the command is left (I8).
     let child = launcher.spawn_until(&cx.cancel, command).await;
-    let child = child.map_err(not_started)?;
+    let started = watched.finish_unless_started(child).await;
+    let (child, watched) = started.map_err(not_started)?;
     let time_limit = command_network::sleep_unless_asking(limit, network.as_deref());
     let mut result = RunningCommand::new(child, watched, confinement.clone(), cx)
         .wait_with_limit((limit, overtime), time_limit, cx)
@@ -101,7 +102,12 @@ pub(super) async fn run_to_end(
             .await;
         append_notes(&mut done.output, note.into_iter().collect());
     }
-    let mut notes = created_files::settle_created_files(cx, earlier).await;
+    let mut notes = tokio::select! { biased;
+        notes = created_files::settle_created_files(cx, earlier) => notes,
+        () = out_of_patience(cx) => vec![
+            "[the check for files that make other programs run was cut short; it goes on with the next command]".to_owned()
+        ],
+    };
     notes.extend(closed_submodules);
     match &mut result {
         Ok(done) => append_notes(&mut done.output, notes),
@@ -115,20 +121,19 @@ pub(super) async fn run_to_end(
     result
 }
 
-/// Confines a command as its call was judged. Returns the watch for files that it creates if it is confined now.
+/// Confines a command as its call was judged. Returns the watch for files that it creates.
 pub(super) async fn confine_command(
     command: Command,
     cx: &ToolContext,
-) -> Result<(Command, Option<WatchedCommand>), ToolError> {
+) -> Result<(Command, WatchedCommand), ToolError> {
     let confined = cx.workspace.confine_command(&cx.cwd, &cx.sandbox, command).await;
     let (command, is_confined) = confined.map_err(not_started)?;
     if !is_confined {
-        return Ok((command, None));
+        return Ok((command, cx.workspace.count_unconfined_command()));
     }
     let command = command_network::connect_command(command, cx);
     let watched = cx.workspace.watch_command(&cx.cwd, &cx.sandbox).await;
-    let unwatched = || ToolError::Internal("cannot watch what the command creates".to_owned());
-    Ok((command, Some(watched.ok_or_else(unwatched)?)))
+    Ok((command, watched.map_err(not_started)?))
 }
 
 fn append_notes(output: &mut ToolOutput, notes: Vec<String>) {
@@ -174,7 +179,7 @@ enum FirstEvent {
 impl RunningCommand {
     fn new(
         child: Child,
-        watched: Option<WatchedCommand>,
+        watched: WatchedCommand,
         confinement: Option<CommandConfinement>,
         cx: &ToolContext,
     ) -> Self {

@@ -13,11 +13,11 @@ use super::hooks::{HookContext, HookExit, HookRunner};
 use super::session_link::TurnStopped;
 use crate::config::{CommandLine, HookSettings};
 use crate::domain::SandboxPolicy;
-use crate::workspace::NoPrompt;
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{
     Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
 };
+use crate::workspace::{NoPrompt, WatchedCommand};
 
 /// How long a killed hook may take to disappear before the turn continues without it (I8). It takes milliseconds,
 /// except on a busy machine.
@@ -66,17 +66,15 @@ async fn run_hook_command(
         .workspace
         .connect_command(context.sandbox, Arc::new(NoPrompt), command);
     let watched = if is_confined {
-        let Some(watched) = context.workspace.watch_command(context.cwd, &sandbox).await else {
-            return Ok(HookExit::Failed("cannot watch what it creates".to_owned()));
-        };
-        Some(watched)
+        match context.workspace.watch_command(context.cwd, &sandbox).await {
+            Ok(watched) => watched,
+            Err(error) => return Ok(HookExit::Failed(error.to_string())),
+        }
     } else {
-        None
+        WatchedCommand::default()
     };
     let exit = run_until_gone(context, hook, command).await;
-    if let Some(watched) = watched {
-        watched.finish().await;
-    }
+    watched.finish().await;
     exit
 }
 

@@ -2,8 +2,7 @@
 //!
 //! A hook's own failure is one warning, and the turn continues. `hook_output` interprets the answer.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -18,7 +17,7 @@ use super::session_link::TurnStopped;
 use crate::base::{clock, text};
 use crate::config::{HookMoment, HookSettings};
 use crate::domain::{Event, SandboxPolicy};
-use crate::workspace::SteeringOutcome;
+use crate::workspace::{EarlierChanges, SteeringOutcome};
 
 /// The code of the warning that a hook failed.
 const FAILED: &str = "hook_failed";
@@ -128,8 +127,7 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
         sandbox: &cx.settings.sandbox,
         cancel: &cx.cancel,
     };
-    let is_confined = hook.sandbox.is_some_and(|policy| policy != SandboxPolicy::Off);
-    let earlier = if is_confined {
+    let earlier = if hook.sandbox == Some(SandboxPolicy::Workspace) {
         Some(cx.workspace.list_steering_changes(&cx.services.cwd).await)
     } else {
         None
@@ -164,18 +162,25 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
 async fn put_created_aside(
     cx: &TurnContext,
     hook: &HookSettings,
-    earlier: BTreeSet<PathBuf>,
+    earlier: EarlierChanges,
 ) -> Result<(), TurnStopped> {
     let cwd = &cx.services.cwd;
-    for change in cx.workspace.settle_steering(cwd, Some(earlier), false).await {
+    for change in cx.workspace.settle_steering(cwd, earlier).await {
         let show = |path: &Path| {
             text::reveal_hidden_characters(&cx.workspace.format_for_model(cwd, path)).into_owned()
         };
         let path = show(&change.path);
         let outcome = match &change.outcome {
-            SteeringOutcome::Aside(aside) => format!("it is now `{}`", show(aside)),
+            SteeringOutcome::Aside(aside) => match &change.not_put_back {
+                Some(error) => format!(
+                    "it is now `{}`, and putting back what was there failed: {error}",
+                    show(aside)
+                ),
+                None => format!("it is now `{}`", show(aside)),
+            },
             SteeringOutcome::PutBack => "it is back as it was".to_owned(),
             SteeringOutcome::Failed(error) => format!("and renaming it failed: {error}"),
+            // The user is asked with the next command or call.
             SteeringOutcome::Undecided => continue,
         };
         let message = format!(

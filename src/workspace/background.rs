@@ -57,8 +57,8 @@ pub struct StartedCommand {
     pub output: Output,
     /// Holds the start of a character whose rest was not read yet.
     pub decoder: Decoder,
-    /// Dropped once nothing of the command is left.
-    pub watched: Option<WatchedCommand>,
+    /// Finished once nothing of the command is left.
+    pub watched: WatchedCommand,
     /// `None` if it is not confined.
     pub confinement: Option<CommandConfinement>,
 }
@@ -143,9 +143,7 @@ impl BackgroundJob {
         let stopping = stop_on_cancel(process.clone(), stop);
         let reader = async move {
             let ending = read_until_ended(output, stopping).await;
-            if let Some(watched) = watched {
-                watched.finish().await;
-            }
+            watched.finish().await;
             // Announce the end last, so that whoever sees it finds the complete output.
             tell_end.send_replace(Some(ending));
         };
@@ -237,7 +235,8 @@ async fn read_all(
 impl Background {
     /// Starts a command that runs until it ends, is killed, or the session ends.
     ///
-    /// `cancel` aborts the start. `watched` is dropped once nothing of the command is left. Dropping the future kills what it started.
+    /// `cancel` aborts the start. `watched` is finished once nothing of the command is left. Dropping the future kills
+    /// what it started.
     ///
     /// # Errors
     /// The command does not start, too many processes are running, or the session is ending.
@@ -247,13 +246,17 @@ impl Background {
         launcher: &Launcher,
         command: Command,
         title: &str,
-        watched: Option<WatchedCommand>,
+        watched: WatchedCommand,
     ) -> Result<BackgroundStatus, BackgroundError> {
         // Check before the spawn too, so that a full list starts nothing. Others may come before `adopt` checks
         // again.
-        self.lock_jobs().make_room()?;
+        let room = self.lock_jobs().make_room();
         let confinement = command.confinement();
-        let child = launcher.spawn_until(cancel, command).await?;
+        let child = match room {
+            Ok(()) => launcher.spawn_until(cancel, command).await.map_err(Into::into),
+            Err(error) => Err(error),
+        };
+        let (child, watched) = watched.finish_unless_started(child).await?;
         let started = StartedCommand {
             process: child.process,
             output: child.output,
@@ -267,6 +270,7 @@ impl Background {
                 // A process that is on no list would outlive the session (I8).
                 started.process.kill();
                 started.process.wait_until_gone().await;
+                started.watched.finish().await;
                 Err(error)
             }
         }

@@ -41,6 +41,7 @@ mod roots;
 mod sandbox_access;
 pub mod sandbox_method;
 mod steering;
+mod steering_change;
 mod steering_snapshot;
 mod steering_watch;
 pub mod text_edits;
@@ -61,7 +62,8 @@ pub use read_log::{ReadLog, SeenVersion};
 pub use resolve::{PathError, ResolvedPath};
 pub use roots::{Folder, Root, Roots};
 pub use sandbox_access::{CommandConfinement, SandboxAccess};
-pub use steering_watch::{SteeringChange, SteeringOutcome, WatchedCommand};
+pub use steering_change::{SteeringChange, SteeringOutcome};
+pub use steering_watch::{EarlierChanges, WatchedCommand};
 pub use write::{WriteError, WriteLocks};
 
 pub use crate::proxy::{HostPrompt, NoPrompt};

@@ -6,19 +6,33 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Workspace;
 use super::command_sandbox::CallSandbox;
 use super::git_guard;
+use super::process::SpawnError;
+use super::steering_change::SteeringChange;
 use super::steering_snapshot::SnapshotOptions;
-use super::steering_watch::{SteeringChange, WatchedCommand};
+use super::steering_watch::{EarlierChanges, SettledChanges, WatchedCommand};
 use crate::base::spawn::run_blocking;
+use crate::domain::SandboxPolicy;
 
 impl Workspace {
     /// Watches from now on for files that make programs run, until the confined process that starts has ended and
-    /// [`Self::settle_steering`] was called.
-    pub async fn watch_command(&self, cwd: &Path, sandbox: &CallSandbox) -> Option<WatchedCommand> {
+    /// [`Self::settle_steering`] was called. Does nothing if the process cannot write in the workspace.
+    ///
+    /// # Errors
+    /// The watch panicked.
+    pub async fn watch_command(
+        &self,
+        cwd: &Path,
+        sandbox: &CallSandbox,
+    ) -> Result<WatchedCommand, SpawnError> {
+        if sandbox.policy == SandboxPolicy::ReadOnly {
+            return Ok(WatchedCommand::default());
+        }
         let folders = self.list_folders(cwd);
         let options = SnapshotOptions {
             keeps_contents: !self.shared.sandbox.detect().await.method.has_namespaces(),
@@ -29,60 +43,71 @@ impl Workspace {
             let external = || shared.overlay.external_writes().start_watch();
             shared.steering.start_command(folders, &options, external)
         });
-        started.await.ok()
+        started.await.map_err(|error| SpawnError::Sandbox {
+            reason: format!("cannot watch what it creates: {error}"),
+        })
+    }
+
+    /// Counts a process outside of the sandbox, which may make what would be taken for that of a confined one.
+    pub fn count_unconfined_command(&self) -> WatchedCommand {
+        self.shared.steering.start_unconfined()
     }
 
     /// Lists the files that make programs run and have changed since confined processes started to run here.
-    pub async fn list_steering_changes(&self, cwd: &Path) -> BTreeSet<PathBuf> {
+    pub async fn list_steering_changes(&self, cwd: &Path) -> EarlierChanges {
         let (shared, folders) = (self.shared.clone(), self.list_folders(cwd));
-        let listed = run_blocking(move || shared.steering.list_changed_paths(&folders));
+        let listed = run_blocking(move || shared.steering.list_changes(&folders));
         listed.await.unwrap_or_default()
     }
 
     /// Puts aside files that make programs run and that a confined process has made, and puts back what it has replaced.
     ///
-    /// `earlier` is [`Self::list_steering_changes`] from before a process that has ended by now. Without it, others may
-    /// have made everything. The caller asks about what others may have made; if it cannot, that is left for later.
-    pub async fn settle_steering(
-        &self,
-        cwd: &Path,
-        earlier: Option<BTreeSet<PathBuf>>,
-        can_ask: bool,
-    ) -> Vec<SteeringChange> {
+    /// `earlier` is [`Self::list_steering_changes`] from before a process that has ended by now. What others may have
+    /// made is undecided: the caller asks about it. Without an answer, it is found again.
+    pub async fn settle_steering(&self, cwd: &Path, earlier: EarlierChanges) -> Vec<SteeringChange> {
         let folders = self.list_folders(cwd);
-        let git = self.shared.git_reader(std::sync::Arc::default());
+        let (shared, earlier) = (self.shared.clone(), Arc::new(earlier));
+        // Dropping the future must not leave what is no repository.
+        let settle = |plain: Option<BTreeSet<PathBuf>>| {
+            let (shared, folders, earlier) = (shared.clone(), folders.clone(), earlier.clone());
+            run_blocking(move || shared.steering.settle(&folders, &earlier, plain.as_ref()))
+        };
+        let SettledChanges {
+            mut changes,
+            postponed,
+        } = settle(None).await.unwrap_or_default();
+        if postponed.is_empty() {
+            return changes;
+        }
+        let git = shared.git_reader(Arc::default());
         let mut plain = BTreeSet::new();
-        for path in self.list_steering_changes(cwd).await {
+        for path in postponed {
             if let Some(repository) = git_guard::find_new_repository(&path)
                 && git_guard::is_plain_repository(&git, repository).await
             {
                 plain.insert(path);
             }
         }
-        let shared = self.shared.clone();
-        let settle = move || {
-            let is_plain = |path: &Path| plain.contains(path);
-            shared
-                .steering
-                .settle(&folders, earlier.as_ref(), can_ask, is_plain)
-        };
-        run_blocking(settle).await.unwrap_or_default()
+        changes.extend(settle(Some(plain)).await.unwrap_or_default().changes);
+        changes
     }
 
-    /// Lets a file keep its name, or gives it back, because the user keeps it.
+    /// Lets a file keep its name, or gives it back, because the user keeps it. Returns the new path of what was put back
+    /// in its place.
     ///
     /// # Errors
     /// Something else has the name now, or the system refuses.
-    pub async fn keep_steering(&self, cwd: &Path, change: SteeringChange) -> io::Result<()> {
+    pub async fn keep_steering(&self, cwd: &Path, change: SteeringChange) -> io::Result<Option<PathBuf>> {
         let (shared, folders) = (self.shared.clone(), self.list_folders(cwd));
         let kept = run_blocking(move || shared.steering.keep(&folders, &change));
         kept.await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
     /// Puts aside a file that was undecided, because the user does not keep it. `None` after a panic.
-    pub async fn put_steering_aside(&self, mut change: SteeringChange) -> Option<SteeringChange> {
+    pub async fn put_steering_aside(&self, cwd: &Path, mut change: SteeringChange) -> Option<SteeringChange> {
+        let (shared, folders) = (self.shared.clone(), self.list_folders(cwd));
         let put = run_blocking(move || {
-            change.put_aside();
+            shared.steering.put_aside(&folders, &mut change);
             change
         });
         put.await.ok()

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::write::TemporaryFile;
 use crate::base::nofollow::{self, FileKind, OpenFolder, RegularFile};
 use crate::sandbox::{SteeringInventory, read_todo_commands};
 
@@ -18,6 +19,8 @@ const MAX_FILE: u64 = 1 << 20;
 const MAX_BYTES: usize = 8 << 20;
 /// Most files whose contents are kept.
 const MAX_FILES: usize = 2_000;
+/// The file in a linked work tree's own folder that names the repository.
+const COMMON_POINTER: &str = "commondir";
 
 /// How a snapshot is taken.
 #[derive(Clone, Debug, Default)]
@@ -33,13 +36,25 @@ pub(super) struct SteeringSnapshot {
     entries: BTreeMap<PathBuf, SteeringState>,
     /// See [`SteeringInventory::has_closed_submodules`].
     pub(super) has_closed_submodules: bool,
+}
+
+/// Takes a snapshot.
+struct SnapshotReader<'a> {
+    options: &'a SnapshotOptions,
+    before: Option<&'a SteeringSnapshot>,
+    /// Also keeps the contents of what was not there before, as far as there is room.
+    keeps_new: bool,
+    snapshot: SteeringSnapshot,
     bytes: usize,
 }
 
 /// What one path was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SteeringState {
-    Folder,
+    Folder {
+        /// Everything in it is in the snapshot too.
+        is_expanded: bool,
+    },
     /// With its content and mode, if they are kept.
     File(Option<(Vec<u8>, u32)>),
     Link {
@@ -62,64 +77,19 @@ pub(super) struct SteeringDifference {
 }
 
 impl SteeringSnapshot {
-    /// Reads a folder. `before` is the snapshot that it will be compared with, if it is not the first. Blocks.
-    pub(super) fn take(folder: &Path, options: &SnapshotOptions, before: Option<&Self>) -> Self {
-        let inventory = match before {
-            None => SteeringInventory::before_command(folder),
-            Some(before) => SteeringInventory::after_command(folder, before.has_closed_submodules),
-        };
-        let mut snapshot = Self {
-            has_closed_submodules: inventory.has_closed_submodules,
-            ..Self::default()
-        };
-        for path in inventory.paths.into_iter().chain(options.named.iter().cloned()) {
-            snapshot.add(path, options);
-        }
-        snapshot
+    /// Reads a folder. Blocks.
+    pub(super) fn take(folder: &Path, options: &SnapshotOptions) -> Self {
+        SnapshotReader::read(folder, options, None, true)
     }
 
-    fn add(&mut self, path: PathBuf, options: &SnapshotOptions) {
-        let Some(kind) = nofollow::kind(&path) else { return };
-        let state = match kind {
-            FileKind::Folder => {
-                // A repository's files that run something are on the list themselves.
-                let is_repository = nofollow::kind(&path.join("objects")).is_some();
-                if options.keeps_contents && !is_repository && self.entries.len() < MAX_FILES {
-                    self.add_entries(&path, options);
-                }
-                SteeringState::Folder
-            }
-            FileKind::Regular => match read_todo_commands(&path) {
-                Some(commands) if commands.is_empty() => {
-                    SteeringState::File(options.keeps_contents.then(|| self.read_file(&path)).flatten())
-                }
-                commands => SteeringState::TodoList(commands),
-            },
-            FileKind::Link => match read_link(&path) {
-                Ok(target) => SteeringState::Link {
-                    target,
-                    leads_to: std::fs::canonicalize(&path).ok(),
-                },
-                Err(_) => SteeringState::Other,
-            },
-            FileKind::Pipe | FileKind::Socket | FileKind::Device => SteeringState::Other,
-        };
-        self.entries.insert(path, state);
+    /// Reads a folder again to compare it with this snapshot, so only what is kept here is read. Blocks.
+    pub(super) fn take_again(&self, folder: &Path, options: &SnapshotOptions) -> Self {
+        SnapshotReader::read(folder, options, Some(self), false)
     }
 
-    fn add_entries(&mut self, folder: &Path, options: &SnapshotOptions) {
-        let entries = OpenFolder::open(folder).and_then(|folder| folder.read_entries());
-        for entry in entries.into_iter().flatten().flatten() {
-            self.add(folder.join(entry.name), options);
-        }
-    }
-
-    fn read_file(&mut self, path: &Path) -> Option<(Vec<u8>, u32)> {
-        let mut file = RegularFile::open(path).ok()?;
-        let mode = file.metadata().mode() & 0o7777;
-        let content = file.read(MAX_FILE).ok()?;
-        self.bytes += content.len();
-        (self.bytes <= MAX_BYTES).then_some((content, mode))
+    /// Reads a folder again so that this snapshot can [`Self::accept`] what is new. Blocks.
+    pub(super) fn take_with_new(&self, folder: &Path, options: &SnapshotOptions) -> Self {
+        SnapshotReader::read(folder, options, Some(self), true)
     }
 
     /// Lists what is new, different, or gone, with folders before what is in them. A list of a rebase may only get
@@ -153,12 +123,146 @@ impl SteeringSnapshot {
     }
 }
 
+impl SnapshotReader<'_> {
+    fn read(
+        folder: &Path,
+        options: &SnapshotOptions,
+        before: Option<&SteeringSnapshot>,
+        keeps_new: bool,
+    ) -> SteeringSnapshot {
+        let inventory = match before {
+            // Without mounts, nothing closes them.
+            None if options.keeps_contents => SteeringInventory::after_command(folder, false),
+            None => SteeringInventory::before_command(folder),
+            Some(before) => SteeringInventory::after_command(folder, before.has_closed_submodules),
+        };
+        let mut reader = SnapshotReader {
+            options,
+            before,
+            keeps_new,
+            snapshot: SteeringSnapshot {
+                has_closed_submodules: inventory.has_closed_submodules,
+                ..SteeringSnapshot::default()
+            },
+            bytes: 0,
+        };
+        for path in inventory.paths.into_iter().chain(options.named.iter().cloned()) {
+            reader.add(path);
+        }
+        reader.add_common_pointers();
+        reader.snapshot
+    }
+
+    fn add(&mut self, path: PathBuf) {
+        let Some(kind) = nofollow::kind(&path) else { return };
+        let before = self.before.and_then(|before| before.entries.get(&path));
+        let state = match kind {
+            FileKind::Folder => SteeringState::Folder {
+                is_expanded: self.options.keeps_contents && self.expand(&path, before),
+            },
+            FileKind::Regular => match read_todo_commands(&path) {
+                Some(commands) if commands.is_empty() => SteeringState::File(self.read_file(&path, before)),
+                commands => SteeringState::TodoList(commands),
+            },
+            FileKind::Link => match read_link(&path) {
+                Ok(target) => SteeringState::Link {
+                    target,
+                    leads_to: std::fs::canonicalize(&path).ok(),
+                },
+                Err(_) => SteeringState::Other,
+            },
+            FileKind::Pipe | FileKind::Socket | FileKind::Device => SteeringState::Other,
+        };
+        self.snapshot.entries.insert(path, state);
+    }
+
+    /// Adds everything in a folder or nothing, and returns whether it did.
+    ///
+    /// Does what was done before, or unchanged files would seem new or gone. With too many new ones, the folder itself is
+    /// what has changed.
+    fn expand(&mut self, folder: &Path, before: Option<&SteeringState>) -> bool {
+        let was_expanded = matches!(before, Some(SteeringState::Folder { is_expanded: true }));
+        // A repository's files that run something are on the list themselves.
+        let is_repository = || nofollow::kind(&folder.join("objects")).is_some();
+        if !was_expanded && (!self.keeps_new || is_repository()) {
+            return false;
+        }
+        let mut room = MAX_FILES;
+        if !was_expanded {
+            room = room.saturating_sub(self.snapshot.entries.len());
+        }
+        let Ok(entries) = OpenFolder::open(folder).and_then(|folder| folder.read_entries()) else {
+            return false;
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let Ok(entry) = entry else { return false };
+            let path = folder.join(entry.name);
+            if self
+                .before
+                .is_none_or(|before| !before.entries.contains_key(&path))
+            {
+                let Some(left) = room.checked_sub(1) else {
+                    return false;
+                };
+                room = left;
+            }
+            paths.push(path);
+        }
+        paths.into_iter().for_each(|path| self.add(path));
+        true
+    }
+
+    /// Reads a file whose content is or was kept, with its mode.
+    fn read_file(&mut self, path: &Path, before: Option<&SteeringState>) -> Option<(Vec<u8>, u32)> {
+        let was_kept = matches!(before, Some(SteeringState::File(Some(_))));
+        let may_keep = self.options.keeps_contents || path.ends_with(COMMON_POINTER);
+        if !was_kept && !(may_keep && self.keeps_new && self.bytes < MAX_BYTES) {
+            return None;
+        }
+        let mut file = RegularFile::open(path).ok()?;
+        let mode = file.metadata().mode() & 0o7777;
+        let content = file.read(MAX_FILE).ok()?;
+        self.bytes += content.len();
+        (was_kept || self.bytes <= MAX_BYTES).then_some((content, mode))
+    }
+
+    /// Adds the files by which linked work trees find their repository, to put them back. The inventory has only those
+    /// that lead elsewhere; no other change of one counts, unless the work tree has lost it.
+    fn add_common_pointers(&mut self) {
+        if self.keeps_new {
+            let settings = self
+                .snapshot
+                .entries
+                .keys()
+                .filter(|path| path.ends_with("config"));
+            let folders = settings.map(|path| path.with_file_name("worktrees"));
+            for folder in folders.collect::<Vec<_>>() {
+                let entries = OpenFolder::open(&folder).and_then(|folder| folder.read_entries());
+                for worktree in entries.into_iter().flatten().flatten() {
+                    self.add(folder.join(worktree.name).join(COMMON_POINTER));
+                }
+            }
+        }
+        for (path, state) in self.before.iter().flat_map(|before| &before.entries) {
+            if path.ends_with(COMMON_POINTER)
+                && !self.snapshot.entries.contains_key(path)
+                && (nofollow::kind(path).is_some() || path.parent().and_then(nofollow::kind).is_none())
+            {
+                self.snapshot.entries.insert(path.clone(), state.clone());
+            }
+        }
+    }
+}
+
 impl SteeringState {
     fn allows(&self, now: &Self) -> bool {
         match (self, now) {
             (Self::TodoList(Some(before)), Self::TodoList(Some(now))) => {
                 now.iter().all(|command| before.contains(command))
             }
+            (Self::File(None), Self::File(_)) => true,
+            (Self::Folder { is_expanded: was }, Self::Folder { is_expanded: is }) => *is || !was,
             _ => self == now,
         }
     }
@@ -173,11 +277,13 @@ impl SteeringState {
         };
         let folder = OpenFolder::open_for_traversal(parent)?;
         match self {
-            Self::Folder => OpenFolder::create_all(path).map(drop),
+            Self::Folder { .. } => OpenFolder::create_all(path).map(drop),
             Self::File(Some((content, mode))) => {
-                let mut file = folder.create_file(name, 0o600)?;
+                // A full disk must not leave a part of it.
+                let (mut temporary, mut file) = TemporaryFile::create_in(&folder, 0o600)?;
                 file.write_all(content)?;
-                file.set_permissions(Permissions::from_mode(*mode))
+                file.set_permissions(Permissions::from_mode(*mode))?;
+                temporary.rename_to_new(name)
             }
             Self::Link { target, leads_to } => {
                 if std::fs::canonicalize(parent.join(target)).ok() != *leads_to {

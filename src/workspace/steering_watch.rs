@@ -3,32 +3,46 @@
 //!
 //! The sandbox protects such files only where they exist, and no link. What a confined process alone can have made is
 //! renamed before anything else happens, and comes back if the user keeps it. What others can have made too keeps its
-//! name until the user has answered. Must not know how users are asked.
+//! name until the user has answered. Nothing is deleted. Must not know how users are asked.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::git_guard::find_new_repository;
+use super::steering_change::{SteeringChange, SteeringOutcome, rename_aside, rename_beside};
 use super::steering_snapshot::{SnapshotOptions, SteeringDifference, SteeringSnapshot, SteeringState};
 use super::watch::ExternalWriteWatch;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::spawn::run_blocking;
 use crate::sandbox::name_reader;
 
-/// Goes before the name of what is put aside. No program obeys such a name.
-const ASIDE: &str = "put-aside-";
-/// Most names tried for one file.
-const MAX_NAMES: u32 = 100;
-/// Most files that are looked at in a created folder.
-const MAX_FILES: usize = 1_000;
+/// Most files and folders that are looked at in a created folder.
+const MAX_ENTRIES: usize = 1_000;
 
 /// The watches of all workspace folders, which sessions share: a process of one may write in the folder of another.
 #[derive(Debug, Default)]
 pub(super) struct SteeringWatch {
     folders: Mutex<BTreeMap<PathBuf, Arc<FolderWatch>>>,
+    unconfined: Arc<UnconfinedCommands>,
+}
+
+/// How many commands started and ended outside of the sandbox, where they can write everything.
+#[derive(Debug, Default)]
+struct UnconfinedCommands {
+    started: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+/// What had changed when a process started, to tell its changes from those of others. By default, others may have made
+/// everything.
+#[derive(Debug, Default)]
+pub struct EarlierChanges {
+    paths: BTreeSet<PathBuf>,
+    /// How many commands had ended outside of the sandbox.
+    unconfined_ended: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -53,37 +67,22 @@ struct Since {
     asked: BTreeMap<PathBuf, Weak<()>>,
 }
 
-/// One confined process; it counts as running until [`Self::finish`], or until this is dropped.
-#[derive(Debug)]
+/// One process; it counts as running until [`Self::finish`], or until this is dropped. The default counts as none.
+#[derive(Debug, Default)]
 pub struct WatchedCommand {
+    /// Where it can write although it is confined.
     folders: Vec<(PathBuf, Arc<FolderWatch>)>,
     has_closed_submodules: bool,
+    /// Set if it is not confined.
+    unconfined: Option<Arc<UnconfinedCommands>>,
 }
 
-/// A file or folder that makes programs run, and that a confined process created, changed, or removed.
-#[derive(Debug)]
-pub struct SteeringChange {
-    pub path: PathBuf,
-    /// Who obeys it, for people.
-    pub reader: &'static str,
-    pub outcome: SteeringOutcome,
-    /// What to put back when it is put aside.
-    original: Option<SteeringState>,
-    /// Undecided changes are not reported again while this exists.
-    asked: Arc<()>,
-}
-
-/// What was done about a change.
-#[derive(Debug)]
-pub enum SteeringOutcome {
-    /// It has this name now, and what was there before is back, if anything was.
-    Aside(PathBuf),
-    /// Nothing yet: others may have made it.
-    Undecided,
-    /// It was removed, and is back.
-    PutBack,
-    /// It could not be put aside or back.
-    Failed(io::Error),
+/// What [`SteeringWatch::settle`] has found.
+#[derive(Debug, Default)]
+pub(super) struct SettledChanges {
+    pub(super) changes: Vec<SteeringChange>,
+    /// New paths that may belong to a new repository. Nothing was done about them.
+    pub(super) postponed: BTreeSet<PathBuf>,
 }
 
 impl SteeringWatch {
@@ -94,17 +93,14 @@ impl SteeringWatch {
         options: &SnapshotOptions,
         external: impl Fn() -> ExternalWriteWatch,
     ) -> WatchedCommand {
-        let mut watched = WatchedCommand {
-            folders: Vec::new(),
-            has_closed_submodules: false,
-        };
+        let mut watched = WatchedCommand::default();
         for folder in folders {
             let watch = self.lock().entry(folder.clone()).or_default().clone();
             let mut since = watch.lock();
             let since = since.get_or_insert_with(|| Since {
                 // Before the snapshot, so that no write of others during it is missed.
                 external: external(),
-                known: SteeringSnapshot::take(&folder, options, None),
+                known: SteeringSnapshot::take(&folder, options),
                 options: options.clone(),
                 ended: None,
                 asked: BTreeMap::new(),
@@ -117,66 +113,117 @@ impl SteeringWatch {
         watched
     }
 
+    /// Registers a process outside of the sandbox: while it runs, no change is certainly that of another.
+    pub(super) fn start_unconfined(&self) -> WatchedCommand {
+        self.unconfined.started.fetch_add(1, Ordering::SeqCst);
+        WatchedCommand {
+            folders: Vec::new(),
+            has_closed_submodules: false,
+            unconfined: Some(self.unconfined.clone()),
+        }
+    }
+
     /// Lists what has changed up to now. Blocks.
-    pub(super) fn list_changed_paths(&self, folders: &[PathBuf]) -> BTreeSet<PathBuf> {
-        let mut paths = BTreeSet::new();
+    pub(super) fn list_changes(&self, folders: &[PathBuf]) -> EarlierChanges {
+        let mut earlier = EarlierChanges {
+            paths: BTreeSet::new(),
+            unconfined_ended: Some(self.unconfined.ended.load(Ordering::SeqCst)),
+        };
         for (folder, watch) in self.find_watches(folders) {
             if let Some(since) = &*watch.lock() {
                 let found = since.find_differences(&folder, |_| false);
-                paths.extend(found.into_iter().map(|difference| difference.path));
+                earlier
+                    .paths
+                    .extend(found.into_iter().map(|difference| difference.path));
             }
         }
-        paths
+        earlier
     }
 
     /// Puts aside what a confined process has made, and puts back what it has replaced or removed. Blocks.
     ///
-    /// `earlier` lists what had changed when the only process started that ran since; without it, others may have made
-    /// everything, and `can_ask` says whether the user can be asked about it now. `is_plain_repository` returns whether a path is of a new repository that runs nothing.
+    /// `earlier` is from when the process started. `plain` lists the paths of new repositories that run nothing; without
+    /// it, new repositories are postponed. Undecided changes are found again until the user has answered.
     pub(super) fn settle(
         &self,
         folders: &[PathBuf],
-        earlier: Option<&BTreeSet<PathBuf>>,
-        can_ask: bool,
-        is_plain_repository: impl Fn(&Path) -> bool,
-    ) -> Vec<SteeringChange> {
-        let mut changes = Vec::new();
+        earlier: &EarlierChanges,
+        plain: Option<&BTreeSet<PathBuf>>,
+    ) -> SettledChanges {
+        let mut settled = SettledChanges::default();
         for (folder, watch) in self.find_watches(folders) {
             // Locked to the end: two commands that end at once must not rename the same file.
             let mut locked = watch.lock();
             let Some(since) = &mut *locked else { continue };
-            for difference in since.find_differences(&folder, &is_plain_repository) {
-                let is_certain = earlier.is_some_and(|earlier| !earlier.contains(&difference.path));
-                if is_certain || can_ask {
-                    changes.extend(since.settle_difference(difference, is_certain));
+            let is_idle = watch.running.load(Ordering::Relaxed) == 0;
+            if is_idle {
+                since.end(&folder);
+            }
+            let mut postponed = BTreeSet::new();
+            let differences = since.find_differences(&folder, |path| match plain {
+                Some(plain) => plain.contains(path),
+                None => find_new_repository(path).is_some() && postponed.insert(path.to_owned()),
+            });
+            for difference in differences {
+                if !since.is_asked(&difference.path) {
+                    let is_certain = self.is_certain(earlier, &difference.path);
+                    settled
+                        .changes
+                        .extend(since.settle_difference(difference, is_certain));
                 }
             }
-            if can_ask && watch.running.load(Ordering::Relaxed) == 0 {
+            if is_idle && postponed.is_empty() && !since.has_open_questions() {
                 *locked = None;
             }
+            settled.postponed.append(&mut postponed);
         }
-        changes
+        settled
+    }
+
+    /// Returns whether no one but confined processes can have made a change since `earlier`.
+    fn is_certain(&self, earlier: &EarlierChanges, path: &Path) -> bool {
+        earlier.unconfined_ended == Some(self.unconfined.started.load(Ordering::SeqCst))
+            && !earlier.paths.iter().any(|changed| path.starts_with(changed))
     }
 
     /// Accepts a change, because the user keeps it: it gets its name back, if it has lost it. Blocks.
     ///
+    /// Returns the new path of what had the name meanwhile.
+    ///
     /// # Errors
     /// Something else has the name now, or the system refuses.
-    pub(super) fn keep(&self, folders: &[PathBuf], change: &SteeringChange) -> io::Result<()> {
+    pub(super) fn keep(&self, folders: &[PathBuf], change: &SteeringChange) -> io::Result<Option<PathBuf>> {
+        let mut replaced = None;
         if let SteeringOutcome::Aside(aside) = &change.outcome {
+            // The user may have edited what was put back.
             if change.original.is_some() && nofollow::kind(&change.path).is_some() {
-                exchange_beside(aside, &change.path)?;
-            } else {
-                rename_beside(aside, &change.path)?;
+                replaced = Some(rename_aside(&change.path)?);
+            }
+            if let Err(error) = rename_beside(aside, &change.path) {
+                if let Some(replaced) = &replaced {
+                    rename_beside(replaced, &change.path)?;
+                }
+                return Err(error);
             }
         }
         for (folder, watch) in self.find_watches(folders) {
             if let Some(since) = &mut *watch.lock() {
-                let now = SteeringSnapshot::take(&folder, &since.options, Some(&since.known));
+                let now = since.known.take_with_new(&folder, &since.options);
                 since.known.accept(&change.path, &now);
+                since.exclude_from_end(&change.path);
             }
         }
-        Ok(())
+        Ok(replaced)
+    }
+
+    /// Puts aside an undecided change, because the user does not keep it. Blocks.
+    pub(super) fn put_aside(&self, folders: &[PathBuf], change: &mut SteeringChange) {
+        change.put_aside();
+        for (_, watch) in self.find_watches(folders) {
+            if let Some(since) = &mut *watch.lock() {
+                since.exclude_from_end(&change.path);
+            }
+        }
     }
 
     fn find_watches(&self, folders: &[PathBuf]) -> Vec<(PathBuf, Arc<FolderWatch>)> {
@@ -204,8 +251,30 @@ impl WatchedCommand {
         self.has_closed_submodules
     }
 
+    /// Returns whether it is confined and can write nevertheless.
+    pub fn is_watched(&self) -> bool {
+        !self.folders.is_empty()
+    }
+
+    /// Passes on what the start of the process has returned. If it failed, nothing is left of the process.
+    ///
+    /// # Errors
+    /// The start failed.
+    pub async fn finish_unless_started<T, E>(self, started: Result<T, E>) -> Result<(T, Self), E> {
+        match started {
+            Ok(started) => Ok((started, self)),
+            Err(error) => {
+                self.finish().await;
+                Err(error)
+            }
+        }
+    }
+
     /// Records that nothing of the process is left. What appears from now on comes from others.
     pub async fn finish(mut self) {
+        if !self.is_watched() {
+            return;
+        }
         let folders = std::mem::take(&mut self.folders);
         // After a panic, everything up to the next look is taken for the process's.
         let _ = run_blocking(move || {
@@ -214,7 +283,7 @@ impl WatchedCommand {
                 if watch.running.fetch_sub(1, Ordering::Relaxed) == 1
                     && let Some(since) = &mut *since
                 {
-                    since.ended = Some(since.take_snapshot(&folder));
+                    since.end(&folder);
                 }
             }
         })
@@ -227,32 +296,56 @@ impl Drop for WatchedCommand {
         for (_, watch) in &self.folders {
             watch.running.fetch_sub(1, Ordering::Relaxed);
         }
+        if let Some(unconfined) = &self.unconfined {
+            unconfined.ended.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }
 
 impl Since {
     /// Lets another process start. What others have made since the last one ended is theirs.
     fn resume(&mut self, folder: &Path, options: &SnapshotOptions) {
-        for named in &options.named {
-            if !self.options.named.contains(named) {
-                self.options.named.push(named.clone());
-                let now = self.take_snapshot(folder);
-                self.known.accept(named, &now);
-            }
+        let named = options.named.iter();
+        let mut theirs: Vec<PathBuf> = named
+            .filter(|path| !self.options.named.contains(path))
+            .cloned()
+            .collect();
+        self.options.named.extend(theirs.iter().cloned());
+        if let Some(ended) = self.ended.take() {
+            let now = self.take_snapshot(folder);
+            let differences = ended.find_differences(&now).into_iter();
+            theirs.extend(differences.map(|difference| difference.path));
         }
-        let Some(ended) = self.ended.take() else { return };
-        let now = self.take_snapshot(folder);
-        for difference in ended.find_differences(&now) {
-            self.known.accept(&difference.path, &now);
+        if !theirs.is_empty() {
+            let now = self.known.take_with_new(folder, &self.options);
+            theirs.iter().for_each(|path| self.known.accept(path, &now));
+        }
+    }
+
+    /// Records that no process runs any more.
+    fn end(&mut self, folder: &Path) {
+        if self.ended.is_none() {
+            self.ended = Some(self.take_snapshot(folder));
+        }
+    }
+
+    /// Records that what has the name from now on is not the process's.
+    fn exclude_from_end(&mut self, path: &Path) {
+        if let Some(ended) = &mut self.ended {
+            ended.accept(path, &self.known);
         }
     }
 
     fn take_snapshot(&self, folder: &Path) -> SteeringSnapshot {
-        SteeringSnapshot::take(folder, &self.options, Some(&self.known))
+        self.known.take_again(folder, &self.options)
     }
 
     fn is_asked(&self, path: &Path) -> bool {
         self.asked.get(path).is_some_and(|asked| asked.strong_count() > 0)
+    }
+
+    fn has_open_questions(&self) -> bool {
+        self.asked.values().any(|asked| asked.strong_count() > 0)
     }
 
     /// Lists what a confined process can have changed: not what tools or the editor have written, nor a new repository
@@ -260,16 +353,23 @@ impl Since {
     fn find_differences(
         &self,
         folder: &Path,
-        is_plain_repository: impl Fn(&Path) -> bool,
+        mut is_plain_repository: impl FnMut(&Path) -> bool,
     ) -> Vec<SteeringDifference> {
-        let now = self.ended.clone().unwrap_or_else(|| self.take_snapshot(folder));
+        let taken;
+        let now = match &self.ended {
+            Some(ended) => ended,
+            None => {
+                taken = self.take_snapshot(folder);
+                &taken
+            }
+        };
         let (mut found, mut examined) = (Vec::new(), Vec::<PathBuf>::new());
-        for difference in self.known.find_differences(&now) {
+        for difference in self.known.find_differences(now) {
             let path = &difference.path;
             // A folder comes before what is in it.
             let is_covered = examined.last().is_some_and(|outer| path.starts_with(outer));
             let is_missing = nofollow::kind(path).is_none();
-            if is_covered || self.is_asked(path) || is_missing != difference.is_gone {
+            if is_covered || is_missing != difference.is_gone {
                 continue;
             }
             if difference.before.is_some() {
@@ -293,13 +393,14 @@ impl Since {
     ) -> Option<SteeringChange> {
         let can_put_back = |before: &SteeringState| match before {
             SteeringState::Link { .. } | SteeringState::File(Some(_)) => true,
-            SteeringState::Folder => self.options.keeps_contents,
+            SteeringState::Folder { is_expanded } => *is_expanded,
             SteeringState::File(None) | SteeringState::TodoList(_) | SteeringState::Other => false,
         };
         let mut change = SteeringChange {
             reader: name_reader(&difference.path),
             outcome: SteeringOutcome::Undecided,
             original: difference.before.filter(can_put_back),
+            not_put_back: None,
             path: difference.path,
             asked: Arc::default(),
         };
@@ -317,10 +418,7 @@ impl Since {
                 .insert(change.path.clone(), Arc::downgrade(&change.asked));
             return Some(change);
         }
-        if let Some(ended) = &mut self.ended {
-            // What has the name from now on is not the process's.
-            ended.accept(&change.path, &self.known);
-        }
+        self.exclude_from_end(&change.path);
         Some(change)
     }
 
@@ -328,8 +426,8 @@ impl Since {
     fn exclude_other_writers(&self, path: PathBuf) -> Vec<SteeringDifference> {
         let is_others = |file: &Path| self.external.has_external_write(file);
         let is_folder = nofollow::kind(&path) == Some(FileKind::Folder);
-        let mut files = BTreeSet::new();
-        let paths = if !is_folder || !list_files(&path, &mut files) {
+        let (mut room, mut files) = (MAX_ENTRIES, BTreeSet::new());
+        let paths = if !is_folder || !list_files(&path, &mut room, &mut files) {
             if is_others(&path) { Vec::new() } else { vec![path] }
         } else if files.iter().any(|file| is_others(file)) {
             files.into_iter().filter(|file| !is_others(file)).collect()
@@ -345,78 +443,26 @@ impl Since {
     }
 }
 
-impl SteeringChange {
-    /// Renames it, and puts back what was there. Blocks.
-    pub(super) fn put_aside(&mut self) {
-        self.outcome = match rename_aside(&self.path) {
-            Ok(aside) => SteeringOutcome::Aside(aside),
-            Err(error) => SteeringOutcome::Failed(error),
-        };
-        if let (SteeringOutcome::Aside(_), Some(original)) = (&self.outcome, &self.original)
-            && let Err(error) = original.put_back(&self.path)
-        {
-            // Nothing that runs is left there, which is what counts.
-            tracing::warn!(%error, "cannot put back what a command has replaced");
-        }
-    }
-}
-
-/// Lists the files below a folder. Returns false if there are too many, or if it cannot be listed.
-fn list_files(folder: &Path, files: &mut BTreeSet<PathBuf>) -> bool {
+/// Lists the files below a folder. Returns false if it has more than `room` entries, or if it cannot be listed.
+fn list_files(folder: &Path, room: &mut usize, files: &mut BTreeSet<PathBuf>) -> bool {
     let Ok(entries) = OpenFolder::open(folder).and_then(|folder| folder.read_entries()) else {
         return false;
     };
     for entry in entries {
-        let Ok(entry) = entry else { return false };
+        let (Ok(entry), Some(left)) = (entry, room.checked_sub(1)) else {
+            return false;
+        };
+        *room = left;
         let path = folder.join(&entry.name);
         let is_listed = match entry.kind {
-            FileKind::Folder => list_files(&path, files),
+            FileKind::Folder => list_files(&path, room, files),
             _ => files.insert(path),
         };
-        if !is_listed || files.len() > MAX_FILES {
+        if !is_listed {
             return false;
         }
     }
     true
-}
-
-/// Renames a path so that no program obeys it, and returns its new path.
-fn rename_aside(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().unwrap_or_default();
-    for number in 1..=MAX_NAMES {
-        let mut aside = OsString::from(ASIDE);
-        if number > 1 {
-            aside.push(format!("{number}-"));
-        }
-        aside.push(name);
-        let aside = path.with_file_name(aside);
-        match rename_beside(path, &aside) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            renamed => return renamed.map(|()| aside),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-/// Renames an entry to a new name in the same folder, which no part of the path may reach through a link.
-fn rename_beside(from: &Path, to: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name), Some(new)) = (from.parent(), from.file_name(), to.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    OpenFolder::open_for_traversal(parent)?.rename_to_new(name, new)
-}
-
-/// Exchanges the names of two entries in the same folder, as [`rename_beside`], and removes the second one if it is a
-/// file or a link.
-fn exchange_beside(from: &Path, to: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name), Some(other)) = (from.parent(), from.file_name(), to.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let folder = OpenFolder::open_for_traversal(parent)?;
-    folder.exchange_entries(name, other)?;
-    // A folder stays: the user may want something in it.
-    let _ = folder.remove_file(name);
-    Ok(())
 }
 
 #[cfg(test)]

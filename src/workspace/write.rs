@@ -163,6 +163,15 @@ impl<'a> TemporaryFile<'a> {
         self.name = None;
         Ok(())
     }
+
+    /// Renames it to its final name, which must not exist yet.
+    pub(super) fn rename_to_new(&mut self, to: &OsStr) -> io::Result<()> {
+        if let Some(name) = &self.name {
+            self.folder.rename_to_new(name, to)?;
+        }
+        self.name = None;
+        Ok(())
+    }
 }
 
 impl Drop for TemporaryFile<'_> {

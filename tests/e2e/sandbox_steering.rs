@@ -175,9 +175,11 @@ fn what_no_mount_protects_is_put_back_after_the_command() {
             assert!(succeeds(&workspace, &prepare), "{}", case.name);
             let asked = attack(client, world, session, case.command);
             let is_open = succeeds(&workspace, case.proof);
-            if is_open == is_confined || (asked == 0) == is_confined {
+            // What was put back must work as before.
+            let is_broken = is_confined && !succeeds(&workspace, "[ ! -e side ] || git -C side status");
+            if is_open == is_confined || (asked == 0) == is_confined || is_broken {
                 wrong.push(format!(
-                    "{}: confined: {is_confined}, open: {is_open}, asked: {asked}: {}",
+                    "{}: confined: {is_confined}, open: {is_open}, asked: {asked}, broken: {is_broken}: {}",
                     case.name,
                     last_result(world)
                 ));
@@ -264,15 +266,20 @@ fn what_appears_during_a_background_process_keeps_its_name_until_the_answer() {
     session.finish(&start);
     world.write("go", "");
     world.wait_until(|| world.read("done").is_some());
-    for (choice, is_kept) in [("aside", false), ("keep", true)] {
-        // For the second time, it is the user's.
+    for (choice, is_kept) in [("cancel", true), ("aside", false), ("keep", true)] {
+        // For the last time, it is the user's.
         world.write("CLAUDE.md", "x");
         let turn = session.start_tool("bash_output", json!({"id": "bg1"}));
         let question = session.next_question();
         assert!(question.text("text").contains("You or a command"), "{question:?}");
         assert!(world.read("CLAUDE.md").is_some());
-        session.answer(&question, choice);
-        session.finish(&turn);
+        if choice == "cancel" {
+            session.client.cancel(&session.id);
+            session.client.prompt_result(&turn);
+        } else {
+            session.answer(&question, choice);
+            session.finish(&turn);
+        }
         assert_eq!(world.read("CLAUDE.md").is_some(), is_kept, "{choice}");
     }
     world.write("end", "");
@@ -280,8 +287,55 @@ fn what_appears_during_a_background_process_keeps_its_name_until_the_answer() {
     session.finish(&wait);
     world.write(".envrc", "by the user");
     session.run("true");
-    assert_eq!(session.count_questions(), 2);
+    assert_eq!(session.count_questions(), 3);
     assert_eq!(world.read(".envrc").as_deref(), Some("by the user"));
+}
+
+#[test]
+fn without_a_user_undecided_files_keep_their_names() {
+    let Some(confined) = Confined::new("") else { return };
+    let world = &confined.world;
+    let client = world.start();
+    let session = session_in(&client, "autoEdit");
+    let run = |tool: &str, input: Value| {
+        world.mock().push(Reply::tool(tool, input));
+        client.ask(&session, "go");
+        last_result(world)
+    };
+    run(
+        "bash",
+        json!({"command": "until [ -e end ]; do sleep 0.05; done", "background": true}),
+    );
+    world.write("CLAUDE.md", "by the user");
+    for _ in 0..2 {
+        let result = run("bash_output", json!({"id": "bg1"}));
+        assert!(result.contains("keep their names"), "{result}");
+        assert!(!result.contains("were renamed"), "{result}");
+        assert_eq!(world.read("CLAUDE.md").as_deref(), Some("by the user"));
+    }
+    world.write("end", "");
+    run("bash_output", json!({"id": "bg1", "wait_s": 60}));
+}
+
+#[test]
+fn nothing_is_attributed_to_a_command_that_cannot_write() {
+    let Some(confined) = Confined::new("") else { return };
+    let world = &confined.world;
+    let client = world.start_with(Options {
+        questions: true,
+        ..Options::default()
+    });
+    let session = session_in(&client, "plan");
+    let command = "until [ -e go ]; do sleep 0.05; done";
+    let call = Reply::tool("bash", json!({"command": format!("echo started; {command}")}));
+    world.mock().push(call);
+    let turn = client.prompt(&session, "go");
+    client.next(&session, "agent/toolOutputDelta");
+    world.write("AGENTS.md", "by the user");
+    world.write("go", "");
+    client.prompt_result(&turn);
+    assert_eq!(world.read("AGENTS.md").as_deref(), Some("by the user"));
+    assert!(client.all(&session, "agent/questionRequested").is_empty());
 }
 
 #[test]
@@ -330,8 +384,11 @@ fn files_of_confined_mcp_servers_are_put_aside_after_a_call_and_at_the_end() {
     client.prompt_result(&turn);
     let result = last_result(world);
     assert!(result.contains("put-aside-.vscode"), "{result}");
+    // It runs all the time, so this may be the user's.
+    world.write("CLAUDE.md", "by the user");
     client.close_input();
     client.wait_until_gone();
+    assert_eq!(world.read("CLAUDE.md").as_deref(), Some("by the user"));
     assert!(!world.path("work/.idea").exists());
     assert!(world.path("work/put-aside-.idea").exists());
 }

@@ -43,22 +43,49 @@ impl Fixture {
         })
     }
 
-    fn settle(&self, earlier: Option<&BTreeSet<PathBuf>>) -> Vec<SteeringChange> {
-        self.watch.settle(&self.folders, earlier, true, |_| false)
+    fn new_without_mounts() -> Self {
+        Self {
+            options: SnapshotOptions {
+                keeps_contents: true,
+                named: Vec::new(),
+            },
+            ..Self::new()
+        }
+    }
+
+    fn settle(&self, earlier: &EarlierChanges) -> Vec<SteeringChange> {
+        let plain = BTreeSet::new();
+        self.watch.settle(&self.folders, earlier, Some(&plain)).changes
+    }
+
+    /// Returns what was undecided, by name, without an answer.
+    fn list_undecided(&self, earlier: &EarlierChanges) -> Vec<String> {
+        let changes = self.settle(earlier).into_iter();
+        let undecided = changes.filter(|change| matches!(change.outcome, SteeringOutcome::Undecided));
+        undecided.map(|change| self.name(&change.path)).collect()
+    }
+
+    fn name(&self, path: &Path) -> String {
+        path.strip_prefix(&self.folders[0]).unwrap().display().to_string()
     }
 
     /// Returns the names of what is put aside, before and after, as all of one command.
     fn put_aside(&self) -> Vec<(String, String)> {
-        let name = |path: &Path| path.strip_prefix(&self.folders[0]).unwrap().display().to_string();
-        let changes = self.settle(Some(&BTreeSet::new()));
+        let changes = self.settle(&NOTHING);
         let pairs = changes.iter().map(|change| match &change.outcome {
-            SteeringOutcome::Aside(aside) => (name(&change.path), name(aside)),
-            SteeringOutcome::PutBack => (name(&change.path), "back".to_owned()),
+            SteeringOutcome::Aside(aside) => (self.name(&change.path), self.name(aside)),
+            SteeringOutcome::PutBack => (self.name(&change.path), "back".to_owned()),
             other => panic!("{other:?}"),
         });
         pairs.collect()
     }
 }
+
+/// Nothing had changed, and no command runs outside of the sandbox.
+const NOTHING: EarlierChanges = EarlierChanges {
+    paths: BTreeSet::new(),
+    unconfined_ended: Some(0),
+};
 
 fn pair(before: &str, after: &str) -> (String, String) {
     (before.to_owned(), after.to_owned())
@@ -102,7 +129,7 @@ fn the_watch_lasts_while_a_command_runs() {
     drop(fixture.start());
     assert!(fixture.put_aside().is_empty());
     fixture.write(".vscode/a");
-    let changes = fixture.settle(Some(&BTreeSet::new()));
+    let changes = fixture.settle(&NOTHING);
     fixture.watch.keep(&fixture.folders, &changes[0]).unwrap();
     assert!(fixture.path(".vscode/a").exists());
     assert!(fixture.put_aside().is_empty(), "the user keeps it");
@@ -121,10 +148,10 @@ fn what_others_may_have_made_keeps_its_name_until_the_user_has_answered() {
     let fixture = Fixture::new();
     let background = fixture.start();
     fixture.write(".vscode/a");
-    let earlier = fixture.watch.list_changed_paths(&fixture.folders);
+    let earlier = fixture.watch.list_changes(&fixture.folders);
     drop(fixture.start());
     fixture.write("CLAUDE.md");
-    let mut changes = fixture.settle(Some(&earlier));
+    let mut changes = fixture.settle(&earlier);
     let outcomes: Vec<_> = changes.iter().map(|change| &change.outcome).collect();
     assert!(
         matches!(
@@ -135,7 +162,7 @@ fn what_others_may_have_made_keeps_its_name_until_the_user_has_answered() {
     );
     assert!(fixture.path(".vscode/a").exists());
     assert!(fixture.put_aside().is_empty(), "the question is open");
-    changes[0].put_aside();
+    fixture.watch.put_aside(&fixture.folders, &mut changes[0]);
     assert!(fixture.path("put-aside-.vscode/a").exists());
     drop(background);
 }
@@ -147,7 +174,7 @@ async fn what_appears_after_the_last_process_is_not_asked_about() {
     fixture.write(".vscode/a");
     background.finish().await;
     fixture.write("CLAUDE.md");
-    let changes = fixture.settle(None);
+    let changes = fixture.settle(&EarlierChanges::default());
     assert_eq!(changes.len(), 1, "{changes:?}");
     assert!(changes[0].path.ends_with(".vscode"));
 
@@ -166,7 +193,7 @@ fn a_link_is_renamed_itself_and_nothing_is_replaced() {
     let outside = tempfile::tempdir().unwrap();
     drop(fixture.start());
     symlink(outside.path(), fixture.path(".vscode")).unwrap();
-    let changes = fixture.settle(Some(&BTreeSet::new()));
+    let changes = fixture.settle(&NOTHING);
     assert!(outside.path().exists());
     fixture.write(".vscode");
     let error = fixture.watch.keep(&fixture.folders, &changes[0]).unwrap_err();
@@ -223,7 +250,7 @@ fn a_kept_change_replaces_the_link_that_was_put_back() {
     drop(fixture.start());
     fs::remove_file(fixture.path(".vscode")).unwrap();
     fixture.write(".vscode/new.json");
-    let changes = fixture.settle(Some(&BTreeSet::new()));
+    let changes = fixture.settle(&NOTHING);
     assert!(fixture.path(".vscode").is_symlink());
     fixture.watch.keep(&fixture.folders, &changes[0]).unwrap();
     assert!(fixture.path(".vscode/new.json").exists() && !fixture.path(".vscode").is_symlink());
@@ -232,13 +259,7 @@ fn a_kept_change_replaces_the_link_that_was_put_back() {
 
 #[test]
 fn without_mounts_contents_are_put_back() {
-    let fixture = Fixture {
-        options: SnapshotOptions {
-            keeps_contents: true,
-            named: Vec::new(),
-        },
-        ..Fixture::new()
-    };
+    let fixture = Fixture::new_without_mounts();
     for file in [
         ".git/config",
         ".git/HEAD",
@@ -292,4 +313,140 @@ fn the_list_of_a_rebase_may_lose_commands_but_not_gain_any() {
         fixture.put_aside(),
         [pair(".git/rebase-merge/git-rebase-todo", aside)]
     );
+}
+
+#[tokio::test]
+async fn without_an_answer_an_undecided_file_keeps_its_name_and_is_found_again() {
+    let fixture = Fixture::new();
+    let background = fixture.start();
+    fixture.write("CLAUDE.md");
+    background.finish().await;
+    assert_eq!(fixture.list_undecided(&EarlierChanges::default()), ["CLAUDE.md"]);
+    fixture.write(".envrc");
+    // It appeared before this one started, so it is not certainly this one's.
+    let earlier = fixture.watch.list_changes(&fixture.folders);
+    fixture.start().finish().await;
+    let mut changes = fixture.settle(&earlier);
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    assert!(matches!(changes[0].outcome, SteeringOutcome::Undecided));
+    let earlier = fixture.watch.list_changes(&fixture.folders);
+    assert!(
+        earlier.paths.contains(&fixture.path("CLAUDE.md")),
+        "the question is open"
+    );
+    fixture.watch.put_aside(&fixture.folders, &mut changes[0]);
+    assert!(fixture.path("put-aside-CLAUDE.md").exists() && fixture.path(".envrc").exists());
+    fixture.write("CLAUDE.md");
+    assert!(fixture.put_aside().is_empty(), "it is new");
+}
+
+#[tokio::test]
+async fn a_start_that_fails_leaves_no_watch() {
+    let fixture = Fixture::new();
+    let failed = fixture
+        .start()
+        .finish_unless_started(Err::<(), _>("refused"))
+        .await;
+    assert_eq!(failed.unwrap_err(), "refused");
+    fixture.write("CLAUDE.md");
+    drop(fixture.start());
+    assert!(fixture.put_aside().is_empty(), "it appeared while nothing ran");
+}
+
+#[test]
+fn what_a_command_outside_of_the_sandbox_may_have_made_is_undecided() {
+    let fixture = Fixture::new();
+    let ended = fixture.watch.start_unconfined();
+    drop(ended);
+    for (is_parallel, expected) in [(false, Vec::new()), (true, vec!["CLAUDE.md"])] {
+        let earlier = fixture.watch.list_changes(&fixture.folders);
+        let command = fixture.start();
+        if is_parallel {
+            drop(fixture.watch.start_unconfined());
+        }
+        fixture.write("CLAUDE.md");
+        drop(command);
+        assert_eq!(fixture.list_undecided(&earlier), expected);
+        assert_eq!(fixture.path("CLAUDE.md").exists(), is_parallel);
+    }
+}
+
+#[test]
+fn a_tool_that_writes_in_a_new_folder_does_not_make_its_other_files_certain() {
+    let fixture = Fixture::new();
+    let background = fixture.start();
+    fixture.write(".vscode/a");
+    let earlier = fixture.watch.list_changes(&fixture.folders);
+    fixture.external.write(&fixture.write(".vscode/by_tool"));
+    assert_eq!(fixture.list_undecided(&earlier), [".vscode/a"]);
+    drop(background);
+}
+
+#[test]
+fn a_kept_change_does_not_replace_what_the_user_wrote_meanwhile() {
+    let fixture = Fixture::new_without_mounts();
+    let settings = fixture.write(".vscode/settings.json");
+    drop(fixture.start());
+    fs::write(&settings, "by the command").unwrap();
+    let changes = fixture.settle(&NOTHING);
+    fs::write(&settings, "by the user").unwrap();
+    let replaced = fixture
+        .watch
+        .keep(&fixture.folders, &changes[0])
+        .unwrap()
+        .unwrap();
+    assert_eq!(fs::read_to_string(&settings).unwrap(), "by the command");
+    assert_eq!(fs::read_to_string(&replaced).unwrap(), "by the user");
+    assert_eq!(fixture.name(&replaced), ".vscode/put-aside-2-settings.json");
+}
+
+#[test]
+fn beyond_what_is_kept_unchanged_files_stay() {
+    let fixture = Fixture::new_without_mounts();
+    let large = vec![b'x'; 1 << 20];
+    for number in 10..22 {
+        fixture.write(&format!(".direnv/{number}"));
+        fs::write(fixture.path(&format!(".direnv/{number}")), &large).unwrap();
+    }
+    for number in 0..2_100 {
+        fixture.write(&format!(".idea/many/{number}"));
+    }
+    drop(fixture.start());
+    fixture.write(".direnv/00");
+    fs::remove_file(fixture.path(".direnv/10")).unwrap();
+    fixture.write(".idea/many/new");
+    let expected = [
+        pair(".direnv/00", ".direnv/put-aside-00"),
+        pair(".direnv/10", "back"),
+    ];
+    assert_eq!(fixture.put_aside(), expected);
+}
+
+#[test]
+fn a_folder_that_gains_too_many_files_is_put_aside_as_a_whole() {
+    let fixture = Fixture::new_without_mounts();
+    fixture.write(".vscode/tasks.json");
+    drop(fixture.start());
+    for number in 0..2_100 {
+        fixture.write(&format!(".vscode/{number}"));
+    }
+    assert_eq!(fixture.put_aside(), [pair(".vscode", "put-aside-.vscode")]);
+    assert!(fixture.path("put-aside-.vscode/tasks.json").exists());
+}
+
+#[test]
+fn without_mounts_all_submodules_are_compared() {
+    let fixture = Fixture::new_without_mounts();
+    fixture.write(".git/HEAD");
+    for number in 0..101 {
+        fixture.write(&format!(".git/modules/m{number}/config"));
+    }
+    let command = fixture.start();
+    assert!(!command.has_closed_submodules());
+    drop(command);
+    let config = fixture.path(".git/modules/m7/config");
+    fs::write(&config, "changed").unwrap();
+    let expected = [pair(".git/modules/m7/config", ".git/modules/m7/put-aside-config")];
+    assert_eq!(fixture.put_aside(), expected);
+    assert_eq!(fs::read_to_string(&config).unwrap(), ".git/modules/m7/config");
 }
