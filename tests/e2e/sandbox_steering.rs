@@ -318,27 +318,6 @@ fn without_a_user_undecided_files_keep_their_names() {
 }
 
 #[test]
-fn nothing_is_attributed_to_a_command_that_cannot_write() {
-    let Some(confined) = Confined::new("") else { return };
-    let world = &confined.world;
-    let client = world.start_with(Options {
-        questions: true,
-        ..Options::default()
-    });
-    let session = session_in(&client, "plan");
-    let command = "until [ -e go ]; do sleep 0.05; done";
-    let call = Reply::tool("bash", json!({"command": format!("echo started; {command}")}));
-    world.mock().push(call);
-    let turn = client.prompt(&session, "go");
-    client.next(&session, "agent/toolOutputDelta");
-    world.write("AGENTS.md", "by the user");
-    world.write("go", "");
-    client.prompt_result(&turn);
-    assert_eq!(world.read("AGENTS.md").as_deref(), Some("by the user"));
-    assert!(client.all(&session, "agent/questionRequested").is_empty());
-}
-
-#[test]
 fn files_of_confined_hooks_are_put_aside() {
     let hook = "[hook.maker]\non = 'prompt'\nsandbox = 'workspace'\ncommand = 'cat >/dev/null; mkdir .vscode; echo x > .vscode/tasks.json'\n";
     let Some(confined) = Confined::new(hook) else {
