@@ -27,7 +27,14 @@ const PARTS: [&str; 19] = [
 /// Endings of such parts, for names written without separators: `_authToken`, `MYAPIKEY`.
 const ENDINGS: [&str; 4] = ["TOKEN", "APIKEY", "ACCESSKEY", "PRIVATEKEY"];
 /// Text that means a credential wherever it is in a name.
-const ANYWHERE: [&str; 4] = ["SECRET", "PASSWORD", "CREDENTIAL", "CONNECTION_STRING"];
+const ANYWHERE: [&str; 6] = [
+    "SECRET",
+    "PASSWORD",
+    "CREDENTIAL",
+    "CONNECTION_STRING",
+    "CUSTOM_HEADERS",
+    "SSHPASS",
+];
 /// Last parts of names whose value says where something is or how it works, if it is an absolute path or a number.
 const LOCATORS: [&str; 12] = [
     "COUNT", "DIR", "FILE", "HOME", "LENGTH", "LIMIT", "PATH", "PID", "SIZE", "SOCK", "SOCKET", "TIMEOUT",
@@ -35,27 +42,39 @@ const LOCATORS: [&str; 12] = [
 /// Names that match the lists above and hold no credential.
 const HARMLESS: [&str; 3] = ["PWD", "OLDPWD", "KEY"];
 /// Starts of values that well-known services issue.
-const VALUE_STARTS: [&str; 20] = [
+const VALUE_STARTS: [&str; 32] = [
+    "AGE-SECRET-KEY-",
     "AIza",
     "AKIA",
     "ASIA",
     "Basic ",
     "Bearer ",
     "dckr_pat_",
+    "dop_v1_",
     "eyJhbGciOi",
-    "ghp_",
     "gho_",
+    "ghp_",
     "ghr_",
     "ghs_",
     "ghu_",
     "github_pat_",
     "glpat-",
+    "gsk_",
     "hf_",
+    "hvs.",
+    "lin_api_",
     "npm_",
     "pypi-",
+    "rk_live_",
+    "SG.",
+    "shpat_",
     "sk-",
+    "sk_live_",
+    "xai-",
+    "xapp-",
     "xoxb-",
     "xoxp-",
+    "ya29.",
 ];
 /// The shortest value, in bytes, that [`VALUE_STARTS`] applies to.
 const SHORTEST_VALUE: usize = 16;

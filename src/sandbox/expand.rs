@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use super::plan::{PathRule, REPLACED, SandboxPlan, find_rule};
 use super::{SandboxError, steering_files};
 
+/// Most rules of one workspace folder, since each is a mount.
+const MAX_EXPANDED: usize = 2_000;
+
 impl SandboxPlan {
     /// Returns what a command may do with a path whose links are resolved. `None` if the command has something else
     /// there, or the plan cannot be enforced. Blocks on the disk.
@@ -70,7 +73,12 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
                 path.display()
             ))(replaced));
         }
-        for (rule, path) in expand(&real) {
+        let expanded = expand(&real);
+        if expanded.len() > MAX_EXPANDED {
+            let too_many = io::Error::other("it has too many files that make programs run");
+            return Err(SandboxError::at(format!("protect {}", path.display()))(too_many));
+        }
+        for (rule, path) in expanded {
             match fs::canonicalize(&path) {
                 // `find_linked_repository` has resolved its paths too.
                 Ok(real) if rule == PathRule::ReadOnly && is_of_workspace => protected.push((rule, real)),

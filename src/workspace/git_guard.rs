@@ -481,6 +481,8 @@ fn find_replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, St
         // They run nothing, but together they show the user's credentials for other hosts to whoever names them.
         ("http", "proxy") => with(""),
         ("http", "sslverify") => with("true"),
+        // Git reads every file of these lists, and shows lines that it does not understand.
+        ("blame", "ignorerevsfile") | ("fsck" | "fetch" | "receive", "skiplist") => None,
         _ if harmless => Some(None),
         // The included file may change with the branch.
         ("include" | "includeif", _) => None,
@@ -541,7 +543,13 @@ mod tests {
             let want = Some(Some((key.to_owned(), value.to_owned())));
             assert_eq!(find_replacement(key, false), want, "{key}");
         }
-        for key in ["include.path", "includeif.onbranch:x.path", "nodot"] {
+        for key in [
+            "include.path",
+            "includeif.onbranch:x.path",
+            "blame.ignorerevsfile",
+            "fetch.fsck.skiplist",
+            "nodot",
+        ] {
             assert_eq!(find_replacement(key, false), None, "{key}");
         }
         assert_eq!(find_replacement("submodule.lib.update", true), Some(None));
