@@ -104,7 +104,8 @@ pub(super) async fn run_to_end(
     }
     let mut notes = tokio::select! { biased;
         notes = created_files::settle_created_files(cx, earlier) => notes,
-        () = out_of_patience(cx) => vec![
+        // A second cancel does not skip the check: what the command has left may run.
+        () = look_after_cancel(cx) => vec![
             "[the check for files that make other programs run was cut short; it goes on with the next command]".to_owned()
         ],
     };
@@ -144,11 +145,15 @@ fn append_notes(output: &mut ToolOutput, notes: Vec<String>) {
 
 /// Resolves when the changes of a stopped command have been looked for long enough (R-CANCEL).
 async fn out_of_patience(cx: &ToolContext) {
-    cx.cancel.cancelled().await;
     tokio::select! { biased;
         () = cx.force_cancel.cancelled() => {}
-        () = tokio::time::sleep(LOOKING_AFTER_CANCEL) => {}
+        () = look_after_cancel(cx) => {}
     }
+}
+
+async fn look_after_cancel(cx: &ToolContext) {
+    cx.cancel.cancelled().await;
+    tokio::time::sleep(LOOKING_AFTER_CANCEL).await;
 }
 
 /// Converts the error of a command that did not start.

@@ -67,6 +67,9 @@ impl Workspace {
     pub async fn settle_steering(&self, cwd: &Path, earlier: EarlierChanges) -> Vec<SteeringChange> {
         let folders = self.list_folders(cwd);
         let (shared, earlier) = (self.shared.clone(), Arc::new(earlier));
+        if !shared.steering.has_watches(&folders) {
+            return Vec::new();
+        }
         // Dropping the future must not leave what is no repository.
         let settle = |plain: Option<BTreeSet<PathBuf>>| {
             let (shared, folders, earlier) = (shared.clone(), folders.clone(), earlier.clone());

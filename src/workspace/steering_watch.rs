@@ -226,6 +226,11 @@ impl SteeringWatch {
         }
     }
 
+    /// Returns whether a confined process has run in one of the folders.
+    pub(super) fn has_watches(&self, folders: &[PathBuf]) -> bool {
+        !self.find_watches(folders).is_empty()
+    }
+
     fn find_watches(&self, folders: &[PathBuf]) -> Vec<(PathBuf, Arc<FolderWatch>)> {
         let watches = self.lock();
         let found = folders.iter();

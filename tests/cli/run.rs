@@ -13,9 +13,15 @@ use crate::{CommandResult, World, hello};
 #[test]
 fn a_picture_can_be_attached_and_another_binary_file_is_refused() {
     let world = World::with(hello());
-    fs::write(world.path("work/dot.gif"), b"GIF89a\x01\0\x01\0").unwrap();
+    let dot = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
+    fs::write(world.path("work/dot.gif"), dot).unwrap();
+    fs::write(world.path("work/cut.gif"), &dot[..10]).unwrap();
     fs::write(world.path("work/tool"), b"\x7fELF\0").unwrap();
     world.run(&["run", "hello, see @dot.gif"]).assert_exit_code(0);
+    world
+        .run(&["run", "hello, see @cut.gif"])
+        .assert_exit_code(1)
+        .assert_stderr("the picture cannot be sent");
     world
         .run(&["run", "hello, see @tool"])
         .assert_exit_code(1)
