@@ -217,7 +217,8 @@ impl SnapshotReader<'_> {
     fn read_file(&mut self, path: &Path, before: Option<&SteeringState>) -> Option<(Vec<u8>, u32)> {
         let was_kept = matches!(before, Some(SteeringState::File(Some(_))));
         let may_keep = self.options.keeps_contents || path.ends_with(COMMON_POINTER);
-        if !was_kept && !(may_keep && self.keeps_new && self.bytes < MAX_BYTES) {
+        let keeps = was_kept || (may_keep && self.keeps_new && self.bytes < MAX_BYTES);
+        if !keeps {
             return None;
         }
         let mut file = RegularFile::open(path).ok()?;
