@@ -84,8 +84,9 @@ impl Checker {
         let mut content = vec![Block::Text(format!("#{label} please"))];
         if label.is_multiple_of(self.pictures) {
             content.push(Block::Image(MediaData {
-                media_type: "image/png".into(),
-                data: "iVBO".into(),
+                media_type: "image/gif".into(),
+                // One pixel.
+                data: "R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAkQBADs=".into(),
             }));
         }
         (label, content)
