@@ -202,7 +202,7 @@ const SOCKET_VARIABLES: &[&str] = &[
 ];
 
 /// Files of the system that only root can read: they matter if this program runs as root. And sockets of services, where
-/// `/var/run` is no link to `/run`.
+/// `/var/run` is not a link to `/run`.
 const SYSTEM_SECRETS: &[&str] = &[
     "/mnt/wsl/docker-desktop",
     "/var/run/containerd",

@@ -70,7 +70,7 @@ impl Workspace {
         if !shared.steering.has_watches(&folders) {
             return Vec::new();
         }
-        // Dropping the future must not leave what is no repository.
+        // First what belongs to no new repository: git is asked about those, and a cancel may drop this future meanwhile.
         let settle = |plain: Option<BTreeSet<PathBuf>>| {
             let (shared, folders, earlier) = (shared.clone(), folders.clone(), earlier.clone());
             run_blocking(move || shared.steering.settle(&folders, &earlier, plain.as_ref()))
