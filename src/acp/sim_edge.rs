@@ -168,17 +168,13 @@ impl AcpEdge {
         let _: Result<Option<Response>, Infallible> = self.service.clone().call(request).await;
     }
 
-    /// Takes the client's answer to a request.
-    pub fn respond(&self, id: i64, result: Value) {
-        self.state
-            .requests
-            .take_answer(Response::from_ok(Id::Number(id), result));
-    }
-
-    /// Takes the client's refusal of a request.
-    pub fn refuse(&self, id: i64) {
-        let refusal = Response::from_error(Id::Number(id), Error::internal_error());
-        self.state.requests.take_answer(refusal);
+    /// Takes the client's answer to a request, or its refusal. Returns whether the request was open.
+    pub fn respond(&self, id: i64, result: Option<Value>) -> bool {
+        let id = Id::Number(id);
+        self.state.requests.take_answer(match result {
+            Some(result) => Response::from_ok(id, result),
+            None => Response::from_error(id, Error::internal_error()),
+        })
     }
 
     /// Waits for frames. Returns none at the end.

@@ -59,15 +59,17 @@ impl ClientRequests {
         }
     }
 
-    /// Takes an answer of the client. One that nobody waits for is ignored: its request may have been canceled.
-    pub fn take_answer(&self, response: Response) {
+    /// Takes an answer of the client. One that nobody waits for is ignored: its request may have been canceled. Returns
+    /// whether the request was open.
+    pub fn take_answer(&self, response: Response) -> bool {
         let (id, result) = response.into_parts();
-        if let Id::Number(id) = id
-            && let Some(waiting) = self.lock().remove(&id)
-        {
-            // The caller may have given up.
-            let _ = waiting.send(result.map_err(|error| error.message.into_owned()));
-        }
+        let Id::Number(id) = id else { return false };
+        let Some(waiting) = self.lock().remove(&id) else {
+            return false;
+        };
+        // The caller may have given up.
+        let _ = waiting.send(result.map_err(|error| error.message.into_owned()));
+        true
     }
 
     fn push(&self, message: String) {

@@ -314,7 +314,11 @@ where
         drop(body);
         match verdict {
             ClientMessage::Call(request) => return self.handle_request(request).await,
-            ClientMessage::Answer(answer) => self.requests.take_answer(answer),
+            ClientMessage::Answer(answer) => {
+                if !self.requests.take_answer(answer) {
+                    tracing::debug!("an answer that nobody waits for was ignored");
+                }
+            }
             ClientMessage::Refused(response) => self.send_response(response),
             ClientMessage::Ignored(reason) => tracing::debug!(reason, "a message was ignored"),
         }

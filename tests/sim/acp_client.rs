@@ -2,7 +2,7 @@
 //! cancels, loads, closes, deletes and changes sessions through the real edge, and answers its questions late, wrongly
 //! or never. `acp_answers` serves its files and fills in forms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -35,6 +35,9 @@ struct Waiting {
     calls: BTreeMap<i64, (&'static str, oneshot::Sender<Value>)>,
     /// Requests to the client that it has not answered, by id.
     asked: BTreeMap<i64, Value>,
+    /// Requests to the client that it has answered after the edge had canceled them, and before the cancellation
+    /// arrived.
+    crossed: BTreeSet<i64>,
 }
 
 /// Starts a client; returns its tasks.
@@ -84,9 +87,8 @@ impl AcpClient {
         if self.lock().asked.remove(&id).is_none() {
             return;
         }
-        match answer {
-            Some(answer) => self.edge.respond(id, answer),
-            None => self.edge.refuse(id),
+        if !self.edge.respond(id, answer) {
+            self.lock().crossed.insert(id);
         }
     }
 
@@ -113,8 +115,11 @@ impl AcpClient {
             (Some("session/update"), None) => world.lock_checker().check_acp_update(&frame["params"]),
             (Some("$/cancel_request"), None) => {
                 let known = frame["params"]["requestId"].as_i64();
-                let taken = known.and_then(|id| self.lock().asked.remove(&id));
-                if taken.is_none() {
+                let mut waiting = self.lock();
+                let is_open = known
+                    .is_some_and(|id| waiting.asked.remove(&id).is_some() || waiting.crossed.remove(&id));
+                drop(waiting);
+                if !is_open {
                     world
                         .lock_checker()
                         .record_violation(format!("ACP: nothing to take back: {frame}"));
@@ -160,6 +165,12 @@ impl AcpClient {
         let mut check = self.server_run.world.lock_checker();
         if !open.is_empty() {
             check.record_violation(format!("I1: the client still waits for {open:?}"));
+        }
+        if !waiting.crossed.is_empty() {
+            check.record_violation(format!(
+                "ACP: answers that nobody waited for: {:?}",
+                waiting.crossed
+            ));
         }
         check.check_acp_texts();
         let approvals = check.open_approvals();
