@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::command::SessionInfo;
 use super::config_store::ConfigStore;
+use crate::base::spawn::run_blocking;
 use crate::base::text::one_line;
 use crate::config::AgentSettings;
 use crate::context::{SystemInputs, system_prompt};
@@ -77,7 +78,7 @@ impl ConfigStore {
     /// Returns the slash commands of a session, as they are now: files, and the prompts of servers that run.
     pub async fn list_commands(&self, session: &SessionInfo) -> Commands {
         let sources = self.prompt_sources(session);
-        let read = tokio::task::spawn_blocking(move || sources.load_commands());
+        let read = run_blocking(move || sources.load_commands());
         let mut commands = read.await.unwrap_or_default();
         let folder = self.mcp().find_folder(&session.folder);
         for served in folder.iter().flat_map(|folder| folder.list_prompts()) {

@@ -16,6 +16,7 @@ use super::editor_edit::{self, EditorEdit};
 use super::files::{self, build_location};
 use super::new_errors;
 use super::{CallPreview, ToolContext, ToolError, ToolOutput};
+use crate::base::spawn::run_blocking;
 use crate::domain::{Effect, EffectKind, FileChange};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::{ResolvedPath, SeenVersion, checkpoint, watch};
@@ -166,7 +167,7 @@ impl PlannedEdit {
 /// Records what the file has become: an editor may have changed more (a formatter on save), which can be undone too.
 async fn record_final_state(cx: &ToolContext, path: PathBuf, mut record: FileChange) {
     let inner = cx.clone();
-    let looked = tokio::task::spawn_blocking(move || {
+    let looked = run_blocking(move || {
         let file = inner.workspace.load_file(&path).ok()?.file;
         let bytes = file.to_bytes();
         inner.checkpoints.store_content(&bytes).ok()?;
@@ -190,7 +191,7 @@ async fn record_final_state(cx: &ToolContext, path: PathBuf, mut record: FileCha
 
 /// Records a failed change as none, unless the file has the new content all the same.
 pub(super) async fn record_failed_change(cx: &ToolContext, path: PathBuf, record: FileChange) {
-    let looked = tokio::task::spawn_blocking(move || checkpoint::inspect_file(&path));
+    let looked = run_blocking(move || checkpoint::inspect_file(&path));
     let was_made = match looked.await {
         Ok(Ok(found)) => checkpoint::same_content(&found.state, &record.after),
         // If the file cannot be inspected, the change may have been made: keep the record.

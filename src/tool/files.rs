@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::base::nofollow::{self, FileKind, OpenFolder};
-use crate::base::spawn::panic_text;
+use crate::base::spawn::{self, TaskError};
 use crate::base::{CancellationToken, text, uri};
 use crate::domain::{Effect, EffectKind, FileLocation};
 use crate::workspace::{LoadError, PathError, ResolvedPath, WriteError};
@@ -91,11 +91,11 @@ where
     // A blocking thread cannot be stopped from outside, so dropping the caller only cancels the token.
     let stop = cx.cancel.child_token();
     let _stops_when_dropped = stop.clone().drop_guard();
-    match tokio::task::spawn_blocking(move || work(&stop)).await {
+    match spawn::run_blocking(move || work(&stop)).await {
         Ok(result) => result,
-        Err(error) if error.is_panic() => Err(ToolError::Internal(panic_text(error.into_panic().as_ref()))),
+        Err(TaskError::Panicked(message)) => Err(ToolError::Internal(message)),
         // The runtime shuts down.
-        Err(_) => Err(ToolError::Cancelled),
+        Err(TaskError::Aborted) => Err(ToolError::Cancelled),
     }
 }
 

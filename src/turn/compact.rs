@@ -16,6 +16,7 @@ use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
 use super::tool_execution::store_output;
 use super::transition::Outcome;
+use crate::base::spawn::run_blocking;
 use crate::context::compact::{self, CompactionRange};
 use crate::context::{estimate_text, estimate_tool_tokens};
 use crate::domain::{
@@ -163,7 +164,7 @@ async fn locate_text(cx: &TurnContext, call: &ToolCallId, result: Arc<ToolResult
         Some(full) => full,
         None => {
             let (sink, name) = (cx.services.content_sink.clone(), call.as_str().to_owned());
-            let stored = tokio::task::spawn_blocking(move || store_output(&*sink, &name, &result.text)).await;
+            let stored = run_blocking(move || store_output(&*sink, &name, &result.text)).await;
             // Without it, the model makes the call again.
             stored.ok()?.ok()?
         }

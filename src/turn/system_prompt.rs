@@ -9,6 +9,7 @@ use super::context::TurnContext;
 use super::emit::emit_warning;
 use super::session_link::TurnStopped;
 use super::settings::SystemPromptSource;
+use crate::base::spawn::run_blocking;
 use crate::domain::{Event, InstructionFile};
 use crate::tool::Tool as _;
 use crate::tool::read_skill::ReadSkill;
@@ -32,7 +33,7 @@ pub async fn load_system_prompt(cx: &mut TurnContext) -> Result<(), TurnStopped>
         }
         SystemPromptSource::Files(read) => read.clone(),
     };
-    let read = tokio::task::spawn_blocking(move || read());
+    let read = run_blocking(move || read());
     // A cancel abandons a reader that hangs, for example on a network folder.
     let briefing = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(TurnStopped),
