@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::config::CacheTtl;
 use crate::domain::{Block, MediaData, Message, Role, ToolResult};
 use crate::provider::body::BodyPieces;
-use crate::provider::models::{claude_version, is_thinking_enabled};
+use crate::provider::models::{claude_version, is_thinking_enabled, plain_name};
 use crate::provider::request::{
     CallIds, Effort, HistoryItem, ModelRequest, RequestShape, find_cache_breakpoints, gives_back,
     object_input, safe_name,
@@ -125,10 +125,14 @@ fn write_messages(request: &ModelRequest, origin: &str, breakpoint: &str, body: 
 
 /// Returns the parameters that enable thinking, in the form that the model's version understands.
 fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static str, Value)> {
+    let version = claude_version(&request.model);
+    if version.is_none() && request.effort == Some(Effort::None) {
+        // Models of other vendors think unless told otherwise.
+        return vec![("thinking", json!({"type": "disabled"}))];
+    }
     if !is_thinking_enabled(&request.model, request.effort) {
         return Vec::new();
     }
-    let version = claude_version(&request.model);
     let adaptive = version.is_some_and(|version| version >= (4, 6));
     let effort = request
         .effort
@@ -149,6 +153,7 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static 
             }
             std::iter::once(("thinking", thinking)).chain(effort).collect()
         }
+        (Some(_), None) if takes_no_budget(&request.model) => vec![("thinking", json!({"type": "adaptive"}))],
         (Some(effort), _) => match compute_thinking_budget(effort, request.max_output_tokens) {
             Some(budget) if may_think(&request.messages, origin) => {
                 vec![("thinking", json!({"type": "enabled", "budget_tokens": budget}))]
@@ -156,6 +161,11 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static 
             _ => Vec::new(),
         },
     }
+}
+
+/// Reports whether the model only switches its thinking: MiniMax's do, by platform.minimax.io (Anthropic API).
+fn takes_no_budget(model: &str) -> bool {
+    plain_name(model).starts_with("minimax")
 }
 
 /// Reports whether the model needs a beta feature to think between tool calls: Claude 4 to 4.5 with a budget.
@@ -462,6 +472,18 @@ mod tests {
                 (adaptive, json!("low")),
             ),
             ("glm-4.6", high, 64_000, (budget(24_576), Value::Null)),
+            (
+                "glm-4.6",
+                Some(Effort::None),
+                64_000,
+                (json!({"type": "disabled"}), Value::Null),
+            ),
+            (
+                "MiniMax-M3",
+                high,
+                64_000,
+                (json!({"type": "adaptive"}), Value::Null),
+            ),
         ] {
             assert_eq!(
                 thinking_of(model, effort, max_output),
