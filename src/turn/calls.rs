@@ -145,6 +145,7 @@ async fn run_call(
     };
     let report = match run_result.disposition {
         ToolRunDisposition::Ran => CallReport::Succeeded,
+        ToolRunDisposition::Failed if run_result.has_failed_command => CallReport::Succeeded,
         ToolRunDisposition::Failed | ToolRunDisposition::SubagentFailed => {
             CallReport::Failed(&run_result.failure_text)
         }
@@ -180,6 +181,7 @@ async fn finish_without_run(
         tool: call.name.clone(),
         disposition,
         failure_text: reason,
+        has_failed_command: false,
         result: fingerprint,
         ended_by: None,
     })

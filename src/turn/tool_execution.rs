@@ -18,8 +18,9 @@ use super::tool_run::{
 };
 use crate::base::{clock, text};
 use crate::domain::{ContentRef, Delta, Event, ToolCallStatus, ToolResult};
+use crate::tool::bash::Bash;
 use crate::tool::{
-    ContentSink, DelegateResult, PreparedCall, ToolError, ToolOutput, ToolProgress, stored_output,
+    ContentSink, DelegateResult, PreparedCall, Tool as _, ToolError, ToolOutput, ToolProgress, stored_output,
     terminal_output,
 };
 use crate::workspace::OnCancel;
@@ -101,6 +102,7 @@ pub(super) async fn execute_call(
         tool: call.name.clone(),
         disposition,
         failure_text,
+        has_failed_command: call.name == Bash::NAME && output.exit_code.is_some() && !output.timed_out,
         result: fingerprint,
         ended_by,
     })

@@ -53,6 +53,8 @@ pub(super) struct ToolRunResult {
     pub(super) disposition: ToolRunDisposition,
     /// What the model reads about a failure; empty otherwise.
     pub(super) failure_text: String,
+    /// Whether a command of the shell failed, and not the shell.
+    pub(super) has_failed_command: bool,
     /// A fingerprint of the result, for loop detection.
     pub(super) result: u64,
     /// The hook's objection that ended the turn, if one did.
