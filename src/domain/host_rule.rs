@@ -113,6 +113,11 @@ impl HostRule {
         matches!(self.host, HostPattern::Exact(_)) && self.covers(target)
     }
 
+    /// Returns whether the entry names exactly this host, with whatever port.
+    pub fn has_host(&self, host: &str) -> bool {
+        matches!(&self.host, HostPattern::Exact(own) if parse_host(host).as_ref() == Some(own))
+    }
+
     fn covers_port(&self, port: u16) -> bool {
         match self.port {
             Some(own) => own == port,

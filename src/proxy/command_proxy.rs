@@ -12,6 +12,9 @@ use super::serve;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::HostRule;
 
+/// Where servers are that the command starts itself: they are in its own network.
+const OWN_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
 /// The proxy of one command.
 pub struct CommandProxy {
     rules: Vec<HostRule>,
@@ -34,6 +37,15 @@ impl CommandProxy {
     /// Returns what happens in the proxy.
     pub fn report(&self) -> Arc<ProxyReport> {
         self.report.clone()
+    }
+
+    /// Returns the hosts that the command reaches without the proxy, as in `NO_PROXY`: its own servers, unless a rule
+    /// names their host.
+    pub fn direct_hosts(&self) -> String {
+        let is_own = |host: &&str| !self.rules.iter().any(|rule| rule.has_host(host));
+        let hosts = OWN_HOSTS.into_iter().filter(is_own);
+        let hosts: Vec<&str> = hosts.map(|host| host.trim_matches(['[', ']'])).collect();
+        hosts.join(",")
     }
 
     /// Serves the command's connections until the task is dropped, which closes them all.

@@ -29,6 +29,21 @@ fn proxied(hosts: &[String]) -> Option<ConfinedSession> {
     ConfinedSession::start(&allow(hosts), Vec::new())
 }
 
+#[test]
+fn an_allowed_server_on_localhost_is_reached() {
+    let server = FileServer::hello("127.0.0.1");
+    let port = server.port;
+    let Some(case) = proxied(&[format!("localhost:{port}")]) else {
+        return;
+    };
+    let result = case.run(&format!("curl -sS http://localhost:{port}/hello; echo $no_proxy"));
+    assert!(result.contains("hello from outside"), "{result}");
+    assert!(
+        result.contains("127.0.0.1,::1") && !result.contains("localhost,"),
+        "{result}"
+    );
+}
+
 /// Requests a page through the proxy, whatever the variables exclude.
 fn curl(url: &str) -> String {
     format!("curl -sS --noproxy '' {url}")

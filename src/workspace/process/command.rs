@@ -88,8 +88,9 @@ impl Command {
     /// Sets the proxy (default: none), for a command that [needs one](Self::needs_proxy).
     #[must_use]
     pub fn proxy(mut self, proxy: Arc<CommandProxy>) -> Self {
+        let direct = proxy.direct_hosts();
         self.proxy = Some(proxy);
-        self
+        self.env("NO_PROXY", &direct).env("no_proxy", &direct)
     }
 
     /// Returns whether its sandbox reaches nothing without a proxy, and has a place for one.
