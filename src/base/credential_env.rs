@@ -39,6 +39,8 @@ const ANYWHERE: [&str; 6] = [
 const LOCATORS: [&str; 12] = [
     "COUNT", "DIR", "FILE", "HOME", "LENGTH", "LIMIT", "PATH", "PID", "SIZE", "SOCK", "SOCKET", "TIMEOUT",
 ];
+/// Starts of names that mean a credential: the session keys of password managers.
+const NAME_STARTS: [&str; 2] = ["BW_SESSION", "OP_SESSION"];
 /// Names that match the lists above and hold no credential.
 const HARMLESS: [&str; 3] = ["PWD", "OLDPWD", "KEY"];
 /// Starts of values that well-known services issue.
@@ -104,6 +106,7 @@ fn name_is_credential(name: &str) -> bool {
         return false;
     }
     ANYWHERE.iter().any(|piece| name.contains(piece))
+        || NAME_STARTS.iter().any(|start| name.starts_with(start))
         || name
             .split(|c: char| !c.is_ascii_alphanumeric())
             .any(|part| PARTS.contains(&part) || ENDINGS.iter().any(|ending| part.ends_with(ending)))
@@ -155,6 +158,8 @@ mod tests {
             ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
             ("AWS_SECRET_ACCESS_KEY", "x"),
             ("AWS_SESSION_TOKEN", "x"),
+            ("BW_SESSION", "q1w2e3"),
+            ("OP_SESSION_my", "q1w2e3"),
             ("DB_PASSWORD", "hunter2"),
             ("PGPASSWORD", "hunter2"),
             ("MYSQL_PWD", "x"),

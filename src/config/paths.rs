@@ -38,11 +38,15 @@ impl ConfigPaths {
 
     /// Returns what commands must not read: sessions, logs, and a file that may contain keys.
     pub fn secret_paths(&self) -> Vec<PathBuf> {
-        vec![
+        let mut paths = vec![
             self.data_dir.clone(),
             self.state_dir.clone(),
             self.config_file.clone(),
-        ]
+            // The next server may read it, even if this one was told to read another.
+            self.config_dir.join("config.toml"),
+        ];
+        paths.dedup();
+        paths
     }
 
     /// Returns the file of the downloaded data about models.

@@ -11,7 +11,7 @@ use crate::base::nofollow::{self, OpenFolder};
 /// The caches of a program, relative to the home folder. Without a program they are never created.
 const CACHES: &[(&[&str], &[&str])] = &[
     (&["cargo"], &[".cargo/registry", ".cargo/git"]),
-    (&["npm"], &[".npm"]),
+    (&["npm"], &[".npm", ".cache/node-gyp"]),
     (&["pip", "pip3"], &[".cache/pip"]),
     (&["uv"], &[".cache/uv"]),
     (&["go"], &[".cache/go-build", "go/pkg/mod"]),
@@ -35,6 +35,11 @@ const CACHES: &[(&[&str], &[&str])] = &[
     (&["mvn"], &[".m2/repository"]),
     (&["dotnet"], &[".nuget/packages"]),
     (&["bun"], &[".bun/install/cache"]),
+    (&["poetry"], &[".cache/pypoetry"]),
+    (&["deno"], &[".cache/deno"]),
+    (&["composer"], &[".cache/composer"]),
+    (&["bundle"], &[".bundle/cache"]),
+    (&["bazel"], &[".cache/bazel"]),
 ];
 
 /// Caches whose place a variable names: the program, the variable, and the part of its folder that is a cache.
