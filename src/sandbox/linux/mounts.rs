@@ -19,7 +19,7 @@ use rustix::mount::{
 };
 
 use crate::sandbox::SandboxError;
-use crate::sandbox::plan::{PathRule, REPLACED};
+use crate::sandbox::plan::{PathRule, REPLACED, TEMPORARY};
 
 /// Device files of the machine that commands see.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -54,11 +54,7 @@ pub(super) fn set_up_mounts(
         PathRule::ReadOnly if is_replaced(path) && !is_in_writable(&rules[..at], path) => {
             Ok(copy_tree(path, OpenTreeFlags::empty()).ok())
         }
-        PathRule::Workspace
-        | PathRule::HomeWorkspace
-        | PathRule::ReadOnly
-        | PathRule::Hide
-        | PathRule::Blank => Ok(None),
+        _ => Ok(None),
     });
     let trees: Vec<Option<OwnedFd>> = trees.collect::<Result<_, _>>()?;
     let copy = |path: &Path| copy_tree(path, OpenTreeFlags::AT_RECURSIVE);
@@ -67,7 +63,7 @@ pub(super) fn set_up_mounts(
     let kept = KEPT_IN_RUN.map(|path| (path, KeptEntry::find(Path::new(path))));
 
     make_read_only()?;
-    for (tree, folder) in temporary.iter().zip(["/tmp", "/var/tmp"]) {
+    for (tree, folder) in temporary.iter().zip(TEMPORARY) {
         if Path::new(folder).is_dir() {
             attach(tree, Path::new(folder))?;
         }
@@ -189,11 +185,7 @@ fn make_read_only() -> Result<(), SandboxError> {
         match set_read_only(&path) {
             // Covered by another mount, or in a folder that this user cannot enter.
             Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) => {}
-            Err(error) => {
-                return Err(SandboxError::at(format!("make {} read-only", path.display()))(
-                    error,
-                ));
-            }
+            failed => failed.map_err(SandboxError::at(format!("make {} read-only", path.display())))?,
         }
     }
     Ok(())
