@@ -94,6 +94,9 @@ const PRIVILEGED: &[(&[&str], &str)] = &[
 
 /// What such a program says if it lacks privileges.
 const UNPRIVILEGED: &[&str] = &[
+/// What programs say before the error that a mode with a set-id bit causes.
+const MODE_CHANGES: &[&str] = &["chmod: ", "change mode", "change permissions", "set permissions"];
+
     "operation not permitted",
     "permission denied",
     "must be root",
@@ -162,6 +165,11 @@ fn read_message(line: &str, before: &[&str]) -> Option<RefusedAction> {
     }
     // In a user namespace, other users do not exist.
     if lower.contains("ownership") && lower.contains("invalid argument") {
+    if contains_any(MODE_CHANGES) && lower.contains("operation not permitted") {
+        return Some(RefusedAction::Privilege(Some(
+            "a set-user-id or set-group-id bit",
+        )));
+    }
         return Some(RefusedAction::Privilege(Some("changing the owner of a file")));
     }
     if contains_any(NO_PROCESS) || lower.contains("kill: (") && lower.contains("not permitted") {
@@ -497,6 +505,14 @@ mod tests {
             ),
             (
                 "PermissionError: [Errno 1] Operation not permitted: '/'",
+            ),
+            (
+                "chmod: changing permissions of 'x': Operation not permitted",
+                privilege("a set-user-id or set-group-id bit"),
+            ),
+            (
+                "tar: x: Cannot change mode to rwsr-xr-x: Operation not permitted",
+                privilege("a set-user-id or set-group-id bit"),
                 RefusedAction::Privilege(None),
             ),
         ] {

@@ -64,13 +64,38 @@ const DENIED: &[libc::c_long] = &[
 
 /// Answered as if the kernel did not have them, so that programs use the older calls, which are filtered or harmless.
 const MISSING: &[libc::c_long] = &[
-    // Its flags are in memory, where no filter can read them.
+    // Their flags and modes are in memory, where no filter can read them.
     libc::SYS_clone3,
+    libc::SYS_openat2,
     // It makes system calls that no filter sees.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
 ];
+
+/// Calls that give a file a mode, with the argument of the mode. A program with a set-user-id bit would run with the
+/// user's rights, whoever starts it. For `mkdir`, the kernel ignores these bits.
+const MODE_CALLS: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    (libc::SYS_mknodat, 2),
+];
+
+/// The same with flags in the argument before: only those in [`CREATES`] make the mode count.
+const OPEN_CALLS: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 2),
+    (libc::SYS_openat, 3),
+];
+const CREATES: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE];
+const SET_ID_BITS: [libc::mode_t; 2] = [libc::S_ISUID, libc::S_ISGID];
 
 /// Flags of `clone` that create namespaces.
 const NAMESPACES: [libc::c_int; 7] = [
@@ -130,6 +155,17 @@ fn build_denied_calls(plan: &SandboxPlan) -> Result<Rules, BackendError> {
     let mut rules: Rules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
     for flag in NAMESPACES {
         deny_where(&mut rules, libc::SYS_clone, vec![has_flags(0, flag as u64)?])?;
+    }
+    for bits in SET_ID_BITS.map(u64::from) {
+        for (call, mode) in MODE_CALLS {
+            deny_where(&mut rules, *call, vec![has_flags(*mode, bits)?])?;
+        }
+        for (call, mode) in OPEN_CALLS {
+            for flags in CREATES {
+                let creates = has_flags(mode - 1, flags as u64)?;
+                deny_where(&mut rules, *call, vec![creates, has_flags(*mode, bits)?])?;
+            }
+        }
     }
     // Typing into a terminal, or into a virtual console.
     for request in [libc::TIOCSTI, libc::TIOCLINUX] {
