@@ -5,21 +5,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::plan::{PathRule, REPLACED, SandboxPlan, find_rule};
+use super::plan::{PathRule, SandboxPlan, TEMPORARY, find_rule};
 use super::{SandboxError, steering_files};
 
 /// Most rules of one workspace folder, since each is a mount.
 const MAX_EXPANDED: usize = 2_000;
 
 impl SandboxPlan {
-    /// Returns what a command may do with a path whose links are resolved. `None` if the command has something else
-    /// there, or the plan cannot be enforced. Blocks on the disk.
+    /// Returns what a command may do with a path whose links are resolved. `None` if the command may have something
+    /// else there, or the plan cannot be enforced. Blocks on the disk.
     pub fn find_access(&self, path: &Path) -> Option<PathRule> {
         let rules = expand_rules(self).ok()?;
         let own = if self.method.has_namespaces() {
-            &REPLACED[..]
+            TEMPORARY
         } else {
-            &["/proc", "/dev"]
+            ["/proc", "/dev"]
         };
         match find_rule(&rules, path) {
             None if path.starts_with(&self.temp) || own.iter().any(|folder| path.starts_with(folder)) => None,

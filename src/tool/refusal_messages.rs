@@ -28,6 +28,8 @@ pub(super) enum FileError {
     ReadOnly,
     /// `EACCES`.
     Denied,
+    /// `ENOENT`.
+    Missing,
 }
 
 /// Texts before a host, in lowercase, and what ends it.
@@ -92,11 +94,11 @@ const PRIVILEGED: &[(&[&str], &str)] = &[
     (&["ping"], "opening a raw socket"),
 ];
 
-/// What such a program says if it lacks privileges.
-const UNPRIVILEGED: &[&str] = &[
 /// What programs say before the error that a mode with a set-id bit causes.
 const MODE_CHANGES: &[&str] = &["chmod: ", "change mode", "change permissions", "set permissions"];
 
+/// What such a program says if it lacks privileges.
+const UNPRIVILEGED: &[&str] = &[
     "operation not permitted",
     "permission denied",
     "must be root",
@@ -163,13 +165,13 @@ fn read_message(line: &str, before: &[&str]) -> Option<RefusedAction> {
     {
         return Some(RefusedAction::Privilege(Some(what)));
     }
-    // In a user namespace, other users do not exist.
-    if lower.contains("ownership") && lower.contains("invalid argument") {
     if contains_any(MODE_CHANGES) && lower.contains("operation not permitted") {
         return Some(RefusedAction::Privilege(Some(
             "a set-user-id or set-group-id bit",
         )));
     }
+    // In a user namespace, other users do not exist.
+    if lower.contains("ownership") && lower.contains("invalid argument") {
         return Some(RefusedAction::Privilege(Some("changing the owner of a file")));
     }
     if contains_any(NO_PROCESS) || lower.contains("kill: (") && lower.contains("not permitted") {
@@ -233,6 +235,7 @@ fn find_file_error(lower: &str) -> Option<(usize, FileError)> {
         ("ebusy", FileError::ReadOnly),
         ("permission denied", FileError::Denied),
         ("eacces", FileError::Denied),
+        ("no such file or directory", FileError::Missing),
     ];
     let mut errors = ERRORS.iter();
     errors.find_map(|(text, error)| Some((lower.find(text)?, *error)))
@@ -504,15 +507,15 @@ mod tests {
                 privilege("changing the owner of a file"),
             ),
             (
-                "PermissionError: [Errno 1] Operation not permitted: '/'",
-            ),
-            (
                 "chmod: changing permissions of 'x': Operation not permitted",
                 privilege("a set-user-id or set-group-id bit"),
             ),
             (
                 "tar: x: Cannot change mode to rwsr-xr-x: Operation not permitted",
                 privilege("a set-user-id or set-group-id bit"),
+            ),
+            (
+                "PermissionError: [Errno 1] Operation not permitted: '/'",
                 RefusedAction::Privilege(None),
             ),
         ] {
