@@ -148,6 +148,13 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Runs a program of the repository, and reads in it, where commands in the sandbox need no approval.
+    pub fn run_program(&mut self) {
+        let session = self.client.session_with(json!({"mode": "autoEdit"}));
+        let calls = ["git status", "git worktree list", "./unconfined.sh"].map(bash);
+        self.turn(&session, &calls, false);
+    }
+
     /// Runs a turn that makes these calls, and answers every question alike. Returns its id.
     fn turn(&self, session: &str, calls: &[(&str, Value)], allow: bool) -> String {
         // Several calls per answer run at once, which is quicker.
