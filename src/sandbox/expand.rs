@@ -39,8 +39,9 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         if matches!(rule, PathRule::Hide | PathRule::Blank) {
             add_protected(&mut rules, &mut protected);
         }
-        // What does not exist cannot be mounted on; see `scope` for how little that leaves open.
-        let Ok(real) = fs::canonicalize(path) else {
+        // What does not exist cannot be mounted on; see `scope` for how little that leaves open. Most do not: one look is
+        // quicker than resolving each part.
+        let Ok(real) = fs::symlink_metadata(path).and_then(|_| fs::canonicalize(path)) else {
             continue;
         };
         // Many link `~/.bash_history` there. Without the device, programs fail.

@@ -155,16 +155,13 @@ fn cover(path: &Path, with: &str) -> Result<(), SandboxError> {
         if fs::symlink_metadata(path).is_err() {
             return Ok(());
         }
-        mount_bind(Path::new(COVERS).join(with), path).and_then(|()| set_read_only(path))
+        // The mount is as read-only as that of the covers.
+        mount_bind(Path::new(COVERS).join(with), path)
     };
-    let mut covered = cover();
-    for _ in 1..MOST_ATTEMPTS {
-        // Another program removed it meanwhile, and with it the mount. It may have created it again.
-        if !matches!(covered, Err(Errno::NOENT | Errno::INVAL)) {
-            break;
-        }
-        covered = cover();
-    }
+    // Another program may remove it meanwhile, and create it again.
+    let mut attempts = (0..MOST_ATTEMPTS).map(|_| cover());
+    let covered = attempts.find(|covered| *covered != Err(Errno::NOENT));
+    let covered = covered.unwrap_or(Err(Errno::NOENT));
     covered.map_err(SandboxError::at(format!("cover {}", path.display())))
 }
 
@@ -324,7 +321,9 @@ fn fill_dev(dev: &Path) -> io::Result<()> {
         fs::write(covers.join(name), "")?;
         fs::set_permissions(covers.join(name), fs::Permissions::from_mode(mode))?;
     }
-    fs::set_permissions(covers.join("folder"), fs::Permissions::from_mode(0o000))
+    fs::set_permissions(covers.join("folder"), fs::Permissions::from_mode(0o000))?;
+    mount_bind(covers, covers).and_then(|()| set_read_only(covers))?;
+    Ok(())
 }
 
 #[cfg(test)]
