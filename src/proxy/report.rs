@@ -37,18 +37,7 @@ impl Denial {
     /// Describes the refusal of a target in one sentence, with what the user can do.
     pub(super) fn describe(self, target: &HostTarget) -> String {
         let rule = target.to_rule();
-        match self {
-            Self::Private(_) => {
-                format!(
-                    "{target} was refused: {self}. The user can name it in [sandbox] allow_hosts: \"{rule}\""
-                )
-            }
-            Self::ByUser | Self::Unanswered | Self::TooMany => {
-                format!(
-                    "{target} was refused: {self}. The user can allow it with [sandbox] allow_hosts: \"{rule}\""
-                )
-            }
-        }
+        format!("{target} was refused: {self}. The user can allow it with [sandbox] allow_hosts: \"{rule}\"")
     }
 }
 
@@ -57,13 +46,13 @@ impl fmt::Display for Denial {
         match self {
             Self::ByUser => f.write_str("the user has denied it"),
             Self::Unanswered => {
-                f.write_str("it is not an allowed host, and nobody answered the question about it")
+                f.write_str("it is not an allowed host, and nobody answered a question about it")
             }
             Self::TooMany => write!(
                 f,
-                "it is not an allowed host, and the user was asked about {MAX_QUESTIONS} hosts of this command already"
+                "it is not an allowed host, and a command may cause questions about {MAX_QUESTIONS} hosts only"
             ),
-            Self::Private(kind) => write!(f, "its address is {kind}"),
+            Self::Private(kind) => write!(f, "its address is {kind}, which no answer opens"),
         }
     }
 }

@@ -5,26 +5,38 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::plan::{PathRule, REPLACED, SandboxPlan, find_rule};
+use super::plan::{PathRule, SandboxPlan, TEMPORARY, find_rule};
 use super::{SandboxError, steering_files};
 
 /// Most rules of one workspace folder, since each is a mount.
 const MAX_EXPANDED: usize = 2_000;
 
 impl SandboxPlan {
-    /// Returns what a command may do with a path whose links are resolved. `None` if the command has something else
-    /// there, or the plan cannot be enforced. Blocks on the disk.
+    /// Returns what a command may do with a path whose links are resolved. `None` if the command may have something
+    /// else there, or the plan cannot be enforced. Blocks on the disk.
     pub fn find_access(&self, path: &Path) -> Option<PathRule> {
         let rules = expand_rules(self).ok()?;
         let own = if self.method.has_namespaces() {
-            &REPLACED[..]
+            TEMPORARY
         } else {
-            &["/proc", "/dev"]
+            ["/proc", "/dev"]
         };
         match find_rule(&rules, path) {
             None if path.starts_with(&self.temp) || own.iter().any(|folder| path.starts_with(folder)) => None,
             rule => Some(rule.unwrap_or(PathRule::ReadOnly)),
         }
+    }
+
+    /// Returns whether the command's own temporary folder hides a file that the machine has at a path, whose links are
+    /// resolved. Blocks on the disk.
+    pub fn hides_temporary(&self, path: &Path) -> bool {
+        let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
+        let mut folders = TEMPORARY.iter();
+        let own = folders.find_map(|folder| path.strip_prefix(folder).ok());
+        self.method.has_namespaces()
+            && own.is_some_and(|below| !exists(&self.temp.join(below)))
+            && self.find_rule(path).is_none()
+            && exists(path)
     }
 }
 
@@ -39,8 +51,9 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         if matches!(rule, PathRule::Hide | PathRule::Blank) {
             add_protected(&mut rules, &mut protected);
         }
-        // What does not exist cannot be mounted on; see `scope` for how little that leaves open.
-        let Ok(real) = fs::canonicalize(path) else {
+        // What does not exist cannot be mounted on; see `scope` for how little that leaves open. Most do not: one look is
+        // quicker than resolving each part.
+        let Ok(real) = fs::symlink_metadata(path).and_then(|_| fs::canonicalize(path)) else {
             continue;
         };
         // Many link `~/.bash_history` there. Without the device, programs fail.

@@ -25,6 +25,8 @@ pub enum PathRule {
 
 /// Folders that a command with namespaces has of its own. Mounts below them need no treatment.
 pub(super) const REPLACED: [&str; 5] = ["/proc", "/dev", "/run", "/tmp", "/var/tmp"];
+/// Those of them that are its temporary folder. It can write nothing to the others, except devices and shared memory.
+pub(super) const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// What one command may do. Everything that no rule names can be read but not written.
 #[derive(Clone, Debug, PartialEq, Eq)]

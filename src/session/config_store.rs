@@ -27,11 +27,11 @@ use crate::turn::{
     AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, ModelChoice, TurnLimits, TurnSettings,
 };
 use crate::workspace::prompts::Sources;
-use crate::workspace::{self, ReadDeny, Workspace, WorkspaceShared};
+use crate::workspace::{self, Workspace, WorkspaceShared};
 
 /// The configuration of all folders, and what is built from it.
 pub struct ConfigStore {
-    shared: Arc<WorkspaceShared>,
+    pub(super) shared: Arc<WorkspaceShared>,
     pub(super) redactor: Redactor,
     accounts: Arc<Accounts>,
     learnt: Arc<LearntFacts>,
@@ -284,11 +284,6 @@ impl ConfigStore {
             .iter()
             .map(|root| (root.name().to_owned(), root.path().to_path_buf()))
             .collect()
-    }
-
-    /// Returns the paths that need approval to be read.
-    pub(super) fn read_deny(&self) -> ReadDeny {
-        self.shared.read_deny()
     }
 
     /// Returns the user's own configuration folder.

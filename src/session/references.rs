@@ -75,7 +75,8 @@ fn read_reference(
     let path = uri::path_of(&uri).map_err(|error| error.to_string())?;
     let lines = span.map(|span| (span.first, span.last));
     // Documents are known by their resolved paths: this path may be another way to the same file.
-    let real = follow_reference(roots, &workspace.read_deny(), &path);
+    // A prompt may come before its session is known, and a link to such a file is no reference in any of them.
+    let real = follow_reference(roots, &workspace.read_deny(None), &path);
     // Absolute here: the session knows its folder and makes the path relative.
     let display_path = real.as_deref().unwrap_or(&path).display().to_string();
     let build = |text, media| {

@@ -104,7 +104,7 @@ impl ConfigStore {
             cwd: session.cwd.clone(),
             prompt_file: None,
             redactor: self.redactor.clone(),
-            denied: self.read_deny(),
+            denied: self.shared.read_deny(Some(&session.cwd)),
         }
     }
 }

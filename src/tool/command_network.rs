@@ -116,8 +116,8 @@ fn build_question(target: &HostTarget, program: &str, reason: &str, period: &str
     AgentQuestion::with_choices(
         format!("The {program} wants to connect to {target}. Allow it?"),
         Some(format!(
-            "{reason}\nIt can send there what it reads. To allow the host always, add \"{rule}\" to [sandbox] \
-             allow_hosts."
+            "{reason}\nIt can send there what it reads. To allow the host always, or one whose address is not public, \
+             add \"{rule}\" to [sandbox] allow_hosts."
         )),
         &[
             (ALLOW, &format!("Allow {rule} {period}")),
@@ -143,7 +143,8 @@ mod tests {
             question.text,
             "The command wants to connect to registry.example:443. Allow it?"
         );
-        assert!(question.detail.unwrap().contains("npm install"));
+        let detail = question.detail.unwrap();
+        assert!(detail.contains("npm install") && detail.contains("address is not public"));
         let choices = &question.fields[0].choices;
         assert_eq!(choices[0].label, "Allow registry.example for this session");
     }

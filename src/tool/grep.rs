@@ -219,7 +219,7 @@ impl<'a> GrepSearch<'a> {
             secrets: 0,
             unreadable: 0,
             rules: String::new(),
-            denied: cx.workspace.shared().read_deny(),
+            denied: cx.workspace.shared().read_deny(Some(&cx.cwd)),
         })
     }
 

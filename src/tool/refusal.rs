@@ -105,7 +105,11 @@ impl Refusals {
                 continue;
             };
             let protected = paths.iter().find_map(|path| {
-                let verb = self.find_refused_access(find_rule(Path::new(path))?, *error)?;
+                let verb = match error {
+                    FileError::Missing if !self.access.hides_temporary(Path::new(path)) => return None,
+                    FileError::Missing => "see the machine's",
+                    _ => self.find_refused_access(find_rule(Path::new(path))?, *error)?,
+                };
                 let path = one_line(&reveal_hidden_characters(path), MAX_PATH);
                 Some(format!("{verb} {path}"))
             });
@@ -151,7 +155,7 @@ impl Refusals {
                     "access to a file or socket: commands read no secrets, and reach no sockets of other programs"
                         .to_owned()
                 }
-                FileError::ReadOnly | FileError::Denied => return None,
+                FileError::ReadOnly | FileError::Denied | FileError::Missing => return None,
             },
             RefusedAction::Host(host) => {
                 let host = host.as_deref().map(|host| format!(" to {host}")).unwrap_or_default();
@@ -321,6 +325,70 @@ mod tests {
                 None => assert_eq!(text, None, "{output}"),
             }
         }
+    }
+
+    #[test]
+    fn what_the_commands_own_folders_refuse_is_recognized() {
+        let machine = tempfile::tempdir_in("/tmp").unwrap();
+        let own = tempfile::tempdir_in("/var/tmp").unwrap();
+        for file in ["hidden", "both"] {
+            std::fs::write(machine.path().join(file), "").unwrap();
+        }
+        let name = Path::new(machine.path().file_name().unwrap());
+        std::fs::create_dir(own.path().join(name)).unwrap();
+        std::fs::write(own.path().join(name).join("both"), "").unwrap();
+        let missing = |file: &str| {
+            let path = machine.path().join(file);
+            format!("cat: {}: No such file or directory", path.display())
+        };
+        let with = |method| {
+            let plan = SandboxPlan {
+                method,
+                network: SandboxNetwork::Offline,
+                temp: own.path().to_owned(),
+                rules: vec![(PathRule::Write, machine.path().join("ws"))],
+            };
+            let command = Command::from_script("x").sandbox(plan);
+            Refusals {
+                access: command.confinement().unwrap().access,
+                ..refusals(
+                    CommandOrigin::Bash,
+                    SandboxPolicy::Workspace,
+                    SandboxNetwork::Offline,
+                )
+            }
+        };
+        let refusals = with(SandboxMethod::Namespaces);
+        let explain = |refusals: &Refusals, output: &str| {
+            let actions = find_refused_actions(output, true);
+            refusals.describe_actions(&actions, |path| refusals.access.find_rule(path))
+        };
+        let hidden = machine.path().join("hidden");
+        for (output, want) in [
+            (
+                missing("hidden"),
+                Some(format!("see the machine's {}", hidden.display())),
+            ),
+            // The command removed its own, or it never existed, or it is in the workspace.
+            (missing("both"), None),
+            (missing("neither"), None),
+            (missing("ws/x"), None),
+            (missing("../../etc/hostname"), None),
+            (
+                "touch: cannot touch '/run/zz': Read-only file system".to_owned(),
+                Some("write /run/zz".to_owned()),
+            ),
+            (
+                "bash: line 1: /dev/zz: Read-only file system".to_owned(),
+                Some("write /dev/zz".to_owned()),
+            ),
+            ("cat: /proc/1/environ: Permission denied".to_owned(), None),
+        ] {
+            let want = want.map(|want| format!("does not let this command {want}"));
+            assert_eq!(explain(&refusals, &output), want, "{output}");
+        }
+        let partial = with(SandboxMethod::Landlock);
+        assert_eq!(explain(&partial, &missing("hidden")), None);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) enum FileError {
     ReadOnly,
     /// `EACCES`.
     Denied,
+    /// `ENOENT`.
+    Missing,
 }
 
 /// Texts before a host, in lowercase, and what ends it.
@@ -91,6 +93,9 @@ const PRIVILEGED: &[(&[&str], &str)] = &[
     (&["rtnetlink answers", "iptables"], "changing network interfaces"),
     (&["ping"], "opening a raw socket"),
 ];
+
+/// What programs say before the error that a mode with a set-id bit causes.
+const MODE_CHANGES: &[&str] = &["chmod: ", "change mode", "change permissions", "set permissions"];
 
 /// What such a program says if it lacks privileges.
 const UNPRIVILEGED: &[&str] = &[
@@ -160,6 +165,11 @@ fn read_message(line: &str, before: &[&str]) -> Option<RefusedAction> {
     {
         return Some(RefusedAction::Privilege(Some(what)));
     }
+    if contains_any(MODE_CHANGES) && lower.contains("operation not permitted") {
+        return Some(RefusedAction::Privilege(Some(
+            "a set-user-id or set-group-id bit",
+        )));
+    }
     // In a user namespace, other users do not exist.
     if lower.contains("ownership") && lower.contains("invalid argument") {
         return Some(RefusedAction::Privilege(Some("changing the owner of a file")));
@@ -225,6 +235,7 @@ fn find_file_error(lower: &str) -> Option<(usize, FileError)> {
         ("ebusy", FileError::ReadOnly),
         ("permission denied", FileError::Denied),
         ("eacces", FileError::Denied),
+        ("no such file or directory", FileError::Missing),
     ];
     let mut errors = ERRORS.iter();
     errors.find_map(|(text, error)| Some((lower.find(text)?, *error)))
@@ -494,6 +505,14 @@ mod tests {
             (
                 "chown: changing ownership of 'Makefile': Invalid argument",
                 privilege("changing the owner of a file"),
+            ),
+            (
+                "chmod: changing permissions of 'x': Operation not permitted",
+                privilege("a set-user-id or set-group-id bit"),
+            ),
+            (
+                "tar: x: Cannot change mode to rwsr-xr-x: Operation not permitted",
+                privilege("a set-user-id or set-group-id bit"),
             ),
             (
                 "PermissionError: [Errno 1] Operation not permitted: '/'",

@@ -38,7 +38,7 @@ impl SandboxDetection {
                 method: SandboxMethod::None,
                 failures: vec![reason],
             };
-            let forced = match read_variable(METHOD_VARIABLE) {
+            let forced = match read_path_variable(METHOD_VARIABLE) {
                 Some(name) => match name.to_str().and_then(SandboxMethod::from_name) {
                     Some(method) => Some(method),
                     None => return none(format!("{METHOD_VARIABLE} names no method")),
@@ -156,18 +156,16 @@ async fn list_denied(cwd: &Path, settings: &SandboxSettings) -> Result<Vec<PathB
     listed.await.ok().flatten().ok_or_else(too_many)
 }
 
-fn read_path_variable(name: &str) -> Option<PathBuf> {
-    read_variable(name).map(PathBuf::from)
-}
-
 fn refuse(reason: String) -> SpawnError {
     SpawnError::Sandbox { reason }
 }
 
+/// Returns a variable that commands inherit.
 #[expect(
     clippy::disallowed_methods,
     reason = "commands inherit these variables, which say where their caches are"
 )]
-fn read_variable(name: &str) -> Option<std::ffi::OsString> {
-    std::env::var_os(name).filter(|value| !value.is_empty())
+pub(super) fn read_path_variable(name: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty());
+    value.map(PathBuf::from)
 }

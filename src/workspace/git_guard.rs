@@ -109,7 +109,7 @@ pub(super) struct GitGuard {
 type Known = HashMap<PathBuf, (Vec<(PathBuf, SizeAndTime)>, Overrides)>;
 
 /// Size and modification time, by which a change is noticed; `None` if the file does not exist.
-type SizeAndTime = Option<(u64, SystemTime)>;
+pub(super) type SizeAndTime = Option<(u64, SystemTime)>;
 
 /// A repository, and the files that decide what git runs in it.
 struct Repository {
@@ -413,7 +413,7 @@ fn read_pointer_file(file: &Path, before: &str) -> Option<PathBuf> {
 }
 
 /// Returns `None` for anything that is neither missing nor a regular file: reading a pipe would never end.
-fn read_file_state(path: &Path) -> Option<SizeAndTime> {
+pub(super) fn read_file_state(path: &Path) -> Option<SizeAndTime> {
     state_up_to(path, u64::MAX)
 }
 

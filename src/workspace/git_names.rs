@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::git_guard::{find_work_tree, read_git};
+use super::command_sandbox::read_path_variable;
+use super::git_guard::{SizeAndTime, find_work_tree, read_file_state, read_git};
 use super::git_reader::GitReader;
 use super::process::git_command;
 use crate::base::spawn::run_blocking;
@@ -26,11 +27,8 @@ pub(super) struct GitNames {
 #[derive(Clone, Debug)]
 struct KnownNames {
     named: Vec<PathBuf>,
-    settings: Vec<(PathBuf, FileIdentity)>,
+    settings: Vec<(PathBuf, Option<SizeAndTime>)>,
 }
-
-/// Size, time, and number of a file; `None` if it is missing.
-type FileIdentity = Option<(u64, i64, i64, u64)>;
 
 impl GitNames {
     /// Lists the paths, some of which may be missing.
@@ -39,7 +37,10 @@ impl GitNames {
         let (at, home) = (folder.to_owned(), git.home.clone());
         let checked = run_blocking(move || match known {
             Some(known) if known.is_current() => Ok(known.named),
-            _ => Err(find_work_tree(&at).map(|root| (list_settings_files(&root, home.as_deref()), root))),
+            _ => Err(find_work_tree(&at).map(|root| {
+                let files = list_settings_files(&root, home.as_deref(), read_path_variable);
+                (files, root)
+            })),
         });
         let (files, root) = match checked.await {
             Ok(Ok(named)) => return named,
@@ -113,7 +114,7 @@ impl KnownNames {
             named,
             settings: files
                 .into_iter()
-                .map(|path| (path.clone(), identify(&path)))
+                .map(|path| (path.clone(), read_file_state(&path)))
                 .collect(),
         }
     }
@@ -121,19 +122,28 @@ impl KnownNames {
     fn is_current(&self) -> bool {
         self.settings
             .iter()
-            .all(|(path, before)| identify(path) == *before)
+            .all(|(path, before)| read_file_state(path) == *before)
     }
 }
 
 /// Lists the files that git reads settings from, whether they exist or not.
-fn list_settings_files(root: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+fn list_settings_files(
+    root: &Path,
+    home: Option<&Path>,
+    variable: impl Fn(&str) -> Option<PathBuf>,
+) -> Vec<PathBuf> {
     let own = home
         .into_iter()
         .flat_map(|home| [".gitconfig", ".config/git/config"].map(|name| home.join(name)));
-    let repository = [".git", ".git/config", ".git/config.worktree"].map(|name| root.join(name));
-    own.chain(repository)
-        .chain([PathBuf::from("/etc/gitconfig")])
-        .collect()
+    let named = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].map(&variable);
+    let moved = variable("XDG_CONFIG_HOME").map(|folder| folder.join("git/config"));
+    let repository = [".git", ".git/config", ".git/config.worktree", "/etc/gitconfig"].map(PathBuf::from);
+    let files = own
+        .chain(named.into_iter().flatten())
+        .chain(moved)
+        .chain(repository);
+    // Git reads what is relative from there.
+    files.map(|file| root.join(file)).collect()
 }
 
 fn to_path(bytes: &[u8]) -> PathBuf {
@@ -155,26 +165,28 @@ fn normalize(path: &Path) -> PathBuf {
     })
 }
 
-fn identify(path: &Path) -> FileIdentity {
-    use std::os::unix::fs::MetadataExt;
-    let found = std::fs::metadata(path).ok()?;
-    // A folder's time changes with its entries, which do not matter here.
-    let (seconds, nanos) = if found.is_dir() {
-        (0, 0)
-    } else {
-        (found.mtime(), found.mtime_nsec())
-    };
-    Some((
-        if found.is_dir() { 0 } else { found.len() },
-        seconds,
-        nanos,
-        found.ino(),
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_variables_name_are_watched_too() {
+        let variable = |name: &str| match name {
+            "XDG_CONFIG_HOME" => Some(PathBuf::from("/xdg")),
+            "GIT_CONFIG_GLOBAL" => Some(PathBuf::from("own")),
+            _ => None,
+        };
+        let files = list_settings_files(Path::new("/ws"), Some(Path::new("/home/u")), variable);
+        for file in [
+            "/xdg/git/config",
+            "/ws/own",
+            "/home/u/.gitconfig",
+            "/ws/.git/config",
+            "/etc/gitconfig",
+        ] {
+            assert!(files.contains(&PathBuf::from(file)), "{file}: {files:?}");
+        }
+    }
 
     #[test]
     fn paths_are_read_as_git_reads_them() {

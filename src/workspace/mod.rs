@@ -106,7 +106,7 @@ pub struct WorkspaceShared {
     home: Option<PathBuf>,
     launcher: RwLock<Arc<Launcher>>,
     trusted: RwLock<BTreeSet<PathBuf>>,
-    /// The entries of `read_deny` in the settings of each folder. They hold for all sessions.
+    /// The entries of `read_deny` in the settings of each folder.
     read_deny: RwLock<BTreeMap<PathBuf, Vec<String>>>,
     git_guard: GitGuard,
     git_names: GitNames,
@@ -177,12 +177,14 @@ impl WorkspaceShared {
         all.insert(folder.to_path_buf(), entries);
     }
 
-    /// Returns the paths that need approval to be read by the settings of any folder. Blocks briefly.
-    pub fn read_deny(&self) -> ReadDeny {
+    /// Returns the paths that need approval to be read in a session in `cwd`, by the settings of the folders around it;
+    /// for `None`, by those of any folder. Blocks briefly.
+    pub fn read_deny(&self, cwd: Option<&Path>) -> ReadDeny {
         let entries: Vec<PathBuf> = {
             let all = self.read_deny.read().unwrap_or_else(PoisonError::into_inner);
             let joined = all
                 .iter()
+                .filter(|(folder, _)| cwd.is_none_or(|cwd| cwd.starts_with(folder)))
                 .flat_map(|(folder, entries)| entries.iter().map(|entry| folder.join(entry)));
             joined.collect()
         };
@@ -379,13 +381,13 @@ impl Workspace {
     pub fn resolve_path(&self, cwd: &Path, given: &str) -> Result<ResolvedPath, PathError> {
         let home = self.shared.home.as_deref();
         let mut resolved = resolve::resolve_path(&self.resolve_roots(cwd), home, cwd, given)?;
-        resolved.secret |= self.shared.read_deny().covers(&resolved.absolute);
+        resolved.secret |= self.shared.read_deny(Some(cwd)).covers(&resolved.absolute);
         Ok(resolved)
     }
 
     /// Returns what is special about the files that a command line names. Reads names on the disk, so it blocks.
     pub fn look_up_files(&self, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
-        let (roots, denied) = (self.resolve_roots(cwd), self.shared.read_deny());
+        let (roots, denied) = (self.resolve_roots(cwd), self.shared.read_deny(Some(cwd)));
         command_files::look_up(&roots, self.shared.home.as_deref(), &denied, cwd, files)
     }
 

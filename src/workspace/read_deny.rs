@@ -179,6 +179,43 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_denies_reading_only_in_its_own_sessions() {
+        use super::super::{Workspace, WorkspaceShared};
+        use crate::domain::{CommandFiles, FileUsage, FileWord, FindingKind};
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let shared = WorkspaceShared::new(&[], None);
+        let session = Workspace::new(shared.clone());
+        shared.set_read_deny(&base.join("a"), vec!["../b/*".to_owned(), "key".to_owned()]);
+        shared.set_read_deny(&base.join("b"), Vec::new());
+        let is_secret = |cwd: &str, given: &str| {
+            let resolved = session.resolve_path(&base.join(cwd), given).unwrap();
+            resolved.secret
+        };
+        assert!(is_secret("a", "key") && is_secret("a/sub", "../key") && is_secret("a", "../b/x"));
+        assert!(!is_secret("b", "x") && !is_secret("b", "../a/key") && !is_secret("abc", "../a/key"));
+        std::fs::create_dir(base.join("a")).unwrap();
+        std::fs::write(base.join("a/key"), "").unwrap();
+        for (cwd, findings) in [("a", vec![FindingKind::Secret]), ("", Vec::new())] {
+            let files = CommandFiles {
+                words: vec![FileWord {
+                    part: 0,
+                    text: base.join("a/key").display().to_string(),
+                    glob: false,
+                    usage: FileUsage::Read,
+                }],
+                ..CommandFiles::default()
+            };
+            let found = session.look_up_files(&base.join(cwd), &files);
+            assert_eq!(
+                found.iter().map(|found| found.kind).collect::<Vec<_>>(),
+                findings,
+                "{cwd}"
+            );
+        }
+    }
+
+    #[test]
     fn too_many_matches_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         for number in 0..=MAX_MATCHES {

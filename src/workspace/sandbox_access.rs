@@ -38,6 +38,11 @@ impl SandboxAccess {
         self.plan.find_access(&real)
     }
 
+    /// Returns whether its own temporary folder hides what the machine has at an absolute path. Blocks on the disk.
+    pub fn hides_temporary(&self, named: &Path) -> bool {
+        real_path(named).is_ok_and(|real| self.plan.hides_temporary(&real))
+    }
+
     /// Returns what it may use of the network.
     pub fn network(&self) -> SandboxNetwork {
         self.plan.network

@@ -84,7 +84,7 @@ fn doctor_reports_what_commands_may_do_in_each_mode() {
     let words: Vec<&str> = doctor.out.split_whitespace().collect();
     let text = words.join(" ");
     for part in [
-        "in plan, a command writes its temporary folder; reads all but keys and tokens, /keys; network through a proxy",
+        "in plan, which runs only commands that read, a command writes its temporary folder; reads all but keys and tokens, /keys; network through a proxy",
         "in ask and autoEdit, a command writes the workspace, its temporary folder, caches of build tools, /data;",
         "a proxy to a.example, which asks about other hosts",
         "in full, commands are not confined",

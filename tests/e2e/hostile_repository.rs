@@ -132,6 +132,18 @@ fn hostile_repository_with_no_plain_files_where_settings_are_read() {
     }
 }
 
+#[test]
+fn hostile_repository_with_thousands_of_protected_names() {
+    for attack in attacks::FLOODS {
+        let world = World::new();
+        let canaries = Canaries::plant(&world, &[attack]);
+        let mut walk = Walk::start(&world, &canaries, true, |_| true);
+        walk.run_program();
+        assert_eq!(walk.finish(), BTreeSet::new(), "{}", attack.name);
+        assert_traps_fire(&world, &canaries);
+    }
+}
+
 /// Asserts that each trap would have fired if anything had run it.
 fn assert_traps_fire(world: &World, canaries: &Canaries) {
     for (attack, command) in &*canaries.traps.borrow() {

@@ -167,11 +167,17 @@ fn without_a_user_other_hosts_are_denied() {
     };
     let client = confined.world.start();
     let session = session_in(&client, "autoEdit");
-    let input = json!({"command": "curl -sS http://nobody.invalid/"});
+    let input = json!({"command": "for i in $(seq 12); do curl -s http://nobody$i.invalid/; done"});
     confined.world.mock().push(Reply::tool("bash", input));
     client.ask(&session, "fetch it");
     let result = last_result(&confined.world);
-    assert!(result.contains("nobody answered the question"), "{result}");
+    assert_eq!(
+        result.matches("nobody answered a question").count(),
+        20,
+        "{result}"
+    );
+    assert_eq!(result.matches("about 10 hosts only").count(), 4, "{result}");
+    assert!(!result.contains("was asked"), "{result}");
 }
 
 #[test]
@@ -188,7 +194,13 @@ fn a_command_cannot_flood_the_user_with_hosts() {
     let result = case.finish(&turn);
     assert_eq!(case.count_questions(), 10);
     assert_eq!(result.matches("403").count(), 14, "{result}");
-    assert_eq!(result.matches("asked about 10 hosts").count(), 4, "{result}");
+    assert_eq!(
+        result
+            .matches("a command may cause questions about 10 hosts only")
+            .count(),
+        4,
+        "{result}"
+    );
 }
 
 #[test]

@@ -191,6 +191,31 @@ fn what_no_mount_protects_is_put_back_after_the_command() {
 }
 
 #[test]
+fn git_settings_that_a_variable_names_count_from_the_next_command() {
+    let Some(confined) = Confined::new("") else { return };
+    let world = &confined.world;
+    let settings = world.workspace().join("own-settings");
+    let client = world.start_with(Options {
+        env: vec![("GIT_CONFIG_GLOBAL".to_owned(), settings.display().to_string())],
+        ..Options::default()
+    });
+    assert!(succeeds(&world.workspace(), "git init -q ."));
+    world.write("tools/pre-commit", "");
+    let session = session_in(&client, "autoEdit");
+    let append = |line: &str| {
+        let command = format!("echo {line} >> tools/pre-commit");
+        world
+            .mock()
+            .push(Reply::tool("bash", json!({"command": command})));
+        client.ask(&session, "append");
+        world.read("tools/pre-commit").unwrap()
+    };
+    assert_eq!(append("one"), "one\n");
+    world.write("own-settings", "[core]\n\thooksPath = tools\n");
+    assert_eq!(append("two"), "one\n", "{}", last_result(world));
+}
+
+#[test]
 fn ordinary_work_with_git_is_not_asked_about() {
     let Some(session) = ConfinedSession::start("", Vec::new()) else {
         return;

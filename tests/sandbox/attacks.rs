@@ -337,6 +337,26 @@ pub(crate) const PROCESSES: &[Attack] = &[
     ),
     // Privileges.
     (
+        "leave a set-uid or set-gid program by a command",
+        ALL,
+        "for m in u+s g+s 4755 2755; do cp /bin/true p && chmod $m p && echo open; rm -f p; done; \
+         install -m 6755 /bin/true p && echo open; rm -f p",
+    ),
+    (
+        "leave a set-uid or set-gid program by a call",
+        ALL,
+        "python3 - <<'P'\nimport ctypes,os,stat,struct\nl=ctypes.CDLL(None)\nh=lambda n:struct.pack('QQQ',os.O_CREAT|os.O_WRONLY,n,0)\n\
+         t=lambda m:l.linkat(-100,b'/proc/self/fd/%d'%os.open('.',os.O_TMPFILE|os.O_RDWR,m),-100,b'p',1024)\n\
+         n=lambda f:f(os.open('p',os.O_CREAT|os.O_RDWR,0o755))\n\
+         for m in (0o4755,0o2755):\n  \
+         for f in (lambda:l.syscall(2,b'p',os.O_CREAT|os.O_WRONLY,m),lambda:os.open('p',os.O_CREAT,m),lambda:l.syscall(85,b'p',m),\
+         lambda:l.syscall(437,-100,b'p',h(m),24),lambda:os.mknod('p',stat.S_IFREG|m),lambda:l.syscall(133,b'p',stat.S_IFREG|m,0),lambda:t(m),\
+         lambda:n(lambda f:os.fchmod(f,m)),lambda:n(lambda f:l.syscall(90,b'p',m)),lambda:n(lambda f:l.syscall(268,-100,b'p',m)),\
+         lambda:n(lambda f:l.syscall(452,-100,b'p',m,0))):\n    \
+         try: f()\n    except OSError: pass\n    \
+         if os.path.exists('p'):\n      if os.stat('p').st_mode&0o6000: print('open')\n      os.remove('p')\nP",
+    ),
+    (
         "become another user by a set-uid program",
         ALL,
         "u=$($OUT/set-uid -u) && [ -n \"$u\" ] && [ \"$u\" != \"$(id -u)\" ] && echo open",

@@ -121,8 +121,9 @@ impl Doctor<'_> {
         } else {
             ""
         };
+        let plan = "plan, which runs only commands that read";
         for (modes, writes, outside) in [
-            ("plan", "its temporary folder".to_owned(), ""),
+            (plan, "its temporary folder".to_owned(), ""),
             (
                 "ask and autoEdit",
                 format!("the workspace, its temporary folder, caches of build tools{more}"),

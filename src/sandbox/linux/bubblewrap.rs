@@ -254,14 +254,7 @@ fn remove_covered_twice(rules: &mut Vec<(PathRule, PathBuf)>) {
 /// Returns whether a path exists inside, as far as the rules so far decide. Nothing can be mounted on what does not.
 fn is_visible(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
     match find_rule(rules, path) {
-        Some(PathRule::Hide) => false,
-        Some(
-            PathRule::Write
-            | PathRule::Workspace
-            | PathRule::HomeWorkspace
-            | PathRule::ReadOnly
-            | PathRule::Blank,
-        ) => true,
+        Some(rule) => rule != PathRule::Hide,
         // In a folder that is replaced, it exists if something below it is mounted.
         None => {
             !REPLACED.iter().any(|folder| path.starts_with(folder))

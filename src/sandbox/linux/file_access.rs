@@ -13,7 +13,7 @@ use landlock::{
 
 use crate::domain::SandboxMethod;
 use crate::sandbox::SandboxError;
-use crate::sandbox::plan::{PathRule, SandboxPlan};
+use crate::sandbox::plan::{PathRule, SandboxPlan, TEMPORARY};
 
 /// The newest rights that we ask for. An older kernel ignores the ones that it does not know.
 ///
@@ -54,11 +54,10 @@ fn build_ruleset(
 ) -> Result<RulesetStatus, landlock::RulesetError> {
     let write = AccessFs::from_write(RIGHTS);
     let named = rules.iter().filter(|(rule, _)| *rule == PathRule::Write);
-    let temporary = match plan.method {
-        SandboxMethod::Namespaces | SandboxMethod::Bubblewrap => {
-            vec![Path::new("/tmp"), Path::new("/var/tmp")]
-        }
-        SandboxMethod::Landlock | SandboxMethod::Seatbelt | SandboxMethod::None => vec![plan.temp.as_path()],
+    let temporary = if plan.method.has_namespaces() {
+        TEMPORARY.map(Path::new).to_vec()
+    } else {
+        vec![plan.temp.as_path()]
     };
     let writable = named.map(|(_, path)| path.as_path());
     let writable = writable.chain(temporary).chain(DEVICES.map(Path::new));

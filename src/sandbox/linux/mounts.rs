@@ -19,7 +19,7 @@ use rustix::mount::{
 };
 
 use crate::sandbox::SandboxError;
-use crate::sandbox::plan::{PathRule, REPLACED};
+use crate::sandbox::plan::{PathRule, REPLACED, TEMPORARY};
 
 /// Device files of the machine that commands see.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -54,11 +54,7 @@ pub(super) fn set_up_mounts(
         PathRule::ReadOnly if is_replaced(path) && !is_in_writable(&rules[..at], path) => {
             Ok(copy_tree(path, OpenTreeFlags::empty()).ok())
         }
-        PathRule::Workspace
-        | PathRule::HomeWorkspace
-        | PathRule::ReadOnly
-        | PathRule::Hide
-        | PathRule::Blank => Ok(None),
+        _ => Ok(None),
     });
     let trees: Vec<Option<OwnedFd>> = trees.collect::<Result<_, _>>()?;
     let copy = |path: &Path| copy_tree(path, OpenTreeFlags::AT_RECURSIVE);
@@ -67,7 +63,7 @@ pub(super) fn set_up_mounts(
     let kept = KEPT_IN_RUN.map(|path| (path, KeptEntry::find(Path::new(path))));
 
     make_read_only()?;
-    for (tree, folder) in temporary.iter().zip(["/tmp", "/var/tmp"]) {
+    for (tree, folder) in temporary.iter().zip(TEMPORARY) {
         if Path::new(folder).is_dir() {
             attach(tree, Path::new(folder))?;
         }
@@ -159,16 +155,13 @@ fn cover(path: &Path, with: &str) -> Result<(), SandboxError> {
         if fs::symlink_metadata(path).is_err() {
             return Ok(());
         }
-        mount_bind(Path::new(COVERS).join(with), path).and_then(|()| set_read_only(path))
+        // The mount is as read-only as that of the covers.
+        mount_bind(Path::new(COVERS).join(with), path)
     };
-    let mut covered = cover();
-    for _ in 1..MOST_ATTEMPTS {
-        // Another program removed it meanwhile, and with it the mount. It may have created it again.
-        if !matches!(covered, Err(Errno::NOENT | Errno::INVAL)) {
-            break;
-        }
-        covered = cover();
-    }
+    // Another program may remove it meanwhile, and create it again.
+    let mut attempts = (0..MOST_ATTEMPTS).map(|_| cover());
+    let covered = attempts.find(|covered| *covered != Err(Errno::NOENT));
+    let covered = covered.unwrap_or(Err(Errno::NOENT));
     covered.map_err(SandboxError::at(format!("cover {}", path.display())))
 }
 
@@ -189,11 +182,7 @@ fn make_read_only() -> Result<(), SandboxError> {
         match set_read_only(&path) {
             // Covered by another mount, or in a folder that this user cannot enter.
             Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) => {}
-            Err(error) => {
-                return Err(SandboxError::at(format!("make {} read-only", path.display()))(
-                    error,
-                ));
-            }
+            failed => failed.map_err(SandboxError::at(format!("make {} read-only", path.display())))?,
         }
     }
     Ok(())
@@ -332,7 +321,9 @@ fn fill_dev(dev: &Path) -> io::Result<()> {
         fs::write(covers.join(name), "")?;
         fs::set_permissions(covers.join(name), fs::Permissions::from_mode(mode))?;
     }
-    fs::set_permissions(covers.join("folder"), fs::Permissions::from_mode(0o000))
+    fs::set_permissions(covers.join("folder"), fs::Permissions::from_mode(0o000))?;
+    mount_bind(covers, covers).and_then(|()| set_read_only(covers))?;
+    Ok(())
 }
 
 #[cfg(test)]

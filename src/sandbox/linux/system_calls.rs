@@ -5,8 +5,8 @@ use std::io;
 
 use nix::libc;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter, sock_filter,
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter, sock_filter,
 };
 
 use crate::domain::{SandboxMethod, SandboxNetwork};
@@ -64,13 +64,38 @@ const DENIED: &[libc::c_long] = &[
 
 /// Answered as if the kernel did not have them, so that programs use the older calls, which are filtered or harmless.
 const MISSING: &[libc::c_long] = &[
-    // Its flags are in memory, where no filter can read them.
+    // Their flags and modes are in memory, where no filter can read them.
     libc::SYS_clone3,
+    libc::SYS_openat2,
     // It makes system calls that no filter sees.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
 ];
+
+/// Calls that give a file a mode, with the argument of the mode. A program with a set-user-id bit would run with the
+/// user's rights, whoever starts it. For `mkdir`, the kernel ignores these bits.
+const MODE_CALLS: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    (libc::SYS_mknodat, 2),
+];
+
+/// The same with flags in the argument before: only those in [`CREATES`] make the mode count.
+const OPEN_CALLS: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 2),
+    (libc::SYS_openat, 3),
+];
+const CREATES: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE];
+const SET_ID_BITS: [libc::mode_t; 2] = [libc::S_ISUID, libc::S_ISGID];
 
 /// Flags of `clone` that create namespaces.
 const NAMESPACES: [libc::c_int; 7] = [
@@ -88,27 +113,14 @@ const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6
 
 /// Answers the calls of the x32 ABI as kernels without it do. Their numbers are others of the same architecture, so no
 /// rule above is about them. The instructions load the number, compare it, and return `ENOSYS` or let it pass.
-const X32_FILTER: [(u16, u8, u8, u32); 4] = [
-    ((libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, 0, 0, 0),
-    (
-        (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16,
-        0,
-        1,
-        0x4000_0000,
-    ),
-    (
-        (libc::BPF_RET | libc::BPF_K) as u16,
-        0,
-        0,
-        libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
-    ),
-    (
-        (libc::BPF_RET | libc::BPF_K) as u16,
-        0,
-        0,
-        libc::SECCOMP_RET_ALLOW,
-    ),
+const X32_FILTER: [(u32, u8, u8, u32); 4] = [
+    (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+    (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, 0x4000_0000),
+    (RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+    (RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
 ];
+
+const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
@@ -122,7 +134,13 @@ pub(super) fn restrict_system_calls(plan: &SandboxPlan) -> Result<(), SandboxErr
         apply_program(&program)?;
     }
     if cfg!(target_arch = "x86_64") {
-        apply_program(&X32_FILTER.map(|(code, jt, jf, k)| sock_filter { code, jt, jf, k }))?;
+        let build = |(code, jt, jf, k)| sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        };
+        apply_program(&X32_FILTER.map(build))?;
     }
     Ok(())
 }
@@ -133,65 +151,70 @@ fn apply_program(program: &[sock_filter]) -> Result<(), SandboxError> {
         .map_err(SandboxError::at("filter system calls"))
 }
 
-fn build_denied_calls(plan: &SandboxPlan) -> Result<Rules, seccompiler::BackendError> {
+fn build_denied_calls(plan: &SandboxPlan) -> Result<Rules, BackendError> {
     let mut rules: Rules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
-    let mut clone_rules = Vec::new();
     for flag in NAMESPACES {
-        clone_rules.push(SeccompRule::new(vec![has_flags(0, flag as u64)?])?);
+        deny_where(&mut rules, libc::SYS_clone, vec![has_flags(0, flag as u64)?])?;
     }
-    rules.insert(libc::SYS_clone, clone_rules);
+    for bits in SET_ID_BITS.map(u64::from) {
+        for (call, mode) in MODE_CALLS {
+            deny_where(&mut rules, *call, vec![has_flags(*mode, bits)?])?;
+        }
+        for (call, mode) in OPEN_CALLS {
+            for flags in CREATES {
+                let creates = has_flags(mode - 1, flags as u64)?;
+                deny_where(&mut rules, *call, vec![creates, has_flags(*mode, bits)?])?;
+            }
+        }
+    }
     // Typing into a terminal, or into a virtual console.
-    let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| {
-        let condition = equals(1, request)?;
-        SeccompRule::new(vec![condition])
-    });
-    rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
+    for request in [libc::TIOCSTI, libc::TIOCLINUX] {
+        let typing = compare(1, SeccompCmpOp::Eq, request)?;
+        deny_where(&mut rules, libc::SYS_ioctl, vec![typing])?;
+    }
     if plan.method == SandboxMethod::Landlock && plan.network != SandboxNetwork::Open {
         // No namespace separates the network here. Without sockets, there is also no way to a Unix socket.
         rules.insert(libc::SYS_socket, Vec::new());
         // A datagram socket of a pair can still send to any path.
-        let datagrams = SeccompCondition::new(
-            1,
-            SeccompCmpArgLen::Dword,
-            SeccompCmpOp::MaskedEq(0xf),
-            libc::SOCK_DGRAM as u64,
-        )?;
-        rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(vec![datagrams])?]);
+        let datagrams = compare(1, SeccompCmpOp::MaskedEq(0xf), libc::SOCK_DGRAM as u64)?;
+        deny_where(&mut rules, libc::SYS_socketpair, vec![datagrams])?;
     } else {
-        rules.insert(libc::SYS_socket, vec![other_families()?]);
+        let others = FAMILIES.map(|family| compare(0, SeccompCmpOp::Ne, family as u64));
+        let others = others.into_iter().collect::<Result<_, _>>()?;
+        deny_where(&mut rules, libc::SYS_socket, others)?;
     }
     if plan.method == SandboxMethod::Landlock {
         // No namespace hides other processes here.
         rules.insert(libc::SYS_ptrace, Vec::new());
         // It changes the limits of any process of the user, but is fine for the caller itself, which is 0.
-        let of_another = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
-        rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![of_another])?]);
+        let of_another = compare(0, SeccompCmpOp::Ne, 0)?;
+        deny_where(&mut rules, libc::SYS_prlimit64, vec![of_another])?;
     }
     Ok(rules)
 }
 
-/// Matches a socket of any kind but [`FAMILIES`].
-fn other_families() -> Result<SeccompRule, seccompiler::BackendError> {
-    let others = FAMILIES
-        .map(|family| SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family as u64));
-    SeccompRule::new(others.into_iter().collect::<Result<_, _>>()?)
+/// Denies a call also where all these conditions hold.
+fn deny_where(
+    rules: &mut Rules,
+    call: libc::c_long,
+    conditions: Vec<SeccompCondition>,
+) -> Result<(), BackendError> {
+    let rule = SeccompRule::new(conditions)?;
+    rules.entry(call).or_default().push(rule);
+    Ok(())
 }
 
-fn has_flags(argument: u8, flags: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
-    SeccompCondition::new(
-        argument,
-        SeccompCmpArgLen::Qword,
-        SeccompCmpOp::MaskedEq(flags),
-        flags,
-    )
+fn has_flags(argument: u8, flags: u64) -> Result<SeccompCondition, BackendError> {
+    let has_them = SeccompCmpOp::MaskedEq(flags);
+    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, has_them, flags)
 }
 
 /// Compares the lower half only: the kernel ignores the upper one here.
-fn equals(argument: u8, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+fn compare(argument: u8, how: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, value)
 }
 
-fn compile_filter(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, seccompiler::BackendError> {
+fn compile_filter(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, BackendError> {
     let filter = SeccompFilter::new(
         rules,
         SeccompAction::Allow,

@@ -84,9 +84,7 @@ pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
 #[cfg(target_os = "linux")]
 fn run_outer_stage() -> io::Result<u32> {
     setsid()?;
-    let server = Server {
-        fd: rustix::stdio::stdin(),
-    };
+    let server = Server::new();
     #[expect(
         clippy::disallowed_methods,
         reason = "this starts the helper again, not a command"
@@ -115,9 +113,7 @@ fn run_outer_stage() -> io::Result<u32> {
 #[cfg(target_os = "linux")]
 fn run_bubblewrap_stage(plan: &[OsString]) -> io::Result<u32> {
     setsid()?;
-    let server = Server {
-        fd: rustix::stdio::stdin(),
-    };
+    let server = Server::new();
     let plan = SandboxPlan::from_words(plan).ok_or_else(|| make_invalid_data_error("not a plan"))?;
     let reason = match sandbox::close_inherited_files() {
         Ok(()) => match run_current_bubblewrap(&plan) {
@@ -148,15 +144,15 @@ const SETUP_FAILED: i32 = 1;
 #[cfg(target_os = "linux")]
 fn run_current_bubblewrap(plan: &SandboxPlan) -> Result<(Option<i32>, String), String> {
     const MOST_ATTEMPTS: usize = 20;
-    for _ in 1..MOST_ATTEMPTS {
+    let mut attempt = 1;
+    loop {
         let bubblewrap = BubblewrapCommand::prepare(plan).map_err(|error| error.to_string())?;
         let outcome = run_bubblewrap(&bubblewrap)?;
-        if outcome.0 != Some(SETUP_FAILED) || !bubblewrap.is_outdated() {
+        if outcome.0 != Some(SETUP_FAILED) || attempt == MOST_ATTEMPTS || !bubblewrap.is_outdated() {
             return Ok(outcome);
         }
+        attempt += 1;
     }
-    let bubblewrap = BubblewrapCommand::prepare(plan).map_err(|error| error.to_string())?;
-    run_bubblewrap(&bubblewrap)
 }
 
 /// Runs bubblewrap to its end, and returns its exit code with what it wrote to standard error.
@@ -183,10 +179,7 @@ fn run_bubblewrap(bubblewrap: &BubblewrapCommand) -> Result<(Option<i32>, String
 fn run_inside_bubblewrap(expected: &[OsString]) -> io::Result<u32> {
     let checked = sandbox::close_inherited_files().and_then(|()| sandbox::check_inside(expected));
     if let Err(error) = checked {
-        let server = Server {
-            fd: rustix::stdio::stdin(),
-        };
-        return refuse_start(server, error.to_string());
+        return refuse_start(Server::new(), error.to_string());
     }
     run_exec_helper(Vec::new())
 }
@@ -197,9 +190,7 @@ fn run_inside_bubblewrap(expected: &[OsString]) -> io::Result<u32> {
 fn run_exec_helper(relative_sockets: Vec<PathBuf>) -> io::Result<u32> {
     // Away from any terminal, and the only owner of the process groups that are created below.
     setsid()?;
-    let server = Server {
-        fd: rustix::stdio::stdin(),
-    };
+    let server = Server::new();
     let (request, stdio) = server.receive_request()?;
     let inbox = SignalInbox::new()?;
     // Before the start, so that no descendant can escape to another parent.
@@ -353,6 +344,11 @@ struct Server {
 }
 
 impl Server {
+    fn new() -> Self {
+        let fd = rustix::stdio::stdin();
+        Self { fd }
+    }
+
     /// Receives the request and the command's stdin, stdout, and stderr.
     fn receive_request(&self) -> io::Result<(ExecRequest, [OwnedFd; 3])> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];

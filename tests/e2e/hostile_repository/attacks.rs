@@ -371,6 +371,22 @@ pub const NO_PLAIN_FILES: &[Attack] = &[
     }),
 ];
 
+/// Repositories of their own, with thousands of names that the sandbox protects: commands run confined or not at all.
+pub const FLOODS: &[Attack] = &[
+    row("names-below-the-limit", Nothing, |planter| flood(planter, 400)),
+    row("names-above-the-limit", Nothing, |planter| flood(planter, 2_500)),
+];
+
+fn flood(planter: &Planter<'_>, count: usize) {
+    for number in 0..count {
+        planter.write(&format!(".git/worktrees/w{number}/config.worktree"), "");
+    }
+    for number in 0..count / 10 {
+        planter.write(&format!(".git/modules/m{number}/config"), "");
+    }
+    planter.program("unconfined.sh");
+}
+
 /// All attacks of the repository.
 pub fn attacks() -> Vec<&'static Attack> {
     [SETTINGS, OTHER_PROGRAMS, TEXTS, GIT, INNER_REPOSITORIES]

@@ -198,6 +198,13 @@ pub const INNER_REPOSITORIES: &[Attack] = &[
         planter.write(&format!("{folder}/.git/objects/info/alternates"), objects);
         planter.write(&format!("{folder}/.git/refs/heads/main"), format!("{commit}\n"));
     }),
+    // Git prints the lines of such a list that it does not understand.
+    row("git-blame-list", Nothing, |planter| {
+        let folder = planter.inner_repository();
+        let key = planter.secret("private/blame-list");
+        let key = key.to_str().unwrap();
+        planter.git(&folder, &["config", "blame.ignoreRevsFile", key]);
+    }),
     row("git-info-link", Nothing, |planter| {
         let folder = planter.inner_repository();
         let key = planter.secret("private/info/grafts");

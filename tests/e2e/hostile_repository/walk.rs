@@ -140,12 +140,20 @@ impl<'a> Walk<'a> {
                     "echo git init; git status",
                     "git diff",
                     "git log -p",
+                    "git blame a.txt",
                     "git commit --allow-empty -m x",
                 ],
             };
             let calls: Vec<_> = commands.iter().map(|command| bash(command)).collect();
             self.turn(&session, &calls, false);
         }
+    }
+
+    /// Runs a program of the repository, and reads in it, where commands in the sandbox need no approval.
+    pub fn run_program(&mut self) {
+        let session = self.client.session_with(json!({"mode": "autoEdit"}));
+        let calls = ["git status", "git worktree list", "./unconfined.sh"].map(bash);
+        self.turn(&session, &calls, false);
     }
 
     /// Runs a turn that makes these calls, and answers every question alike. Returns its id.
