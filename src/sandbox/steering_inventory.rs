@@ -84,20 +84,8 @@ impl SteeringInventory {
 
     fn add_repository(&mut self, folder: &Path, most_submodules: usize) {
         self.add_repository_files(folder);
-        let (worktrees, modules) = (folder.join("worktrees"), folder.join("modules"));
-        self.add_link(&worktrees);
+        let modules = folder.join("modules");
         self.add_link(&modules);
-        for worktree in list_names(&worktrees)
-            .into_iter()
-            .map(|name| worktrees.join(name))
-        {
-            self.add_link(&worktree);
-            self.add_existing(&worktree, &WORKTREE_FILES);
-            self.add_todo_list(&worktree);
-            if leads_elsewhere(&worktree, folder) {
-                self.paths.insert(worktree.join("commondir"));
-            }
-        }
         match find_submodules(folder, most_submodules) {
             Some(submodules) => {
                 for submodule in submodules {
@@ -122,6 +110,17 @@ impl SteeringInventory {
     fn add_repository_files(&mut self, folder: &Path) {
         self.add_existing(folder, &REPOSITORY_FILES);
         self.add_todo_list(folder);
+        let worktrees = folder.join("worktrees");
+        self.add_link(&worktrees);
+        for name in list_names(&worktrees) {
+            let worktree = worktrees.join(name);
+            self.add_link(&worktree);
+            self.add_existing(&worktree, &WORKTREE_FILES);
+            self.add_todo_list(&worktree);
+            if leads_elsewhere(&worktree, folder) {
+                self.paths.insert(worktree.join("commondir"));
+            }
+        }
     }
 
     fn add_existing(&mut self, folder: &Path, names: &[&str]) {
