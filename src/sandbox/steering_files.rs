@@ -194,8 +194,8 @@ pub(super) fn find_submodules(repository: &Path, most: usize) -> Option<Vec<Path
 
 /// Returns the folders of a linked work tree: its own, and the one that it shares with the main work tree.
 ///
-/// Only if the repository agrees: a `.git` file that a stranger wrote must not make another repository writable.
-fn find_linked_repository(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
+/// Only if the repository agrees: a `.git` file that a stranger wrote could name any repository of the machine.
+pub fn find_linked_repository(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
     let parent = dot_git.parent()?;
     let named = read_pointer(dot_git)?;
     let folder = std::fs::canonicalize(parent.join(named.strip_prefix("gitdir: ")?)).ok()?;
@@ -210,9 +210,9 @@ fn find_linked_repository(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Reads a small file of git that names a path.
-pub(super) fn read_pointer(file: &Path) -> Option<String> {
+pub fn read_pointer(file: &Path) -> Option<String> {
     let text = String::from_utf8(nofollow::read(file, 4096).ok()?).ok()?;
-    Some(text.trim_end().to_owned())
+    Some(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 /// Lists what is in a folder; names that are not UTF-8 steer nothing. Does not follow a link to a folder.
