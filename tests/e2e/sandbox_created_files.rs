@@ -1,6 +1,9 @@
 //! Files that make programs run and that a confined command creates: renamed, asked about, and kept on request.
 #![cfg(target_os = "linux")]
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::{Value, json};
 
 use crate::harness::World;
@@ -88,7 +91,7 @@ fn a_new_repository_is_kept_if_it_runs_nothing() {
     let Some(case) = Case::new() else { return };
     case.bash("git init -q . && git add -A", None);
     assert!(case.world().read(".git/config").is_some());
-    std::fs::rename(
+    fs::rename(
         case.world().workspace().join(".git"),
         case.world().workspace().join("moved"),
     )
@@ -186,4 +189,67 @@ fn a_cancel_while_the_question_is_open_leaves_the_files_renamed() {
         case.world().read("put-aside-.vscode/tasks.json").as_deref(),
         Some("tasks\n")
     );
+}
+
+#[test]
+fn files_that_were_renamed_before_a_cancel_are_named_by_the_next_command() {
+    // Not in /tmp, which is another folder in the sandbox.
+    let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (git, hang) = (programs.path().join("git"), programs.path().join("hang"));
+    let script = format!(
+        "#!/bin/sh\n[ ! -e '{}' ] || exec sleep 1000\nPATH=${{PATH#*:}} exec git \"$@\"\n",
+        hang.display()
+    );
+    fs::write(&git, script).unwrap();
+    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.path().display());
+    let Some(session) = ConfinedSession::start("", vec![("PATH".to_owned(), path)]) else {
+        return;
+    };
+    let world = session.world();
+    let wait = "touch ready; until [ -e go ]; do sleep 0.05; done";
+    let turn = session.start_command(&format!("{TASKS}; git init -q .; {wait}"));
+    world.wait_until(|| world.read("ready").is_some());
+    // Git is asked about the new repository after the rest was renamed, and does not answer.
+    fs::write(&hang, "").unwrap();
+    world.write("go", "");
+    world.wait_until(|| world.read("put-aside-.vscode/tasks.json").is_some());
+    session.client.cancel(&session.id);
+    assert_eq!(json!(session.client.prompt_result(&turn).state), "cancelled");
+    assert_eq!(session.count_questions(), 0, "the check has not ended");
+    fs::remove_file(&hang).unwrap();
+    for is_told in [true, false] {
+        let turn = session.start_command("echo next");
+        if is_told {
+            let question = session.next_question();
+            session.answer(&question, "aside");
+        }
+        session.client.prompt_result(&turn);
+        let request = world.wait_for_request(world.requests() - 1);
+        let result = request.messages().last().unwrap().to_string();
+        assert_eq!(result.contains("is now `put-aside-.vscode`"), is_told, "{result}");
+    }
+}
+
+#[test]
+fn what_a_person_creates_while_a_read_only_command_runs_is_not_attributed_to_it() {
+    let Some(session) = ConfinedSession::start("", Vec::new()) else {
+        return;
+    };
+    let world = session.world();
+    // The folder has been watched.
+    session.run("true");
+    let client = &session.client;
+    client.call::<Value>("agent/setMode", json!({"sessionId": session.id, "mode": "plan"}));
+    let turn = session.start_command("touch x; echo started; until [ -e go ]; do sleep 0.05; done");
+    client.next_matching(&session.id, "agent/toolOutputDelta", |delta| {
+        delta.text("text").contains("started")
+    });
+    world.write(".vscode/tasks.json", "by the user");
+    world.write("go", "");
+    let result = session.finish(&turn);
+    assert!(result.contains("Read-only file system"), "{result}");
+    assert!(!result.contains("obeyed by"), "{result}");
+    assert_eq!(session.count_questions(), 0);
+    assert_eq!(world.read(".vscode/tasks.json").as_deref(), Some("by the user"));
 }
