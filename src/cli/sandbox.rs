@@ -90,7 +90,8 @@ pub(super) async fn run_sandbox_command(
             let launcher = tools.launcher.with_stripped_env(stripped);
             let code = run_command(&launcher, command).await?;
             let (now, _) = list_steering_files(&folder, has_closed_submodules);
-            now.difference(&known).for_each(|path| report_created(&folder, path));
+            now.difference(&known)
+                .for_each(|path| report_created(&folder, path));
             Ok(code)
         }
     }

@@ -136,8 +136,7 @@ impl SnapshotReader<'_> {
             bytes: 0,
         };
         // Without mounts, nothing closes them.
-        let closes_submodules =
-            before.map_or(!options.keeps_contents, |before| before.has_closed_submodules);
+        let closes_submodules = before.map_or(!options.keeps_contents, |before| before.has_closed_submodules);
         let has_closed_submodules = visit_steering_files(folder, closes_submodules, &mut |path, steers| {
             if steers || keeps_new {
                 reader.add(path);

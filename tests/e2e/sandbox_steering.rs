@@ -223,6 +223,7 @@ fn ordinary_work_with_git_is_not_asked_about() {
         let result = session.run(&format!("({command}) && echo do{}ne", ""));
         assert!(result.contains("done"), "{command}: {result}");
         assert_eq!(session.count_questions(), 0, "{command}: {result}");
+        assert!(!result.contains("git obeys"), "{command}: {result}");
     }
 }
 

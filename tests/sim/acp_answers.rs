@@ -54,7 +54,8 @@ fn serve_file(client: &AcpClient, asked: &Value) -> Option<Value> {
     if asked["method"] == "fs/read_text_file" {
         let text = files.buffers.get(&path).cloned();
         let mut text = text.or_else(|| std::fs::read_to_string(&path).ok())?;
-        let is_write = |asked: &Value| asked["method"] == "fs/write_text_file" && asked["params"]["path"] == path;
+        let is_write =
+            |asked: &Value| asked["method"] == "fs/write_text_file" && asked["params"]["path"] == path;
         // A text that is already on its way replaces what the user types now: the protocol cannot prevent this.
         if rng.chance(100) && client.find_asked(is_write).is_none() {
             files.typed += 1;
@@ -98,9 +99,15 @@ pub(super) async fn edit_document(client: &AcpClient, session: &SessionId) {
     let mut check = world.lock_checker();
     let files = client.lock_files();
     let has_edit = |written: &&String| written.lines().any(|line| line == text);
-    let lost = files.written.keys().find(has_edit).map(|written| &files.written[written]);
+    let lost = files
+        .written
+        .keys()
+        .find(has_edit)
+        .map(|written| &files.written[written]);
     if edited == Some(true) && lost.is_none_or(|lost| !lost.is_empty()) {
-        check.record_violation(format!("ACP: the edit {text:?} was never written, or has lost {lost:?}"));
+        check.record_violation(format!(
+            "ACP: the edit {text:?} was never written, or has lost {lost:?}"
+        ));
     }
     check.count_case(format!("ACP edit: {edited:?}"));
 }

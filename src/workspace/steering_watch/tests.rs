@@ -336,6 +336,7 @@ async fn without_an_answer_an_undecided_file_keeps_its_name_and_is_found_again()
     );
     fixture.watch.put_aside(&fixture.folders, &mut changes[0]);
     assert!(fixture.path("put-aside-CLAUDE.md").exists() && fixture.path(".envrc").exists());
+    drop(changes);
     fixture.write("CLAUDE.md");
     assert!(fixture.put_aside().is_empty(), "it is new");
 }
@@ -491,7 +492,11 @@ const SMALL_DISK: &str = "AGENTLS_TEST_SMALL_DISK";
 
 /// Runs a test of this module again in a mount namespace with a small disk.
 #[cfg(target_os = "linux")]
-#[expect(clippy::disallowed_methods, clippy::print_stderr, reason = "a disk needs a mount; a skipped test says so")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a disk needs a mount; a skipped test says so"
+)]
 fn run_on_small_disk(test: &str) {
     let script = "mount -t tmpfs -o size=64k,nr_inodes=20 none \"$1\" && echo mounted >&2 && exec \"$0\" --exact \"$2\"";
     let folder = tempfile::tempdir().unwrap();
@@ -546,7 +551,11 @@ fn on_a_full_disk_nothing_is_lost_and_the_failure_is_named() {
         let entries = fs::read_dir(fixture.path(folder)).unwrap();
         entries.map(|entry| entry.unwrap().file_name()).collect()
     };
-    assert_eq!(list(".vscode"), ["put-aside-settings.json"], "no part of it is left");
+    assert_eq!(
+        list(".vscode"),
+        ["put-aside-settings.json"],
+        "no part of it is left"
+    );
 
     // Without room for even a temporary file.
     fs::remove_file(fixture.path("filler")).unwrap();
