@@ -57,7 +57,7 @@ fn serve_file(client: &AcpClient, asked: &Value) -> Option<Value> {
         let is_write =
             |asked: &Value| asked["method"] == "fs/write_text_file" && asked["params"]["path"] == path;
         // A text that is already on its way replaces what the user types now: the protocol cannot prevent this.
-        if rng.chance(100) && client.find_asked(is_write).is_none() {
+        if rng.chance(300) && client.find_asked(is_write).is_none() {
             files.typed += 1;
             let line = format!("{TYPED}{}", files.typed);
             // Above, the line that is edited has another number then.
@@ -95,6 +95,12 @@ pub(super) async fn edit_document(client: &AcpClient, session: &SessionId) {
     let world = &client.server_run.world;
     let path = world.files.pick_path(world);
     let text = format!("edited {}", world.rng.next_u64());
+    if world.rng.chance(700) {
+        // The user has opened it, or started it there.
+        let opened = std::fs::read_to_string(&path).unwrap_or_default();
+        let mut files = client.lock_files();
+        files.buffers.entry(path.display().to_string()).or_insert(opened);
+    }
     let edited = client.edge.edit_document(session, path, &text, TYPED).await;
     let mut check = world.lock_checker();
     let files = client.lock_files();

@@ -488,6 +488,7 @@ fn a_change_that_was_dropped_before_anybody_was_told_is_found_again() {
 }
 
 /// The folder of a small disk, for a test that runs itself again there.
+#[cfg(target_os = "linux")]
 const SMALL_DISK: &str = "AGENTLS_TEST_SMALL_DISK";
 
 /// Runs a test of this module again in a mount namespace with a small disk.
@@ -517,6 +518,10 @@ fn run_on_small_disk(test: &str) {
 }
 
 #[cfg(target_os = "linux")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "asks where it runs; only a mount refuses root"
+)]
 #[test]
 fn on_a_full_disk_nothing_is_lost_and_the_failure_is_named() {
     let Some(folder) = std::env::var_os(SMALL_DISK) else {
@@ -574,7 +579,6 @@ fn on_a_full_disk_nothing_is_lost_and_the_failure_is_named() {
     fs::remove_file(fixture.path("filler0")).unwrap();
     drop(fixture.start());
     fixture.write("CLAUDE.md");
-    #[expect(clippy::disallowed_methods, reason = "only a mount refuses root")]
     let remounted = std::process::Command::new("mount")
         .args(["-o", "remount,ro"])
         .arg(&fixture.folders[0])
