@@ -136,25 +136,33 @@ impl AcpEdge {
         with_cancel_token(cancel, handler).boxed()
     }
 
-    /// Replaces the client's text of a file, as a tool does. Returns whether the client made the edit, or nothing if
-    /// the client has no such document.
-    pub async fn edit_document(&self, session: &SessionId, path: PathBuf, text: &str) -> Option<bool> {
+    /// Replaces the first line of the client's text of a file that does not start with `kept`, as a tool does. Returns
+    /// whether the client made the edit, or nothing if the client has no such document or line.
+    pub async fn edit_document(
+        &self,
+        session: &SessionId,
+        path: PathBuf,
+        text: &str,
+        kept: &str,
+    ) -> Option<bool> {
         let editor = &self.state.editor;
         editor.sync_documents(session, std::slice::from_ref(&path)).await;
         let opened = self.state.workspace.overlay().find_open_document(&path)?;
-        let lines = u32::try_from(opened.text.split('\n').count()).ok()?;
-        let end = Position {
-            line: lines,
+        let mut lines = opened.text.split('\n').enumerate();
+        let (line, old) = lines.find(|(_, line)| !line.starts_with(kept))?;
+        let start = Position {
+            line: u32::try_from(line).ok()?,
             character: 0,
+        };
+        let end = Position {
+            character: u32::try_from(old.len()).ok()?,
+            ..start
         };
         let edit = DocumentEdit {
             uri: uri::uri_of(&path),
             version: opened.version,
             edits: vec![TextEdit {
-                range: Range {
-                    end,
-                    ..Range::default()
-                },
+                range: Range { start, end },
                 text: text.to_owned(),
             }],
             label: String::new(),

@@ -2,6 +2,7 @@
 //!
 //! Needs no server: it starts the command through the same launcher and with the same plan.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::base::text::reveal_hidden_characters;
 use crate::config::{ConfigSource, SandboxSettings, Trust};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::proxy::{CommandProxy, NoPrompt};
-use crate::sandbox::{SandboxScope, SteeringInventory, name_reader};
+use crate::sandbox::{SandboxScope, name_reader, visit_steering_files};
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{
     Command, ExitStatus, Launcher, SpawnError, Stream, adopt_orphans, sweep_orphans,
@@ -84,11 +85,13 @@ pub(super) async fn run_sandbox_command(
             } else {
                 command
             };
-            let known = SteeringInventory::before_command(&folder);
+            let (known, has_closed_submodules) = list_steering_files(&folder, true);
             let stripped = all_settings.secret_env_names(&source.env);
             let launcher = tools.launcher.with_stripped_env(stripped);
             let code = run_command(&launcher, command).await?;
-            report_created(&folder, &known);
+            let (now, _) = list_steering_files(&folder, has_closed_submodules);
+            now.difference(&known)
+                .for_each(|path| report_created(&folder, path));
             Ok(code)
         }
     }
@@ -109,18 +112,24 @@ async fn list_git_names(
     workspace.list_git_names(&[folder.to_owned()], &sandbox).await
 }
 
-/// Says which files that make programs run are new. A command of the agent has them renamed; this one is the user's own.
-fn report_created(folder: &Path, known: &SteeringInventory) {
-    let now = SteeringInventory::after_command(folder, known.has_closed_submodules);
-    for path in now.paths.difference(&known.paths) {
-        let shown = path.strip_prefix(folder).unwrap_or(path).display().to_string();
-        let (shown, reader) = (reveal_hidden_characters(&shown).into_owned(), name_reader(path));
-        // Nobody may read it, as below.
-        let _ = writeln!(
-            std::io::stderr(),
-            "agentls: created {shown}, obeyed by {reader}; a command of the agent would have it renamed"
-        );
-    }
+/// Lists the files that make programs run, as [`visit_steering_files`] does.
+fn list_steering_files(folder: &Path, closes_submodules: bool) -> (BTreeSet<PathBuf>, bool) {
+    let mut found = BTreeSet::new();
+    let has_closed_submodules = visit_steering_files(folder, closes_submodules, &mut |path, steers| {
+        found.extend(steers.then_some(path));
+    });
+    (found, has_closed_submodules)
+}
+
+/// Says that a file that makes programs run is new. A command of the agent has it renamed; this one is the user's own.
+fn report_created(folder: &Path, path: &Path) {
+    let shown = path.strip_prefix(folder).unwrap_or(path).display().to_string();
+    let (shown, reader) = (reveal_hidden_characters(&shown).into_owned(), name_reader(path));
+    // Nobody may read it, as below.
+    let _ = writeln!(
+        std::io::stderr(),
+        "agentls: created {shown}, obeyed by {reader}; a command of the agent would have it renamed"
+    );
 }
 
 /// Runs a command, passes its output on, and returns its exit code as a shell would.

@@ -127,19 +127,9 @@ pub(super) fn find_repository_folder(dot_git: &Path) -> Option<PathBuf> {
 
 fn protect_repository_folder(folder: &Path, rules: &mut Vec<(PathRule, PathBuf)>) {
     protect_repository_files(folder, rules);
-    let (worktrees, modules) = (folder.join("worktrees"), folder.join("modules"));
-    // What git obeys behind a link is found by no other rule.
-    let links = [&worktrees, &modules].into_iter().filter(|path| is_link(path));
-    rules.extend(links.map(|link| (PathRule::ReadOnly, link.clone())));
-    rules.extend(list_entries(&worktrees).into_iter().map(|(name, kind)| {
-        let worktree = worktrees.join(name);
-        let path = match kind {
-            FileKind::Link => worktree,
-            _ => worktree.join("config.worktree"),
-        };
-        (PathRule::ReadOnly, path)
-    }));
+    let modules = folder.join("modules");
     match find_submodules(folder, MAX_SUBMODULES) {
+        Some(_) if is_link(&modules) => rules.push((PathRule::ReadOnly, modules)),
         Some(submodules) => {
             for submodule in submodules {
                 protect_repository_files(&submodule, rules);
@@ -152,6 +142,19 @@ fn protect_repository_folder(folder: &Path, rules: &mut Vec<(PathRule, PathBuf)>
 fn protect_repository_files(folder: &Path, rules: &mut Vec<(PathRule, PathBuf)>) {
     rules.push((PathRule::Write, folder.to_owned()));
     rules.extend(REPOSITORY_FILES.map(|name| (PathRule::ReadOnly, folder.join(name))));
+    let worktrees = folder.join("worktrees");
+    // What git obeys behind a link is found by no other rule.
+    if is_link(&worktrees) {
+        rules.push((PathRule::ReadOnly, worktrees.clone()));
+    }
+    rules.extend(list_entries(&worktrees).into_iter().map(|(name, kind)| {
+        let worktree = worktrees.join(name);
+        let path = match kind {
+            FileKind::Link => worktree,
+            _ => worktree.join("config.worktree"),
+        };
+        (PathRule::ReadOnly, path)
+    }));
 }
 
 /// Finds the repositories of submodules, which `.git/modules` contains at any depth, the outer ones first, and links in
@@ -191,8 +194,8 @@ pub(super) fn find_submodules(repository: &Path, most: usize) -> Option<Vec<Path
 
 /// Returns the folders of a linked work tree: its own, and the one that it shares with the main work tree.
 ///
-/// Only if the repository agrees: a `.git` file that a stranger wrote must not make another repository writable.
-fn find_linked_repository(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
+/// Only if the repository agrees: a `.git` file that a stranger wrote could name any repository of the machine.
+pub fn find_linked_repository(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
     let parent = dot_git.parent()?;
     let named = read_pointer(dot_git)?;
     let folder = std::fs::canonicalize(parent.join(named.strip_prefix("gitdir: ")?)).ok()?;
@@ -207,9 +210,9 @@ fn find_linked_repository(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Reads a small file of git that names a path.
-pub(super) fn read_pointer(file: &Path) -> Option<String> {
+pub fn read_pointer(file: &Path) -> Option<String> {
     let text = String::from_utf8(nofollow::read(file, 4096).ok()?).ok()?;
-    Some(text.trim_end().to_owned())
+    Some(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 /// Lists what is in a folder; names that are not UTF-8 steer nothing. Does not follow a link to a folder.
@@ -262,6 +265,7 @@ mod tests {
             ".git/hooks/pre-commit",
             ".git/index",
             ".git/modules/lib/config",
+            ".git/modules/lib/worktrees/side/index",
             ".git/modules/group/sub/config",
             ".vscode/tasks.json",
             ".github/workflows/ci.yml",
@@ -281,6 +285,7 @@ mod tests {
             ".git/hooks/pre-commit",
             ".git/modules/lib/config",
             ".git/modules/lib/hooks/x",
+            ".git/modules/lib/worktrees/side/config.worktree",
             ".git/modules/group/sub/config",
             ".vscode/tasks.json",
             ".github/workflows/new.yml",
@@ -295,6 +300,7 @@ mod tests {
             ".git/index",
             ".git/objects/aa",
             ".git/modules/lib/index",
+            ".git/modules/lib/worktrees/side/index",
             ".github/CODEOWNERS",
             ".yarn/cache/b.zip",
             ".hg/store/x",

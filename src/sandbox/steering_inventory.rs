@@ -3,7 +3,7 @@
 //! Nothing can be bound over a file that does not exist yet, so `steering_files` cannot protect its name. Reads the same
 //! places. Must not decide what happens to what it finds.
 
-use std::collections::BTreeSet;
+use std::fs::canonicalize;
 use std::path::{Path, PathBuf};
 
 use super::steering_files::{
@@ -19,109 +19,117 @@ const BARE_REPOSITORY: [&str; 3] = ["HEAD", "objects", "refs"];
 const WORKTREE_FILES: [&str; 3] = ["config", "hooks", "config.worktree"];
 /// Most submodules that are listed after a command. With more, their folder counts as changed.
 const MAX_LISTED_SUBMODULES: usize = 2_000;
+/// The file in a linked work tree's own folder that names the repository.
+pub const COMMON_POINTER: &str = "commondir";
 /// The list of what a stopped rebase does next, from the folder of a repository or a linked work tree.
 const TODO_LIST: &str = "rebase-merge/git-rebase-todo";
 /// Longest such list that is read, in bytes.
 const MAX_TODO_LIST: u64 = 1 << 20;
 
-/// The files of a workspace folder that make programs run.
-#[derive(Debug, Default)]
-pub struct SteeringInventory {
-    /// Files, folders, or links.
-    pub paths: BTreeSet<PathBuf>,
-    /// There are so many submodules that the sandbox makes all of `.git/modules` read-only, so they are not listed.
-    pub has_closed_submodules: bool,
+/// Calls `visit` with every path of a workspace folder that makes programs run.
+///
+/// With `false`, it is called with files that run nothing as they are: linked work trees find their repository by them.
+///
+/// With `closes_submodules`, the sandbox makes all of `.git/modules` read-only if there are too many submodules. Then
+/// they are not visited, and the result is true. Otherwise, their folder counts as one path then.
+pub fn visit_steering_files(
+    folder: &Path,
+    closes_submodules: bool,
+    visit: &mut dyn FnMut(PathBuf, bool),
+) -> bool {
+    let mut walk = SteeringWalk {
+        closes_submodules,
+        has_closed_submodules: false,
+        visit,
+    };
+    walk.visit_workspace(folder);
+    walk.has_closed_submodules
 }
 
-impl SteeringInventory {
-    /// Lists a folder before a command.
-    pub fn before_command(folder: &Path) -> Self {
-        Self::list(folder, MAX_SUBMODULES)
-    }
+struct SteeringWalk<'a> {
+    closes_submodules: bool,
+    has_closed_submodules: bool,
+    visit: &'a mut dyn FnMut(PathBuf, bool),
+}
 
-    /// Lists a folder after a command, and what is new in `.git/modules` too, unless the command could not write it.
-    pub fn after_command(folder: &Path, had_closed_submodules: bool) -> Self {
-        let most = if had_closed_submodules {
-            MAX_SUBMODULES
-        } else {
-            MAX_LISTED_SUBMODULES
-        };
-        Self::list(folder, most)
-    }
-
-    /// Does not look into what is listed as a whole, except into a repository.
-    fn list(folder: &Path, most_submodules: usize) -> Self {
-        let mut inventory = Self::default();
+impl SteeringWalk<'_> {
+    /// Does not look into what is visited as a whole, except into a repository.
+    fn visit_workspace(&mut self, folder: &Path) {
         let entries = list_entries(folder);
         for (name, kind) in &entries {
             let path = folder.join(name);
             let is_folder = *kind == FileKind::Folder;
             if name.eq_ignore_ascii_case(".git") {
                 if let Some(repository) = find_repository_folder(&path) {
-                    inventory.add_repository(&repository, most_submodules);
+                    self.visit_repository(&repository);
                 }
-                inventory.paths.insert(path);
+                self.add(path);
             } else if let Some(files) = find_own_files(name)
                 && is_folder
             {
-                inventory.add_existing(&path, files);
+                self.add_existing(&path, files);
             } else if steers_as_whole(name, *kind) {
-                inventory.paths.insert(path);
+                self.add(path);
             } else if name.starts_with('.') && is_folder {
                 let inner = list_names(&path).into_iter();
                 let steering = inner.filter(|inner| find_steering(&Path::new(name).join(inner)).is_some());
-                inventory.paths.extend(steering.map(|inner| path.join(inner)));
+                steering.for_each(|inner| self.add(path.join(inner)));
             }
         }
-        if BARE_REPOSITORY
-            .iter()
-            .all(|part| entries.iter().any(|(name, _)| name == part))
-        {
-            inventory.paths.insert(folder.join(BARE_REPOSITORY[0]));
+        let is_listed = |part: &&str| entries.iter().any(|(name, _)| name == part);
+        if BARE_REPOSITORY.iter().all(is_listed) {
+            self.add(folder.join(BARE_REPOSITORY[0]));
         }
-        inventory
     }
 
-    fn add_repository(&mut self, folder: &Path, most_submodules: usize) {
+    fn visit_repository(&mut self, folder: &Path) {
         self.add_repository_files(folder);
-        let (worktrees, modules) = (folder.join("worktrees"), folder.join("modules"));
-        self.add_link(&worktrees);
+        let modules = folder.join("modules");
         self.add_link(&modules);
-        for worktree in list_names(&worktrees)
-            .into_iter()
-            .map(|name| worktrees.join(name))
-        {
-            self.add_link(&worktree);
-            self.add_existing(&worktree, &WORKTREE_FILES);
-            self.add_todo_list(&worktree);
-            if leads_elsewhere(&worktree, folder) {
-                self.paths.insert(worktree.join("commondir"));
-            }
-        }
-        match find_submodules(folder, most_submodules) {
+        let most = if self.closes_submodules {
+            MAX_SUBMODULES
+        } else {
+            MAX_LISTED_SUBMODULES
+        };
+        match find_submodules(folder, most) {
             Some(submodules) => {
                 for submodule in submodules {
                     self.add_link(&submodule);
                     self.add_repository_files(&submodule);
                 }
             }
-            None if most_submodules == MAX_SUBMODULES => self.has_closed_submodules = true,
-            None => {
-                self.paths.insert(modules);
-            }
+            None if self.closes_submodules => self.has_closed_submodules = true,
+            None => self.add(modules),
         }
     }
 
-    /// Adds a link in the place of a folder: git obeys what is behind it, which is not listed.
+    fn add(&mut self, path: PathBuf) {
+        (self.visit)(path, true);
+    }
+
+    /// Adds a link in the place of a folder: git obeys what is behind it, which is not visited.
     fn add_link(&mut self, path: &Path) {
         if is_link(path) {
-            self.paths.insert(path.to_owned());
+            self.add(path.to_owned());
         }
     }
 
     fn add_repository_files(&mut self, folder: &Path) {
         self.add_existing(folder, &REPOSITORY_FILES);
         self.add_todo_list(folder);
+        let worktrees = folder.join("worktrees");
+        self.add_link(&worktrees);
+        for name in list_names(&worktrees) {
+            let worktree = worktrees.join(name);
+            self.add_link(&worktree);
+            self.add_existing(&worktree, &WORKTREE_FILES);
+            self.add_todo_list(&worktree);
+            let pointer = worktree.join(COMMON_POINTER);
+            if nofollow::kind(&pointer).is_some() {
+                let common = read_pointer(&pointer).and_then(|named| canonicalize(worktree.join(named)).ok());
+                (self.visit)(pointer, common != canonicalize(folder).ok());
+            }
+        }
     }
 
     fn add_existing(&mut self, folder: &Path, names: &[&str]) {
@@ -131,7 +139,7 @@ impl SteeringInventory {
             }
             let path = folder.join(name);
             if nofollow::kind(&path).is_some() {
-                self.paths.insert(path);
+                self.add(path);
             }
         }
     }
@@ -141,7 +149,7 @@ impl SteeringInventory {
         let path = folder.join(TODO_LIST);
         self.add_link(&folder.join("rebase-merge"));
         if read_todo_commands(&path).is_none_or(|commands| !commands.is_empty()) {
-            self.paths.insert(path);
+            self.add(path);
         }
     }
 }
@@ -161,15 +169,7 @@ pub fn read_todo_commands(path: &Path) -> Option<Vec<Vec<u8>>> {
     Some(lines.filter(runs).map(<[u8]>::to_vec).collect())
 }
 
-/// Returns whether a linked work tree uses the settings of another repository than the one that it belongs to.
-fn leads_elsewhere(worktree: &Path, repository: &Path) -> bool {
-    let file = worktree.join("commondir");
-    let common = read_pointer(&file).and_then(|named| std::fs::canonicalize(worktree.join(named)).ok());
-    // A file that is missing or unreadable has no name to lead anywhere.
-    nofollow::kind(&file).is_some() && common != std::fs::canonicalize(repository).ok()
-}
-
-/// Returns who obeys a path of [`SteeringInventory`], for people.
+/// Returns who obeys a path that makes programs run, for people.
 pub fn name_reader(path: &Path) -> &'static str {
     // Only a bare repository's file is on the list without being in the table.
     find_steering(path).map_or("git", |found| found.obeyed_by)
@@ -177,6 +177,7 @@ pub fn name_reader(path: &Path) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::fs;
 
     use super::*;
@@ -206,9 +207,11 @@ mod tests {
         }
         std::os::unix::fs::symlink("src", ws.join(".idea")).unwrap();
         let list = || -> Vec<String> {
-            let found = SteeringInventory::before_command(ws).paths.into_iter();
-            let relative = found.map(|path| path.strip_prefix(ws).unwrap().to_owned());
-            relative.map(|path| path.display().to_string()).collect()
+            let mut found = BTreeSet::new();
+            visit_steering_files(ws, true, &mut |path, _| {
+                found.insert(path.strip_prefix(ws).unwrap().display().to_string());
+            });
+            found.into_iter().collect()
         };
         let expected = [
             ".cargo/config.toml",

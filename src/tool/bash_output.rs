@@ -99,7 +99,6 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
         Some(_) => format!("{id} has ended"),
     }];
     notes.extend(output.status.ending.into_iter().flat_map(end_notes));
-    notes.extend(settle_created_files(cx, EarlierChanges::default()).await);
     let mut body = gathered.text;
     if let Some(access) = output.access {
         let status = output.status.ending.map(|ending| ending.status);
@@ -107,6 +106,9 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
         let refused = output.refused_hosts.unwrap_or_default();
         notes.extend(refusals.explain(&body, refused).await);
     }
+    let mut created = settle_created_files(cx, EarlierChanges::default()).await;
+    notes.append(&mut created.notes);
+    created.mark_reported();
     if output.dropped > 0 {
         let lost = output.dropped;
         body = format!("[… {lost} bytes before this are lost: read more often …]\n{body}");

@@ -46,16 +46,12 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
         // Known files may be excluded from the scan, or beyond its limit.
         let known = collect_known_paths(&inner);
         watched.look_at(&known);
-        for (path, stamp) in watched.iter_links() {
+        let stamps = known
+            .iter()
+            .filter_map(|path| Some((path, watched.get_stamp(path)?)));
+        for (path, stamp) in watched.iter_links().chain(stamps) {
             if inner.workspace.known_files().get(path, stamp).is_none() {
                 store_file_state(&inner, path, stamp);
-            }
-        }
-        for path in known {
-            if let Some(stamp) = watched.get_stamp(&path)
-                && inner.workspace.known_files().get(&path, stamp).is_none()
-            {
-                store_file_state(&inner, &path, stamp);
             }
         }
         let indexes = watched

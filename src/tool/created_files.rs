@@ -3,8 +3,7 @@
 //! They are put aside first and come back if the user keeps them, so a missing answer leaves nothing that runs. What
 //! others may have made keeps its name until there is an answer.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::ToolContext;
 use crate::base::text::reveal_hidden_characters;
@@ -19,54 +18,72 @@ const RENAME: &str = "aside";
 /// Most files that the question names.
 const MAX_NAMED: usize = 10;
 
+/// What the model must know about files that make programs run.
+#[derive(Default)]
+pub(super) struct CreatedFiles {
+    pub(super) notes: Vec<String>,
+    changes: Vec<SteeringChange>,
+}
+
+impl CreatedFiles {
+    /// Records that the notes surely reach the model. Otherwise, the next check returns them again.
+    pub(super) fn mark_reported(mut self) {
+        self.changes.iter_mut().for_each(SteeringChange::mark_reported);
+    }
+}
+
 /// Puts aside what confined processes have made since they started, asks the user about it, and returns notes for the
 /// model. After a cancel nobody is asked.
 ///
 /// `earlier` is as in [`crate::workspace::Workspace::settle_steering`].
-pub(super) async fn settle_created_files(cx: &ToolContext, earlier: EarlierChanges) -> Vec<String> {
-    let mut notes = Vec::new();
-    let mut changes = Vec::new();
-    let mut put_back = BTreeSet::new();
-    for change in cx.workspace.settle_steering(&cx.cwd, earlier).await {
-        match &change.outcome {
-            SteeringOutcome::Aside(_) | SteeringOutcome::Undecided => changes.push(change),
-            SteeringOutcome::PutBack => {
-                if !put_back
-                    .iter()
-                    .any(|outer: &PathBuf| change.path.starts_with(outer))
-                {
-                    notes.push(describe(cx, &change));
-                }
-                put_back.insert(change.path);
-            }
-            SteeringOutcome::Failed(_) => notes.push(describe(cx, &change)),
+pub(super) async fn settle_created_files(cx: &ToolContext, earlier: EarlierChanges) -> CreatedFiles {
+    let mut created = CreatedFiles::default();
+    let notes = &mut created.notes;
+    let mut changes = cx.workspace.settle_steering(&cx.cwd, earlier).await;
+    changes.extend(cx.workspace.take_unreported_steering(&cx.cwd));
+    let is_back = |change: &SteeringChange| matches!(change.outcome, SteeringOutcome::PutBack);
+    let is_over =
+        |change: &mut SteeringChange| is_back(change) || matches!(change.outcome, SteeringOutcome::Failed(_));
+    for change in changes.extract_if(.., is_over) {
+        let is_around = |outer: &SteeringChange| is_back(outer) && change.path.starts_with(&outer.path);
+        if !is_back(&change) || !created.changes.iter().any(is_around) {
+            notes.push(format!("[{}]", describe(cx, &change)));
         }
+        created.changes.push(change);
     }
     if changes.is_empty() {
-        return notes;
+        return created;
     }
     let answer = ask_to_keep(cx, &changes).await;
     let (mut renamed, mut undecided) = (Vec::new(), Vec::new());
-    for change in changes {
+    for mut change in changes {
         let text = describe(cx, &change);
         match (&change.outcome, answer) {
-            (_, Some(true)) => match cx.workspace.keep_steering(&cx.cwd, change).await {
-                Ok(None) => {}
-                Ok(Some(replaced)) => {
-                    let replaced = format_path(cx, &replaced);
-                    notes.push(format!(
-                        "[{text}, and is kept; what was put back in its place is now `{replaced}`]"
-                    ));
+            (_, Some(true)) => {
+                let kept;
+                (change, kept) = cx.workspace.keep_steering(&cx.cwd, change).await;
+                match kept {
+                    Ok(None) => {}
+                    Ok(Some(replaced)) => {
+                        let replaced = format_path(cx, &replaced);
+                        notes.push(format!(
+                            "[{text}, and is kept; what was put back in its place is now `{replaced}`]"
+                        ));
+                    }
+                    Err(error) => notes.push(format!("[{text}, and renaming it back failed: {error}]")),
                 }
-                Err(error) => notes.push(format!("[{text}, and renaming it back failed: {error}]")),
-            },
+            }
             (SteeringOutcome::Undecided, None) => undecided.push(text),
             (SteeringOutcome::Undecided, Some(false)) => {
-                let change = cx.workspace.put_steering_aside(&cx.cwd, change).await;
-                renamed.extend(change.map(|change| describe(cx, &change)));
+                let Some(put) = cx.workspace.put_steering_aside(&cx.cwd, change).await else {
+                    continue;
+                };
+                change = put;
+                renamed.push(describe(cx, &change));
             }
             _ => renamed.push(text),
         }
+        created.changes.push(change);
     }
     if !renamed.is_empty() {
         notes.push(format!(
@@ -82,34 +99,11 @@ pub(super) async fn settle_created_files(cx: &ToolContext, earlier: EarlierChang
             undecided.join("\n")
         ));
     }
-    notes
+    created
 }
 
-/// Says what happened to a file and who obeys it, for people and the model.
 fn describe(cx: &ToolContext, change: &SteeringChange) -> String {
-    let (path, reader) = (format_path(cx, &change.path), change.reader);
-    match &change.outcome {
-        SteeringOutcome::Aside(aside) => {
-            let aside = format_path(cx, aside);
-            let mut text = format!("`{path}` (obeyed by {reader}) is now `{aside}`");
-            if let Some(error) = &change.not_put_back {
-                text.push_str(&format!(
-                    ", and what was there before could not be put back: {error}"
-                ));
-            }
-            text
-        }
-        SteeringOutcome::Undecided => {
-            format!("`{path}` (obeyed by {reader}) appeared while a process ran in the sandbox")
-        }
-        SteeringOutcome::PutBack => {
-            format!("[a command in the sandbox removed `{path}`, which {reader} obeys; it is back]")
-        }
-        SteeringOutcome::Failed(error) => format!(
-            "[a command in the sandbox changed `{path}`, which {reader} obeys, and putting it aside or back failed: \
-             {error}]"
-        ),
-    }
+    change.describe(|path| format_path(cx, path))
 }
 
 /// The command chose the names.

@@ -145,11 +145,17 @@ impl PreparedCall for McpToolCall {
             }
             let earlier = cx.workspace.list_steering_changes(&cx.cwd).await;
             let mut result = self.call_server(&cx).await;
-            let notes = settle_created_files(&cx, earlier).await;
-            if let Ok(output) = &mut result
-                && !notes.is_empty()
-            {
-                output.text = with_notes(&output.text, notes);
+            let mut created = settle_created_files(&cx, earlier).await;
+            let notes = std::mem::take(&mut created.notes);
+            match &mut result {
+                Ok(ToolOutput { text, .. }) | Err(ToolError::Reported(text)) => {
+                    if !notes.is_empty() {
+                        *text = with_notes(text, notes);
+                    }
+                    created.mark_reported();
+                }
+                // The next check reports them.
+                Err(_) => {}
             }
             result
         }

@@ -10,7 +10,7 @@ use futures::FutureExt;
 
 use super::command_network;
 use super::command_snapshot;
-use super::created_files;
+use super::created_files::{self, CreatedFiles};
 use super::refusal::{CommandOrigin, Refusals};
 use super::terminal_output::CommandText;
 use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
@@ -102,23 +102,28 @@ pub(super) async fn run_to_end(
             .await;
         append_notes(&mut done.output, note.into_iter().collect());
     }
-    let mut notes = tokio::select! { biased;
-        notes = created_files::settle_created_files(cx, earlier) => notes,
+    let mut created = CreatedFiles::default();
+    tokio::select! { biased;
+        settled = created_files::settle_created_files(cx, earlier) => created = settled,
         // A second cancel does not skip the check: what the command has left may run.
-        () = look_after_cancel(cx) => vec![
+        () = look_after_cancel(cx) => created.notes.push(
             "[the check for files that make other programs run was cut short; it goes on with the next command]".to_owned()
-        ],
-    };
-    notes.extend(closed_submodules);
+        ),
+    }
+    created.notes.extend(closed_submodules);
+    let notes = std::mem::take(&mut created.notes);
     match &mut result {
         Ok(done) => append_notes(&mut done.output, notes),
         Err(ToolError::CutShort(output)) => append_notes(output, notes),
-        Err(_) => {}
+        // The next check reports them.
+        Err(_) => created = CreatedFiles::default(),
     }
     tokio::select! { biased;
         () = out_of_patience(cx) => cx.checkpoints.mark_partial(PartialReason::CutShort),
         () = command_snapshot::record_changes(cx, before) => {}
     }
+    // Only now, as a call that takes too long after a cancel has no result.
+    created.mark_reported();
     result
 }
 

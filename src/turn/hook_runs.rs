@@ -2,14 +2,13 @@
 //!
 //! A hook's own failure is one warning, and the turn continues. `hook_output` interprets the answer.
 
-use std::path::Path;
 use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::{Map, Value, json};
 
 use super::context::TurnContext;
-use super::emit::emit_warning;
+use super::emit::{emit_late_warning, emit_warning};
 use super::hook_output::{HookDecision, parse_hook_decision};
 use super::hooks::{HookContext, HookExit};
 use super::redact;
@@ -165,34 +164,25 @@ async fn put_created_aside(
     earlier: EarlierChanges,
 ) -> Result<(), TurnStopped> {
     let cwd = &cx.services.cwd;
-    for change in cx.workspace.settle_steering(cwd, earlier).await {
-        let show = |path: &Path| {
+    for mut change in cx.workspace.settle_steering(cwd, earlier).await {
+        // The user is asked with the next command or call.
+        if matches!(change.outcome, SteeringOutcome::Undecided) {
+            continue;
+        }
+        let change_text = change.describe(|path| {
             text::reveal_hidden_characters(&cx.workspace.format_for_model(cwd, path)).into_owned()
-        };
-        let path = show(&change.path);
-        let outcome = match &change.outcome {
-            SteeringOutcome::Aside(aside) => match &change.not_put_back {
-                Some(error) => format!(
-                    "it is now `{}`, and putting back what was there failed: {error}",
-                    show(aside)
-                ),
-                None => format!("it is now `{}`", show(aside)),
-            },
-            SteeringOutcome::PutBack => "it is back as it was".to_owned(),
-            SteeringOutcome::Failed(error) => format!("and renaming it failed: {error}"),
-            // The user is asked with the next command or call.
-            SteeringOutcome::Undecided => continue,
-        };
+        });
         let message = format!(
-            "the hook `{}` ({}) runs in the sandbox and changed `{path}`, which {} obeys; {outcome}",
-            hook.name, hook.on, change.reader
+            "the hook `{}` ({}) runs in the sandbox and changed a file that makes programs run: {change_text}",
+            hook.name, hook.on
         );
         tracing::warn!(
             hook = hook.name,
-            path,
+            change_text,
             "a hook changed a file that makes programs run"
         );
-        emit_warning(cx, CREATED_FILES, message).await?;
+        emit_late_warning(cx, CREATED_FILES, message).await?;
+        change.mark_reported();
     }
     Ok(())
 }

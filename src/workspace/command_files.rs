@@ -15,6 +15,7 @@ use crate::base::clock;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{CommandFiles, FileFinding, FileUsage, FileWord, FindingKind};
+use crate::sandbox::find_linked_repository;
 
 /// Most names examined per command line.
 const MAX_NAMES: usize = 100_000;
@@ -289,7 +290,7 @@ impl CommandFileLookup<'_> {
                 FileKind::Folder => (kind_in("HEAD") == Some(FileKind::Regular)
                     && kind_in("commondir").is_none())
                 .then(|| dot_git.clone()),
-                _ => linked_worktree(&dot_git),
+                _ => find_linked_repository(&dot_git).map(|(_, common)| common),
             };
             let config = git_dir.and_then(|git_dir| small_text(&git_dir.join("config")));
             // Git ignores the case of section names and keys.
@@ -355,18 +356,6 @@ fn is_small_file(path: &Path) -> bool {
 fn small_text(path: &Path) -> Option<String> {
     let real = real_path(path).ok()?;
     String::from_utf8(nofollow::read(&real, MAX_SMALL_FILE).ok()?).ok()
-}
-
-/// Returns the main repository of a linked work tree, if that repository knows the work tree.
-///
-/// Otherwise a `.git` file could name any repository of the machine.
-fn linked_worktree(dot_git: &Path) -> Option<PathBuf> {
-    let text = small_text(dot_git)?;
-    let admin = dot_git.parent()?.join(text.strip_prefix("gitdir:")?.trim());
-    let back = small_text(&admin.join("gitdir"))?;
-    let is_registered = real_path(&admin.join(back.trim())).ok()? == real_path(dot_git).ok()?;
-    let common = admin.join(small_text(&admin.join("commondir"))?.trim());
-    is_registered.then_some(common)
 }
 
 /// Returns whether this is git's config without a password. Every search of a repository meets that file.

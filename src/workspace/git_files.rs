@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::git_folder::find_git_folder;
+use super::git_folder::{find_common_folder, find_git_folder};
 use super::real_path::{PathError, real_path};
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder};
 
@@ -36,12 +36,9 @@ fn check_repository_files<'a>(
     files: impl IntoIterator<Item = &'a Path>,
     objects: impl IntoIterator<Item = &'a str>,
 ) -> Option<()> {
-    let own = real_path(&find_git_folder(root)?).ok()?;
+    let own = find_git_folder(root)?;
     // A linked work tree shares settings and objects with the main repository.
-    let common = match text(&own.join("commondir"))? {
-        Some(pointer) => real_path(&own.join(pointer.trim_end())).ok()?,
-        None => own.clone(),
-    };
+    let common = find_common_folder(&own)?;
     for folder in [&own, &common] {
         for name in [
             "HEAD",

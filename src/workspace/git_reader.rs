@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::command_sandbox::{CallSandbox, CommandPlace, SandboxDetection, SessionTemp, confine_command};
 use super::git_folder::find_git_folder;
 use super::process::{Collected, Command, Launcher};
-use super::real_path::real_path;
 use crate::config::SandboxSettings;
 use crate::domain::SandboxPolicy;
 
@@ -49,7 +48,7 @@ impl GitReader<'_> {
 /// of the main repository.
 fn list_visible_folders(folder: &Path) -> Vec<PathBuf> {
     let mut visible = vec![folder.to_path_buf()];
-    if let Some(git) = find_git_folder(folder).and_then(|git| real_path(&git).ok()) {
+    if let Some(git) = find_git_folder(folder) {
         let is_linked = git.parent().is_some_and(|parent| parent.ends_with("worktrees"));
         let main = git.ancestors().nth(2).filter(|_| is_linked);
         visible.extend(main.map(Path::to_path_buf));

@@ -8,10 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::WorkspaceShared;
-use super::git_folder::find_git_folder;
+use super::git_folder::{find_common_folder, find_git_folder};
 use super::git_guard::find_work_tree;
 use super::process::git_command;
-use super::real_path::real_path;
 use crate::base::nofollow;
 use crate::base::text::one_line;
 use crate::config::SandboxSettings;
@@ -47,7 +46,7 @@ pub struct GitSummary {
 
 /// Returns the branches of the repository around `cwd`; `None` if there is none. Blocks.
 pub fn read_branches(cwd: &Path) -> Option<GitBranches> {
-    let folder = real_path(&find_git_folder(&find_work_tree(cwd)?)?).ok()?;
+    let folder = find_git_folder(&find_work_tree(cwd)?)?;
     let head = read_text(&folder.join("HEAD"), MAX_HEAD)?;
     let head = head.trim();
     let current = match head.strip_prefix("ref: ") {
@@ -57,14 +56,8 @@ pub fn read_branches(cwd: &Path) -> Option<GitBranches> {
         None => format!("detached at {}", head.get(..12)?),
     };
     // A linked work tree shares its branches with the main repository.
-    let common = match read_text(&folder.join("commondir"), MAX_HEAD) {
-        Some(path) => real_path(&folder.join(path.trim_end())).ok()?,
-        None => folder,
-    };
-    Some(GitBranches {
-        current,
-        main: find_main_branch(&common),
-    })
+    let main = find_main_branch(&find_common_folder(&folder)?);
+    Some(GitBranches { current, main })
 }
 
 fn find_main_branch(common: &Path) -> Option<String> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 
-use super::git_folder::find_git_folder;
+use super::git_folder::{find_common_folder, find_git_folder};
 use super::real_path::real_path;
 use crate::base::nofollow::{self, FileKind, OpenError};
 
@@ -258,11 +258,5 @@ fn has_wildcards(line: &str) -> bool {
 
 /// Returns the file where git keeps what only this clone of the repository excludes.
 fn exclude_file(repository: &Path) -> Option<PathBuf> {
-    const MAX_POINTER: u64 = 4 << 10;
-    let own = find_git_folder(repository)?;
-    let common = nofollow::read(&own.join("commondir"), MAX_POINTER)
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .map_or_else(|| own.clone(), |pointer| own.join(pointer.trim_end()));
-    Some(real_path(&common).ok()?.join("info/exclude"))
+    Some(find_common_folder(&find_git_folder(repository)?)?.join("info/exclude"))
 }

@@ -95,15 +95,25 @@ impl Workspace {
         changes
     }
 
-    /// Lets a file keep its name, or gives it back, because the user keeps it. Returns the new path of what was put back
-    /// in its place.
-    ///
-    /// # Errors
-    /// Something else has the name now, or the system refuses.
-    pub async fn keep_steering(&self, cwd: &Path, change: SteeringChange) -> io::Result<Option<PathBuf>> {
+    /// Takes the changes that an earlier check has found, but was cut short before anybody was told.
+    pub fn take_unreported_steering(&self, cwd: &Path) -> Vec<SteeringChange> {
+        self.shared.steering.take_unreported(&self.list_folders(cwd))
+    }
+
+    /// Lets a file keep its name, or gives it back, because the user keeps it. Also returns the new path of what was put
+    /// back in its place, or why that failed: something else has the name now, or the system refuses.
+    pub async fn keep_steering(
+        &self,
+        cwd: &Path,
+        mut change: SteeringChange,
+    ) -> (SteeringChange, io::Result<Option<PathBuf>>) {
         let (shared, folders) = (self.shared.clone(), self.list_folders(cwd));
-        let kept = run_blocking(move || shared.steering.keep(&folders, &change));
-        kept.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+        let kept = run_blocking(move || {
+            let kept = shared.steering.keep(&folders, &mut change);
+            (change, kept)
+        });
+        let failed = |error| (SteeringChange::default(), Err(io::Error::other(error)));
+        kept.await.unwrap_or_else(failed)
     }
 
     /// Puts aside a file that was undecided, because the user does not keep it. `None` after a panic.

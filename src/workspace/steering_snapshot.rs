@@ -12,15 +12,13 @@ use std::path::{Path, PathBuf};
 
 use super::write::TemporaryFile;
 use crate::base::nofollow::{self, FileKind, OpenFolder, RegularFile};
-use crate::sandbox::{SteeringInventory, read_todo_commands};
+use crate::sandbox::{COMMON_POINTER, read_todo_commands, visit_steering_files};
 
 /// Largest file whose content is kept, and most bytes of all of them.
 const MAX_FILE: u64 = 1 << 20;
 const MAX_BYTES: usize = 8 << 20;
 /// Most files whose contents are kept.
 const MAX_FILES: usize = 2_000;
-/// The file in a linked work tree's own folder that names the repository.
-const COMMON_POINTER: &str = "commondir";
 
 /// How a snapshot is taken.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +32,7 @@ pub(super) struct SnapshotOptions {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SteeringSnapshot {
     entries: BTreeMap<PathBuf, SteeringState>,
-    /// See [`SteeringInventory::has_closed_submodules`].
+    /// As [`visit_steering_files`] returns it.
     pub(super) has_closed_submodules: bool,
 }
 
@@ -130,27 +128,40 @@ impl SnapshotReader<'_> {
         before: Option<&SteeringSnapshot>,
         keeps_new: bool,
     ) -> SteeringSnapshot {
-        let inventory = match before {
-            // Without mounts, nothing closes them.
-            None if options.keeps_contents => SteeringInventory::after_command(folder, false),
-            None => SteeringInventory::before_command(folder),
-            Some(before) => SteeringInventory::after_command(folder, before.has_closed_submodules),
-        };
         let mut reader = SnapshotReader {
             options,
             before,
             keeps_new,
-            snapshot: SteeringSnapshot {
-                has_closed_submodules: inventory.has_closed_submodules,
-                ..SteeringSnapshot::default()
-            },
+            snapshot: SteeringSnapshot::default(),
             bytes: 0,
         };
-        for path in inventory.paths.into_iter().chain(options.named.iter().cloned()) {
-            reader.add(path);
+        // Without mounts, nothing closes them.
+        let closes_submodules = before.map_or(!options.keeps_contents, |before| before.has_closed_submodules);
+        let has_closed_submodules = visit_steering_files(folder, closes_submodules, &mut |path, steers| {
+            if steers || keeps_new {
+                reader.add(path);
+            } else {
+                reader.add_as_before(&path);
+            }
+        });
+        options.named.iter().for_each(|path| reader.add(path.clone()));
+        // A pointer that is gone counts, unless its work tree is gone too.
+        for path in before.iter().flat_map(|before| before.entries.keys()) {
+            if path.ends_with(COMMON_POINTER) && path.parent().and_then(nofollow::kind).is_none() {
+                reader.add_as_before(path);
+            }
         }
-        reader.add_common_pointers();
-        reader.snapshot
+        SteeringSnapshot {
+            has_closed_submodules,
+            ..reader.snapshot
+        }
+    }
+
+    /// Adds a path as if it had not changed, if it was there before.
+    fn add_as_before(&mut self, path: &Path) {
+        if let Some(state) = self.before.and_then(|before| before.entries.get(path)) {
+            self.snapshot.entries.insert(path.to_owned(), state.clone());
+        }
     }
 
     fn add(&mut self, path: PathBuf) {
@@ -226,33 +237,6 @@ impl SnapshotReader<'_> {
         let content = file.read(MAX_FILE).ok()?;
         self.bytes += content.len();
         (was_kept || self.bytes <= MAX_BYTES).then_some((content, mode))
-    }
-
-    /// Adds the files by which linked work trees find their repository, to put them back. The inventory has only those
-    /// that lead elsewhere; no other change of one counts, unless the work tree has lost it.
-    fn add_common_pointers(&mut self) {
-        if self.keeps_new {
-            let settings = self
-                .snapshot
-                .entries
-                .keys()
-                .filter(|path| path.ends_with("config"));
-            let folders = settings.map(|path| path.with_file_name("worktrees"));
-            for folder in folders.collect::<Vec<_>>() {
-                let entries = OpenFolder::open(&folder).and_then(|folder| folder.read_entries());
-                for worktree in entries.into_iter().flatten().flatten() {
-                    self.add(folder.join(worktree.name).join(COMMON_POINTER));
-                }
-            }
-        }
-        for (path, state) in self.before.iter().flat_map(|before| &before.entries) {
-            if path.ends_with(COMMON_POINTER)
-                && !self.snapshot.entries.contains_key(path)
-                && (nofollow::kind(path).is_some() || path.parent().and_then(nofollow::kind).is_none())
-            {
-                self.snapshot.entries.insert(path.clone(), state.clone());
-            }
-        }
     }
 }
 

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::git_guard::find_new_repository;
-use super::steering_change::{SteeringChange, SteeringOutcome, rename_aside, rename_beside};
+use super::steering_change::{
+    SteeringChange, SteeringOutcome, UnreportedChanges, rename_aside, rename_beside,
+};
 use super::steering_snapshot::{SnapshotOptions, SteeringDifference, SteeringSnapshot, SteeringState};
 use super::watch::ExternalWriteWatch;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
@@ -52,6 +54,7 @@ struct FolderWatch {
     /// From before the first of them started, until the first look after the last has ended. Locked while the disk is
     /// read, so never on an async thread.
     since: Mutex<Option<Since>>,
+    unreported: UnreportedChanges,
 }
 
 /// What was there when the watch began, and who else has written since.
@@ -167,9 +170,8 @@ impl SteeringWatch {
             for difference in differences {
                 if !since.is_asked(&difference.path) {
                     let is_certain = self.is_certain(earlier, &difference.path);
-                    settled
-                        .changes
-                        .extend(since.settle_difference(difference, is_certain));
+                    let change = since.settle_difference(difference, is_certain);
+                    settled.changes.extend(change.map(|change| watch.track(change)));
                 }
             }
             if is_idle && postponed.is_empty() && !since.has_open_questions() {
@@ -186,13 +188,28 @@ impl SteeringWatch {
             && !earlier.paths.iter().any(|changed| path.starts_with(changed))
     }
 
+    /// Takes the changes that an earlier check has found and that nobody was told about.
+    pub(super) fn take_unreported(&self, folders: &[PathBuf]) -> Vec<SteeringChange> {
+        let mut found = Vec::new();
+        for (_, watch) in self.find_watches(folders) {
+            let mut unreported = watch.unreported.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = std::mem::take(&mut *unreported).into_iter();
+            found.extend(taken.map(|change| watch.track(change)));
+        }
+        found
+    }
+
     /// Accepts a change, because the user keeps it: it gets its name back, if it has lost it. Blocks.
     ///
     /// Returns the new path of what had the name meanwhile.
     ///
     /// # Errors
     /// Something else has the name now, or the system refuses.
-    pub(super) fn keep(&self, folders: &[PathBuf], change: &SteeringChange) -> io::Result<Option<PathBuf>> {
+    pub(super) fn keep(
+        &self,
+        folders: &[PathBuf],
+        change: &mut SteeringChange,
+    ) -> io::Result<Option<PathBuf>> {
         let mut replaced = None;
         if let SteeringOutcome::Aside(aside) = &change.outcome {
             // The user may have edited what was put back.
@@ -212,6 +229,10 @@ impl SteeringWatch {
                 since.known.accept(&change.path, &now);
                 since.exclude_from_end(&change.path);
             }
+        }
+        match &replaced {
+            Some(replaced) => change.outcome = SteeringOutcome::Aside(replaced.clone()),
+            None => change.mark_reported(),
         }
         Ok(replaced)
     }
@@ -247,6 +268,12 @@ impl SteeringWatch {
 impl FolderWatch {
     fn lock(&self) -> MutexGuard<'_, Option<Since>> {
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a change if it is dropped before anybody was told.
+    fn track(&self, mut change: SteeringChange) -> SteeringChange {
+        change.unreported = Some(self.unreported.clone());
+        change
     }
 }
 
@@ -403,11 +430,12 @@ impl Since {
         };
         let mut change = SteeringChange {
             reader: name_reader(&difference.path),
-            outcome: SteeringOutcome::Undecided,
             original: difference.before.filter(can_put_back),
-            not_put_back: None,
             path: difference.path,
+            outcome: SteeringOutcome::Undecided,
+            not_put_back: None,
             asked: Arc::default(),
+            unreported: None,
         };
         if difference.is_gone {
             // What the user has removed stays away.

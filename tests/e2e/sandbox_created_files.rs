@@ -1,6 +1,11 @@
 //! Files that make programs run and that a confined command creates: renamed, asked about, and kept on request.
 #![cfg(target_os = "linux")]
 
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
 use crate::harness::World;
@@ -88,7 +93,7 @@ fn a_new_repository_is_kept_if_it_runs_nothing() {
     let Some(case) = Case::new() else { return };
     case.bash("git init -q . && git add -A", None);
     assert!(case.world().read(".git/config").is_some());
-    std::fs::rename(
+    fs::rename(
         case.world().workspace().join(".git"),
         case.world().workspace().join("moved"),
     )
@@ -147,8 +152,10 @@ fn a_command_that_goes_on_after_its_time_limit_is_watched_until_it_ends() {
     let command = "until [ -e go ]; do sleep 0.05; done; echo x > CLAUDE.md; echo x > done";
     let result = case.run("bash", json!({"command": command, "timeout_s": 0.2}), None);
     assert!(result.contains("goes on in the background"), "{result}");
-    let wait = "touch go; until [ -e done ]; do sleep 0.05; done";
-    let result = case.bash(wait, Some("aside"));
+    // No other command runs meanwhile.
+    case.world().write("go", "");
+    case.world().wait_until(|| case.world().read("done").is_some());
+    let result = case.run("bash_output", json!({"id": "bg1"}), Some("aside"));
     assert!(result.contains("put-aside-CLAUDE.md"), "{result}");
     assert_eq!(case.world().read("CLAUDE.md"), None);
 }
@@ -186,4 +193,77 @@ fn a_cancel_while_the_question_is_open_leaves_the_files_renamed() {
         case.world().read("put-aside-.vscode/tasks.json").as_deref(),
         Some("tasks\n")
     );
+}
+
+#[test]
+fn files_that_were_renamed_before_a_cancel_are_named_by_the_next_command() {
+    // Not in /tmp, which is another folder in the sandbox.
+    let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    // The server may run as another user.
+    fs::set_permissions(programs.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (git, hang) = (programs.path().join("git"), programs.path().join("hang"));
+    let script = format!(
+        "#!/bin/sh\n[ ! -e '{}' ] || exec sleep 1000\nPATH=${{PATH#*:}} exec git \"$@\"\n",
+        hang.display()
+    );
+    fs::write(&git, script).unwrap();
+    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.path().display());
+    let Some(session) = ConfinedSession::start("", vec![("PATH".to_owned(), path)]) else {
+        return;
+    };
+    let world = session.world();
+    let wait = "touch ready; until [ -e go ]; do sleep 0.05; done";
+    let turn = session.start_command(&format!("{TASKS}; git init -q .; {wait}"));
+    world.wait_until(|| world.read("ready").is_some());
+    // Git is asked about the new repository after the rest was renamed, and does not answer.
+    fs::write(&hang, "").unwrap();
+    world.write("go", "");
+    world.wait_until(|| world.read("put-aside-.vscode/tasks.json").is_some());
+    session.client.cancel(&session.id);
+    assert_eq!(json!(session.client.prompt_result(&turn).state), "cancelled");
+    let calls = session.client.all(&session.id, "agent/toolCall");
+    assert!(
+        calls.last().unwrap().text("output").contains("was cut short"),
+        "{calls:?}"
+    );
+    fs::remove_file(&hang).unwrap();
+    for is_told in [true, false] {
+        let turn = session.start_command("echo next");
+        if is_told {
+            let question = session.next_question();
+            session.answer(&question, "aside");
+        }
+        session.client.prompt_result(&turn);
+        let request = world.wait_for_request(world.requests() - 1);
+        let result = request.messages().last().unwrap().to_string();
+        assert_eq!(result.contains("is now `put-aside-.vscode`"), is_told, "{result}");
+    }
+}
+
+#[test]
+fn what_a_person_creates_while_a_read_only_command_runs_is_not_attributed_to_it() {
+    let Some(session) = ConfinedSession::start("", Vec::new()) else {
+        return;
+    };
+    let world = session.world();
+    // The folder has been watched.
+    session.run("true");
+    let client = &session.client;
+    client.call::<Value>("agent/setMode", json!({"sessionId": session.id, "mode": "plan"}));
+    let pipe = world.workspace().join("pipe");
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    let turn = session.start_command("cat pipe");
+    // Opens once the command reads, so the command runs.
+    let mut pipe = fs::File::options().write(true).open(pipe).unwrap();
+    world.write(".vscode/tasks.json", "by the user");
+    pipe.write_all(b"seen").unwrap();
+    drop(pipe);
+    let result = session.finish(&turn);
+    assert!(
+        result.contains("seen") && !result.contains("obeyed by"),
+        "{result}"
+    );
+    assert_eq!(session.count_questions(), 0);
+    assert_eq!(world.read(".vscode/tasks.json").as_deref(), Some("by the user"));
 }

@@ -71,6 +71,14 @@ const ATTACKS: &[Attack] = &[
         proof: "git -C side x",
     },
     Attack {
+        name: "lead a linked work tree of a submodule to other settings",
+        prepare: "git init -q up && git -C up -c user.name=a -c user.email=b commit -qm x --allow-empty && \
+            git -c protocol.file.allow=always submodule --quiet add ./up lib && git -C lib worktree add -q ../side",
+        command: "cp -r .git/modules/lib evil && git config -f evil/config alias.x '!true' && \
+            echo $PWD/evil > .git/modules/lib/worktrees/side/commondir",
+        proof: "git -C side x",
+    },
+    Attack {
         name: "add settings to a linked work tree that uses its own folder",
         prepare: "git worktree add -q side",
         command: "cd .git/worktrees/side && rm commondir && cp -r ../../objects ../../refs ../../config . && \
@@ -240,6 +248,7 @@ fn ordinary_work_with_git_is_not_asked_about() {
         let result = session.run(&format!("({command}) && echo do{}ne", ""));
         assert!(result.contains("done"), "{command}: {result}");
         assert_eq!(session.count_questions(), 0, "{command}: {result}");
+        assert!(!result.contains("git obeys"), "{command}: {result}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! How the simulated client of the Agent Client Protocol serves its files and fills in forms: late, wrongly or never.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +10,16 @@ use super::acp_client::AcpClient;
 use super::replies::choose_reply;
 use agentls::domain::{Inquiry, InquiryReply, RequestSubject, SessionId};
 
+/// Starts each line that the user types.
+const TYPED: &str = "typed ";
+
 /// The client's unsaved buffers. They never reach the disk, so the checker of files knows nothing of them.
 #[derive(Default)]
 pub(super) struct ClientFiles {
     /// Texts by path.
     buffers: BTreeMap<String, String>,
-    /// Texts that the client has confirmed to have written.
-    written: BTreeSet<String>,
+    /// Texts that the client has confirmed to have written, with the lines of the user that they replaced.
+    written: BTreeMap<String, Vec<String>>,
     /// How often the user has typed something.
     typed: u64,
 }
@@ -51,9 +54,18 @@ fn serve_file(client: &AcpClient, asked: &Value) -> Option<Value> {
     if asked["method"] == "fs/read_text_file" {
         let text = files.buffers.get(&path).cloned();
         let mut text = text.or_else(|| std::fs::read_to_string(&path).ok())?;
-        if rng.chance(100) {
+        let is_write =
+            |asked: &Value| asked["method"] == "fs/write_text_file" && asked["params"]["path"] == path;
+        // A text that is already on its way replaces what the user types now: the protocol cannot prevent this.
+        if rng.chance(300) && client.find_asked(is_write).is_none() {
             files.typed += 1;
-            text.push_str(&format!("\ntyped {}", files.typed));
+            let line = format!("{TYPED}{}", files.typed);
+            // Above, the line that is edited has another number then.
+            text = if rng.chance(500) {
+                format!("{line}\n{text}")
+            } else {
+                format!("{text}\n{line}")
+            };
             files.buffers.insert(path, text.clone());
         }
         return match rng.next_below(12) {
@@ -64,26 +76,44 @@ fn serve_file(client: &AcpClient, asked: &Value) -> Option<Value> {
     }
     let text = params["content"].as_str().unwrap_or_default().to_owned();
     let is_refused = rng.chance(100);
+    let mut lost = Vec::new();
     if !is_refused || rng.chance(300) {
-        files.buffers.insert(path, text.clone());
+        let replaced = files.buffers.insert(path, text.clone()).unwrap_or_default();
+        let is_lost = |line: &&str| line.starts_with(TYPED) && !text.lines().any(|kept| kept == *line);
+        lost.extend(replaced.lines().filter(is_lost).map(str::to_owned));
     }
     if is_refused {
         return None;
     }
-    files.written.insert(text);
+    files.written.insert(text, lost);
     Some(json!({}))
 }
 
-/// Edits a file as a tool does. An edit that succeeds was written by the client.
+/// Edits a line of a file as a tool does. An edit that succeeds was written by the client, and nothing that the user
+/// has typed is lost.
 pub(super) async fn edit_document(client: &AcpClient, session: &SessionId) {
     let world = &client.server_run.world;
     let path = world.files.pick_path(world);
     let text = format!("edited {}", world.rng.next_u64());
-    let edited = client.edge.edit_document(session, path, &text).await;
+    if world.rng.chance(700) {
+        // The user has opened it, or started it there.
+        let opened = std::fs::read_to_string(&path).unwrap_or_default();
+        let mut files = client.lock_files();
+        files.buffers.entry(path.display().to_string()).or_insert(opened);
+    }
+    let edited = client.edge.edit_document(session, path, &text, TYPED).await;
     let mut check = world.lock_checker();
-    let is_written = client.lock_files().written.contains(&text);
-    if edited == Some(true) && !is_written {
-        check.record_violation(format!("ACP: the edit {text:?} was never written"));
+    let files = client.lock_files();
+    let has_edit = |written: &&String| written.lines().any(|line| line == text);
+    let lost = files
+        .written
+        .keys()
+        .find(has_edit)
+        .map(|written| &files.written[written]);
+    if edited == Some(true) && lost.is_none_or(|lost| !lost.is_empty()) {
+        check.record_violation(format!(
+            "ACP: the edit {text:?} was never written, or has lost {lost:?}"
+        ));
     }
     check.count_case(format!("ACP edit: {edited:?}"));
 }

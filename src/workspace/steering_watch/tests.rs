@@ -129,8 +129,8 @@ fn the_watch_lasts_while_a_command_runs() {
     drop(fixture.start());
     assert!(fixture.put_aside().is_empty());
     fixture.write(".vscode/a");
-    let changes = fixture.settle(&NOTHING);
-    fixture.watch.keep(&fixture.folders, &changes[0]).unwrap();
+    let mut changes = fixture.settle(&NOTHING);
+    fixture.watch.keep(&fixture.folders, &mut changes[0]).unwrap();
     assert!(fixture.path(".vscode/a").exists());
     assert!(fixture.put_aside().is_empty(), "the user keeps it");
     fixture.external.write(&fixture.write(".idea/by_tool"));
@@ -193,10 +193,10 @@ fn a_link_is_renamed_itself_and_nothing_is_replaced() {
     let outside = tempfile::tempdir().unwrap();
     drop(fixture.start());
     symlink(outside.path(), fixture.path(".vscode")).unwrap();
-    let changes = fixture.settle(&NOTHING);
+    let mut changes = fixture.settle(&NOTHING);
     assert!(outside.path().exists());
     fixture.write(".vscode");
-    let error = fixture.watch.keep(&fixture.folders, &changes[0]).unwrap_err();
+    let error = fixture.watch.keep(&fixture.folders, &mut changes[0]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
 }
 
@@ -250,9 +250,9 @@ fn a_kept_change_replaces_the_link_that_was_put_back() {
     drop(fixture.start());
     fs::remove_file(fixture.path(".vscode")).unwrap();
     fixture.write(".vscode/new.json");
-    let changes = fixture.settle(&NOTHING);
+    let mut changes = fixture.settle(&NOTHING);
     assert!(fixture.path(".vscode").is_symlink());
-    fixture.watch.keep(&fixture.folders, &changes[0]).unwrap();
+    fixture.watch.keep(&fixture.folders, &mut changes[0]).unwrap();
     assert!(fixture.path(".vscode/new.json").exists() && !fixture.path(".vscode").is_symlink());
     assert!(fs::symlink_metadata(fixture.path("put-aside-.vscode")).is_err());
 }
@@ -336,6 +336,7 @@ async fn without_an_answer_an_undecided_file_keeps_its_name_and_is_found_again()
     );
     fixture.watch.put_aside(&fixture.folders, &mut changes[0]);
     assert!(fixture.path("put-aside-CLAUDE.md").exists() && fixture.path(".envrc").exists());
+    drop(changes);
     fixture.write("CLAUDE.md");
     assert!(fixture.put_aside().is_empty(), "it is new");
 }
@@ -388,11 +389,11 @@ fn a_kept_change_does_not_replace_what_the_user_wrote_meanwhile() {
     let settings = fixture.write(".vscode/settings.json");
     drop(fixture.start());
     fs::write(&settings, "by the command").unwrap();
-    let changes = fixture.settle(&NOTHING);
+    let mut changes = fixture.settle(&NOTHING);
     fs::write(&settings, "by the user").unwrap();
     let replaced = fixture
         .watch
-        .keep(&fixture.folders, &changes[0])
+        .keep(&fixture.folders, &mut changes[0])
         .unwrap()
         .unwrap();
     assert_eq!(fs::read_to_string(&settings).unwrap(), "by the command");
@@ -449,4 +450,142 @@ fn without_mounts_all_submodules_are_compared() {
     let expected = [pair(".git/modules/m7/config", ".git/modules/m7/put-aside-config")];
     assert_eq!(fixture.put_aside(), expected);
     assert_eq!(fs::read_to_string(&config).unwrap(), ".git/modules/m7/config");
+}
+
+#[test]
+fn a_change_that_was_dropped_before_anybody_was_told_is_found_again() {
+    let fixture = Fixture::new_without_mounts();
+    fixture.write(".vscode/settings.json");
+    drop(fixture.start());
+    fixture.write("CLAUDE.md");
+    fs::write(fixture.path(".vscode/settings.json"), "by the command").unwrap();
+    drop(fixture.settle(&NOTHING));
+    assert!(fixture.path("put-aside-CLAUDE.md").exists());
+    let find = || fixture.watch.take_unreported(&fixture.folders);
+    for _ in 0..2 {
+        let names: Vec<_> = find().iter().map(|change| fixture.name(&change.path)).collect();
+        assert_eq!(names, [".vscode/settings.json", "CLAUDE.md"]);
+    }
+    let mut changes = find();
+    fs::write(fixture.path(".vscode/settings.json"), "by the user").unwrap();
+    for change in &mut changes {
+        fixture.watch.keep(&fixture.folders, change).unwrap();
+    }
+    drop(changes);
+    // Kept, but in its place another file was renamed.
+    let mut changes = find();
+    let texts: Vec<_> = changes
+        .iter()
+        .map(|change| change.describe(|path| fixture.name(path)))
+        .collect();
+    assert_eq!(
+        texts,
+        ["`.vscode/settings.json` (obeyed by VS Code) is now `.vscode/put-aside-2-settings.json`"]
+    );
+    changes[0].mark_reported();
+    drop(changes);
+    assert!(find().is_empty());
+}
+
+/// The folder of a small disk, for a test that runs itself again there.
+#[cfg(target_os = "linux")]
+const SMALL_DISK: &str = "AGENTLS_TEST_SMALL_DISK";
+
+/// Runs a test of this module again in a mount namespace with a small disk.
+#[cfg(target_os = "linux")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a disk needs a mount; a skipped test says so"
+)]
+fn run_on_small_disk(test: &str) {
+    let script = "mount -t tmpfs -o size=64k,nr_inodes=20 none \"$1\" && echo mounted >&2 && exec \"$0\" --exact \"$2\"";
+    let folder = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .arg(folder.path())
+        .arg(format!("workspace::steering_watch::tests::{test}"))
+        .env(SMALL_DISK, folder.path())
+        .output();
+    match output {
+        Ok(output) if output.stderr.starts_with(b"mounted") => {
+            let report = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && report.contains("1 passed"), "{report}");
+        }
+        other => eprintln!("skipped: no disk can be mounted here: {other:?}"),
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "asks where it runs; only a mount refuses root"
+)]
+#[test]
+fn on_a_full_disk_nothing_is_lost_and_the_failure_is_named() {
+    let Some(folder) = std::env::var_os(SMALL_DISK) else {
+        return run_on_small_disk("on_a_full_disk_nothing_is_lost_and_the_failure_is_named");
+    };
+    let fixture = Fixture {
+        folders: vec![PathBuf::from(folder).canonicalize().unwrap()],
+        ..Fixture::new_without_mounts()
+    };
+    let settings = fixture.write(".vscode/settings.json");
+    fs::write(&settings, [b'x'; 16 << 10]).unwrap();
+    fixture.write(".idea/a");
+    let describe = |changes: Vec<SteeringChange>| -> Vec<String> {
+        let texts = changes.iter();
+        texts
+            .map(|change| change.describe(|path| fixture.name(path)))
+            .collect()
+    };
+    let full = "No space left on device (os error 28)";
+
+    // Without room for the content that is put back.
+    drop(fixture.start());
+    fs::write(&settings, "by the command").unwrap();
+    let filled = fs::write(fixture.path("filler"), [b'x'; 128 << 10]).unwrap_err();
+    assert_eq!(filled.kind(), io::ErrorKind::StorageFull);
+    let expected = format!(
+        "`.vscode/settings.json` (obeyed by VS Code) is now `.vscode/put-aside-settings.json`, and what was there \
+         before could not be put back: {full}"
+    );
+    assert_eq!(describe(fixture.settle(&NOTHING)), [expected]);
+    let list = |folder: &str| -> Vec<_> {
+        let entries = fs::read_dir(fixture.path(folder)).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    };
+    assert_eq!(
+        list(".vscode"),
+        ["put-aside-settings.json"],
+        "no part of it is left"
+    );
+
+    // Without room for even a temporary file.
+    fs::remove_file(fixture.path("filler")).unwrap();
+    drop(fixture.start());
+    fs::write(fixture.path(".idea/a"), "by the command").unwrap();
+    let files = (0..20).map(|number| fs::write(fixture.path(&format!("filler{number}")), ""));
+    assert!(files.into_iter().any(|written| written.is_err()));
+    let expected = format!(
+        "`.idea/a` (obeyed by JetBrains editors) is now `.idea/put-aside-a`, and what was there before could not be put \
+         back: {full}"
+    );
+    assert_eq!(describe(fixture.settle(&NOTHING)), [expected]);
+    assert_eq!(list(".idea"), ["put-aside-a"]);
+
+    // The disk takes no change at all.
+    fs::remove_file(fixture.path("filler0")).unwrap();
+    drop(fixture.start());
+    fixture.write("CLAUDE.md");
+    let remounted = std::process::Command::new("mount")
+        .args(["-o", "remount,ro"])
+        .arg(&fixture.folders[0])
+        .status();
+    assert!(remounted.unwrap().success());
+    let expected = "a command in the sandbox changed `CLAUDE.md`, which agents obeys, and putting it aside or back failed: \
+                    Read-only file system (os error 30)";
+    assert_eq!(describe(fixture.settle(&NOTHING)), [expected]);
+    assert!(fixture.path("CLAUDE.md").exists());
 }
