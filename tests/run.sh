@@ -288,6 +288,7 @@ finish_neovim() {
 }
 
 step "the official client of the Agent Client Protocol" env AGENTLS_BIN="$agentls" CARGO_TARGET_DIR="$cache/acp_client" \
+    AGENTLS_ACP_SCHEMA="$node_packages/node_modules/@agentclientprotocol/sdk/schema/v1" \
     ${frames:+AGENTLS_ACP_FRAMES="$frames"} cargo test --locked --manifest-path tests/acp_client/Cargo.toml
 step "a client with vscode-jsonrpc" node --test --test-reporter=spec tests/foreign/vscode-jsonrpc/client.test.mjs
 step "the generated TypeScript compiles" \

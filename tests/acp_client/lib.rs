@@ -1,10 +1,10 @@
-//! The schema of the Agent Client Protocol, from its official types. Every frame of a test is checked against it.
+//! The official JSON schema of the Agent Client Protocol. Every frame of a test is checked against it.
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use agent_client_protocol_schema::v1 as acp;
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Checks frames of both directions.
 #[derive(Default)]
@@ -15,38 +15,42 @@ pub struct FrameChecker {
     asked: HashMap<String, String>,
 }
 
-macro_rules! schema_of {
-    ($($name:literal => $type:ty,)*) => {
-        fn schema_of(name: &str) -> Option<Value> {
-            let schema = match name {
-                $($name => schemars::schema_for!($type),)*
-                _ => return None,
-            };
-            Some(schema.into())
-        }
-        const NAMES: &[&str] = &[$($name),*];
-    };
-}
+/// The kinds of frames, with their definitions in the schema: requests and notifications of the agent, its answers by
+/// the method that they answer, and errors.
+const KINDS: &[(&str, &str)] = &[
+    ("> session/update", "SessionNotification"),
+    ("> session/request_permission", "RequestPermissionRequest"),
+    ("> fs/read_text_file", "ReadTextFileRequest"),
+    ("> fs/write_text_file", "WriteTextFileRequest"),
+    ("> elicitation/create", "CreateElicitationRequest"),
+    ("> $/cancel_request", "CancelRequestNotification"),
+    ("< initialize", "InitializeResponse"),
+    ("< session/new", "NewSessionResponse"),
+    ("< session/load", "LoadSessionResponse"),
+    ("< session/resume", "ResumeSessionResponse"),
+    ("< session/fork", "ForkSessionResponse"),
+    ("< session/list", "ListSessionsResponse"),
+    ("< session/close", "CloseSessionResponse"),
+    ("< session/delete", "DeleteSessionResponse"),
+    ("< session/prompt", "PromptResponse"),
+    ("< session/set_mode", "SetSessionModeResponse"),
+    ("< session/set_config_option", "SetSessionConfigOptionResponse"),
+    ("error", "Error"),
+];
 
-schema_of! {
-    "> session/update" => acp::SessionNotification,
-    "> session/request_permission" => acp::RequestPermissionRequest,
-    "> fs/read_text_file" => acp::ReadTextFileRequest,
-    "> fs/write_text_file" => acp::WriteTextFileRequest,
-    "> elicitation/create" => acp::CreateElicitationRequest,
-    "> $/cancel_request" => acp::CancelRequestNotification,
-    "< initialize" => acp::InitializeResponse,
-    "< session/new" => acp::NewSessionResponse,
-    "< session/load" => acp::LoadSessionResponse,
-    "< session/resume" => acp::ResumeSessionResponse,
-    "< session/fork" => acp::ForkSessionResponse,
-    "< session/list" => acp::ListSessionsResponse,
-    "< session/close" => acp::CloseSessionResponse,
-    "< session/delete" => acp::DeleteSessionResponse,
-    "< session/prompt" => acp::PromptResponse,
-    "< session/set_mode" => acp::SetSessionModeResponse,
-    "< session/set_config_option" => acp::SetSessionConfigOptionResponse,
-    "error" => acp::Error,
+/// Reads a definition of the official schema. What is not stable is in a file of its own.
+fn read_schema(definition: &str) -> Value {
+    let folder = std::env::var("AGENTLS_ACP_SCHEMA").expect(
+        "AGENTLS_ACP_SCHEMA names the folder `schema/v1` of the npm package @agentclientprotocol/sdk; tests/run.sh sets it",
+    );
+    let file = match definition {
+        "ForkSessionResponse" => "schema.unstable.json",
+        _ => "schema.json",
+    };
+    let text = std::fs::read_to_string(Path::new(&folder).join(file)).expect("the schema");
+    let schema: Value = serde_json::from_str(&text).expect("the schema is JSON");
+    assert!(schema["$defs"][definition].is_object(), "{definition} in {file}");
+    json!({"$ref": format!("#/$defs/{definition}"), "$defs": schema["$defs"]})
 }
 
 impl FrameChecker {
@@ -62,9 +66,8 @@ impl FrameChecker {
 
     /// Returns the kinds of frames that were never checked.
     pub fn list_unchecked(&self) -> Vec<&'static str> {
-        let mut kinds = NAMES.to_vec();
-        kinds.retain(|name| !self.validators.contains_key(name));
-        kinds
+        let kinds = KINDS.iter().map(|(name, _)| *name);
+        kinds.filter(|name| !self.validators.contains_key(name)).collect()
     }
 
     /// Another connection begins.
@@ -87,12 +90,13 @@ impl FrameChecker {
                 )
             }
         };
-        let name = NAMES.iter().find(|known| **known == name);
-        let name = *name.unwrap_or_else(|| panic!("a frame that the protocol does not know: {line}"));
-        let validator = self.validators.entry(name).or_insert_with(|| {
-            let schema = schema_of(name).expect("a schema");
-            jsonschema::validator_for(&schema).expect("a valid schema")
-        });
+        let kind = KINDS.iter().find(|(known, _)| *known == name);
+        let (name, definition) =
+            *kind.unwrap_or_else(|| panic!("a frame that the protocol does not know: {line}"));
+        let validator = self
+            .validators
+            .entry(name)
+            .or_insert_with(|| jsonschema::validator_for(&read_schema(definition)).expect("a valid schema"));
         let problems: Vec<String> = validator
             .iter_errors(value)
             .map(|error| format!("{error} at {}", error.instance_path()))
