@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
@@ -193,52 +192,6 @@ fn a_cancel_while_the_question_is_open_leaves_the_files_renamed() {
         case.world().read("put-aside-.vscode/tasks.json").as_deref(),
         Some("tasks\n")
     );
-}
-
-#[test]
-fn files_that_were_renamed_before_a_cancel_are_named_by_the_next_command() {
-    // Not in /tmp, which is another folder in the sandbox.
-    let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    // The server may run as another user.
-    fs::set_permissions(programs.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let (git, hang) = (programs.path().join("git"), programs.path().join("hang"));
-    let script = format!(
-        "#!/bin/sh\n[ ! -e '{}' ] || exec sleep 1000\nPATH=${{PATH#*:}} exec git \"$@\"\n",
-        hang.display()
-    );
-    fs::write(&git, script).unwrap();
-    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.path().display());
-    let Some(session) = ConfinedSession::start("", vec![("PATH".to_owned(), path)]) else {
-        return;
-    };
-    let world = session.world();
-    let wait = "touch ready; until [ -e go ]; do sleep 0.05; done";
-    let turn = session.start_command(&format!("{TASKS}; git init -q .; {wait}"));
-    world.wait_until(|| world.read("ready").is_some());
-    // Git is asked about the new repository after the rest was renamed, and does not answer.
-    fs::write(&hang, "").unwrap();
-    world.write("go", "");
-    world.wait_until(|| world.read("put-aside-.vscode/tasks.json").is_some());
-    session.client.cancel(&session.id);
-    assert_eq!(json!(session.client.prompt_result(&turn).state), "cancelled");
-    let calls = session.client.all(&session.id, "agent/toolCall");
-    assert!(
-        calls.last().unwrap().text("output").contains("was cut short"),
-        "{calls:?}"
-    );
-    fs::remove_file(&hang).unwrap();
-    for is_told in [true, false] {
-        let turn = session.start_command("echo next");
-        if is_told {
-            let question = session.next_question();
-            session.answer(&question, "aside");
-        }
-        session.client.prompt_result(&turn);
-        let request = world.wait_for_request(world.requests() - 1);
-        let result = request.messages().last().unwrap().to_string();
-        assert_eq!(result.contains("is now `put-aside-.vscode`"), is_told, "{result}");
-    }
 }
 
 #[test]

@@ -493,11 +493,7 @@ const SMALL_DISK: &str = "AGENTLS_TEST_SMALL_DISK";
 
 /// Runs a test of this module again in a mount namespace with a small disk.
 #[cfg(target_os = "linux")]
-#[expect(
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a disk needs a mount; a skipped test says so"
-)]
+#[expect(clippy::disallowed_methods, reason = "a disk needs a mount")]
 fn run_on_small_disk(test: &str) {
     let script = "mount -t tmpfs -o size=64k,nr_inodes=20 none \"$1\" && echo mounted >&2 && exec \"$0\" --exact \"$2\"";
     let folder = tempfile::tempdir().unwrap();
