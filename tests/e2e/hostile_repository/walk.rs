@@ -140,6 +140,7 @@ impl<'a> Walk<'a> {
                     "echo git init; git status",
                     "git diff",
                     "git log -p",
+                    "git blame a.txt",
                     "git commit --allow-empty -m x",
                 ],
             };
