@@ -333,6 +333,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ),
     ("sandbox/expand.rs", "resolves the paths of rules; reads nothing"),
     ("sandbox/linux/sockets.rs", "/proc; resolves the paths of sockets"),
+    (
+        "sandbox/linux/system_calls.rs",
+        "names system calls; opens nothing",
+    ),
     ("sandbox/private_temp.rs", "a private temporary folder"),
     (
         "sandbox/steering_files.rs",

@@ -26,6 +26,17 @@ impl SandboxPlan {
             rule => Some(rule.unwrap_or(PathRule::ReadOnly)),
         }
     }
+
+    /// Returns whether the command's own temporary folder hides a file that the machine has at a path, whose links are
+    /// resolved. Blocks on the disk.
+    pub fn hides_temporary(&self, path: &Path) -> bool {
+        let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
+        let own = TEMPORARY.iter().find_map(|folder| path.strip_prefix(folder).ok());
+        self.method.has_namespaces()
+            && own.is_some_and(|below| !exists(&self.temp.join(below)))
+            && self.find_rule(path).is_none()
+            && exists(path)
+    }
 }
 
 /// Replaces rules that depend on what exists. Links are resolved: a rule for a link is one for its target.

@@ -100,17 +100,6 @@ impl SandboxPlan {
         })
     }
 
-    /// Returns whether the command's own temporary folder hides a file that the machine has at a path, whose links are
-    /// resolved. Blocks on the disk.
-    pub fn hides_temporary(&self, path: &Path) -> bool {
-        let mut folders = TEMPORARY.iter();
-        let own = folders.find_map(|folder| path.strip_prefix(folder).ok());
-        self.method.has_namespaces()
-            && own.is_some_and(|below| !self.temp.join(below).exists())
-            && self.find_rule(path).is_none()
-            && path.exists()
-    }
-
     /// Returns the rule that holds for a path: the last one that names it or a folder around it.
     pub fn find_rule(&self, path: &Path) -> Option<PathRule> {
         find_rule(&self.rules, path)
