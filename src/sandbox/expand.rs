@@ -31,8 +31,7 @@ impl SandboxPlan {
     /// resolved. Blocks on the disk.
     pub fn hides_temporary(&self, path: &Path) -> bool {
         let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
-        let mut folders = TEMPORARY.iter();
-        let own = folders.find_map(|folder| path.strip_prefix(folder).ok());
+        let own = TEMPORARY.iter().find_map(|folder| path.strip_prefix(folder).ok());
         self.method.has_namespaces()
             && own.is_some_and(|below| !exists(&self.temp.join(below)))
             && self.find_rule(path).is_none()
