@@ -36,4 +36,4 @@ mod updates;
 
 pub use run::{AcpOptions, run_acp};
 #[cfg(feature = "sim")]
-pub use sim_edge::{AcpEdge, AcpEvents};
+pub use sim_edge::{AcpEdge, AcpEvents, TYPED};

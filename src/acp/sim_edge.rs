@@ -62,6 +62,9 @@ impl AcpEvents {
     }
 }
 
+/// Starts each line that the simulated user types.
+pub const TYPED: &str = "typed ";
+
 /// The edge of one client.
 pub struct AcpEdge {
     state: Arc<AcpContext>,
@@ -136,20 +139,14 @@ impl AcpEdge {
         with_cancel_token(cancel, handler).boxed()
     }
 
-    /// Replaces the first line of the client's text of a file that does not start with `kept`, as a tool does. Returns
+    /// Replaces the first line of the client's text of a file that does not start with [`TYPED`], as a tool does. Returns
     /// whether the client made the edit, or nothing if the client has no such document or line.
-    pub async fn edit_document(
-        &self,
-        session: &SessionId,
-        path: PathBuf,
-        text: &str,
-        kept: &str,
-    ) -> Option<bool> {
+    pub async fn edit_document(&self, session: &SessionId, path: PathBuf, text: &str) -> Option<bool> {
         let editor = &self.state.editor;
         editor.sync_documents(session, std::slice::from_ref(&path)).await;
         let opened = self.state.workspace.overlay().find_open_document(&path)?;
         let mut lines = opened.text.split('\n').enumerate();
-        let (line, old) = lines.find(|(_, line)| !line.starts_with(kept))?;
+        let (line, old) = lines.find(|(_, line)| !line.starts_with(TYPED))?;
         let start = Position {
             line: u32::try_from(line).ok()?,
             character: 0,

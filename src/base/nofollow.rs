@@ -245,6 +245,17 @@ impl OpenFolder {
         Ok(Self(open(path, PASS)?))
     }
 
+    /// Opens the folder around the resolved absolute `path`, as [`Self::open_for_traversal`], and returns the entry's name.
+    ///
+    /// # Errors
+    /// As [`Self::open`], or if `path` has no parent or name.
+    pub fn open_parent(path: &Path) -> io::Result<(Self, &OsStr)> {
+        match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => Ok((Self::open_for_traversal(parent)?, name)),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
     /// Like [`Self::open_for_traversal`], but creates the folder and its ancestors where they are missing.
     ///
     /// # Errors

@@ -291,12 +291,8 @@ async fn build_command(
     let (command, is_confined) = confined.map_err(|error| McpError::Failed(error.to_string()))?;
     let prompt = Arc::new(CallHostPrompt(requests.clone()));
     let command = workspace.connect_command(&sandbox.settings, prompt, command);
-    let watched = if is_confined {
-        let watched = workspace.watch_command(&cwd, &sandbox).await;
-        watched.map_err(|error| McpError::Failed(error.to_string()))?
-    } else {
-        WatchedCommand::default()
-    };
+    let watched = workspace.watch_command(&cwd, &sandbox, is_confined).await;
+    let watched = watched.map_err(|error| McpError::Failed(error.to_string()))?;
     Ok(ConfinedProgram {
         command,
         workspace,

@@ -71,14 +71,8 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
 
 /// Compares with the snapshot and records what the command changed.
 pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>) {
-    let Some(FilesBefore {
-        watched,
-        indexes,
-        external_writes,
-    }) = before
-    else {
-        return;
-    };
+    let Some(before) = before else { return };
+    let (watched, external_writes) = (before.watched, before.external_writes);
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let mut now = scan_roots(&inner);
@@ -94,12 +88,9 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
         collect_changes(&inner, &changed)
     });
     let Ok(mut found) = looked.await else { return };
-    find_in_git(cx, &mut found, &indexes).await;
-    let changes: Vec<FileChange> = found
-        .into_iter()
-        .filter(|(_, change)| change.kind().is_some())
-        .map(|(_, change)| change)
-        .collect();
+    find_in_git(cx, &mut found, &before.indexes).await;
+    let changes = found.into_iter().map(|(_, change)| change);
+    let changes: Vec<FileChange> = changes.filter(|change| change.kind().is_some()).collect();
     if !changes.is_empty()
         && let Err(reason) = cx.checkpoints.record_changes(changes).await
     {
@@ -116,12 +107,8 @@ fn scan_roots(cx: &ToolContext) -> WatchedTree {
 /// Returns the files below the roots that this session has read or written.
 fn collect_known_paths(cx: &ToolContext) -> BTreeSet<PathBuf> {
     let roots = cx.workspace.resolve_roots(&cx.cwd);
-    let paths = cx
-        .workspace
-        .read_log()
-        .list_paths()
-        .into_iter()
-        .chain(cx.workspace.known_files().list_paths());
+    let known = cx.workspace.known_files().list_paths();
+    let paths = cx.workspace.read_log().list_paths().into_iter().chain(known);
     paths
         .filter(|path| roots.iter().any(|root| path.starts_with(root.path())))
         .collect()

@@ -147,15 +147,12 @@ impl PreparedCall for McpToolCall {
             let mut result = self.call_server(&cx).await;
             let mut created = settle_created_files(&cx, earlier).await;
             let notes = std::mem::take(&mut created.notes);
-            match &mut result {
-                Ok(ToolOutput { text, .. }) | Err(ToolError::Reported(text)) => {
-                    if !notes.is_empty() {
-                        *text = with_notes(text, notes);
-                    }
-                    created.mark_reported();
+            // After other errors, the next check reports them.
+            if let Ok(ToolOutput { text, .. }) | Err(ToolError::Reported(text)) = &mut result {
+                if !notes.is_empty() {
+                    *text = with_notes(text, notes);
                 }
-                // The next check reports them.
-                Err(_) => {}
+                created.mark_reported();
             }
             result
         }

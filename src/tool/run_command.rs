@@ -138,7 +138,7 @@ pub(super) async fn confine_command(
         return Ok((command, cx.workspace.count_unconfined_command()));
     }
     let command = command_network::connect_command(command, cx);
-    let watched = cx.workspace.watch_command(&cx.cwd, &cx.sandbox).await;
+    let watched = cx.workspace.watch_command(&cx.cwd, &cx.sandbox, true).await;
     Ok((command, watched.map_err(not_started)?))
 }
 

@@ -13,11 +13,11 @@ use super::hooks::{HookContext, HookExit, HookRunner};
 use super::session_link::TurnStopped;
 use crate::config::{CommandLine, HookSettings};
 use crate::domain::SandboxPolicy;
+use crate::workspace::NoPrompt;
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{
     Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
 };
-use crate::workspace::{NoPrompt, WatchedCommand};
 
 /// How long a killed hook may take to disappear before the turn continues without it (I8). It takes milliseconds,
 /// except on a busy machine.
@@ -65,13 +65,12 @@ async fn run_hook_command(
     let command = context
         .workspace
         .connect_command(context.sandbox, Arc::new(NoPrompt), command);
-    let watched = if is_confined {
-        match context.workspace.watch_command(context.cwd, &sandbox).await {
-            Ok(watched) => watched,
-            Err(error) => return Ok(HookExit::Failed(error.to_string())),
-        }
-    } else {
-        WatchedCommand::default()
+    let watched = context
+        .workspace
+        .watch_command(context.cwd, &sandbox, is_confined);
+    let watched = match watched.await {
+        Ok(watched) => watched,
+        Err(error) => return Ok(HookExit::Failed(error.to_string())),
     };
     let exit = run_until_gone(context, hook, command).await;
     watched.finish().await;

@@ -176,11 +176,6 @@ async fn put_created_aside(
             "the hook `{}` ({}) runs in the sandbox and changed a file that makes programs run: {change_text}",
             hook.name, hook.on
         );
-        tracing::warn!(
-            hook = hook.name,
-            change_text,
-            "a hook changed a file that makes programs run"
-        );
         emit_late_warning(cx, CREATED_FILES, message).await?;
         change.mark_reported();
     }

@@ -21,7 +21,7 @@ use crate::domain::SandboxPolicy;
 
 impl Workspace {
     /// Watches from now on for files that make programs run, until the confined process that starts has ended and
-    /// [`Self::settle_steering`] was called. Does nothing if the process cannot write in the workspace.
+    /// [`Self::settle_steering`] was called. Does nothing if the process is not confined, or cannot write in the workspace.
     ///
     /// # Errors
     /// The watch panicked.
@@ -29,8 +29,9 @@ impl Workspace {
         &self,
         cwd: &Path,
         sandbox: &CallSandbox,
+        is_confined: bool,
     ) -> Result<WatchedCommand, SpawnError> {
-        if sandbox.policy == SandboxPolicy::ReadOnly {
+        if !is_confined || sandbox.policy == SandboxPolicy::ReadOnly {
             return Ok(WatchedCommand::default());
         }
         let folders = self.list_folders(cwd);

@@ -124,8 +124,6 @@ pub(super) fn rename_aside(path: &Path) -> io::Result<PathBuf> {
 
 /// Renames an entry to a new name in the same folder, which no part of the path may reach through a link.
 pub(super) fn rename_beside(from: &Path, to: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name), Some(new)) = (from.parent(), from.file_name(), to.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    OpenFolder::open_for_traversal(parent)?.rename_to_new(name, new)
+    let (folder, name) = OpenFolder::open_parent(from)?;
+    folder.rename_to_new(name, to.file_name().unwrap_or_default())
 }

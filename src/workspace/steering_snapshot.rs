@@ -257,10 +257,7 @@ impl SteeringState {
     /// # Errors
     /// Something is there, its content was not kept, a link would lead elsewhere now, or the system refuses.
     pub(super) fn put_back(&self, path: &Path) -> io::Result<()> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let folder = OpenFolder::open_for_traversal(parent)?;
+        let (folder, name) = OpenFolder::open_parent(path)?;
         match self {
             Self::Folder { .. } => OpenFolder::create_all(path).map(drop),
             Self::File(Some((content, mode))) => {
@@ -271,7 +268,7 @@ impl SteeringState {
                 temporary.rename_to_new(name)
             }
             Self::Link { target, leads_to } => {
-                if std::fs::canonicalize(parent.join(target)).ok() != *leads_to {
+                if std::fs::canonicalize(path.with_file_name(target)).ok() != *leads_to {
                     return Err(io::Error::other("it would lead elsewhere now"));
                 }
                 folder.create_link(target, name)
@@ -284,8 +281,6 @@ impl SteeringState {
 }
 
 fn read_link(path: &Path) -> io::Result<OsString> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    OpenFolder::open_for_traversal(parent)?.read_link(name)
+    let (folder, name) = OpenFolder::open_parent(path)?;
+    folder.read_link(name)
 }

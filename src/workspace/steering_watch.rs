@@ -457,15 +457,13 @@ impl Since {
 
     /// Returns what of a new path no one but a command can have written.
     fn exclude_other_writers(&self, path: PathBuf) -> Vec<SteeringDifference> {
-        let is_others = |file: &Path| self.external.has_external_write(file);
-        let is_folder = nofollow::kind(&path) == Some(FileKind::Folder);
-        let (mut room, mut files) = (MAX_ENTRIES, BTreeSet::new());
-        let paths = if !is_folder || !list_files(&path, &mut room, &mut files) {
-            if is_others(&path) { Vec::new() } else { vec![path] }
-        } else if files.iter().any(|file| is_others(file)) {
-            files.into_iter().filter(|file| !is_others(file)).collect()
-        } else {
-            vec![path]
+        let is_others = |file: &PathBuf| self.external.has_external_write(file);
+        let paths = match list_files(&path) {
+            Some(files) if files.iter().any(is_others) => {
+                files.into_iter().filter(|file| !is_others(file)).collect()
+            }
+            None if is_others(&path) => Vec::new(),
+            _ => vec![path],
         };
         let to_difference = |path| SteeringDifference {
             path,
@@ -476,26 +474,22 @@ impl Since {
     }
 }
 
-/// Lists the files below a folder. Returns false if it has more than `room` entries, or if it cannot be listed.
-fn list_files(folder: &Path, room: &mut usize, files: &mut BTreeSet<PathBuf>) -> bool {
-    let Ok(entries) = OpenFolder::open(folder).and_then(|folder| folder.read_entries()) else {
-        return false;
-    };
-    for entry in entries {
-        let (Ok(entry), Some(left)) = (entry, room.checked_sub(1)) else {
-            return false;
-        };
-        *room = left;
-        let path = folder.join(&entry.name);
-        let is_listed = match entry.kind {
-            FileKind::Folder => list_files(&path, room, files),
-            _ => files.insert(path),
-        };
-        if !is_listed {
-            return false;
+/// Lists the files below a folder, in order. `None` if it has too many entries, or if it cannot be listed.
+fn list_files(folder: &Path) -> Option<BTreeSet<PathBuf>> {
+    let (mut files, mut pending, mut room) = (BTreeSet::new(), vec![folder.to_owned()], MAX_ENTRIES);
+    while let Some(folder) = pending.pop() {
+        for entry in OpenFolder::open(&folder).ok()?.read_entries().ok()? {
+            let entry = entry.ok()?;
+            room = room.checked_sub(1)?;
+            let path = folder.join(entry.name);
+            if entry.kind == FileKind::Folder {
+                pending.push(path);
+            } else {
+                files.insert(path);
+            }
         }
     }
-    true
+    Some(files)
 }
 
 #[cfg(test)]

@@ -8,10 +8,8 @@ use serde_json::{Value, json};
 
 use super::acp_client::AcpClient;
 use super::replies::choose_reply;
+use agentls::acp::TYPED;
 use agentls::domain::{Inquiry, InquiryReply, RequestSubject, SessionId};
-
-/// Starts each line that the user types.
-const TYPED: &str = "typed ";
 
 /// The client's unsaved buffers. They never reach the disk, so the checker of files knows nothing of them.
 #[derive(Default)]
@@ -101,7 +99,7 @@ pub(super) async fn edit_document(client: &AcpClient, session: &SessionId) {
         let mut files = client.lock_files();
         files.buffers.entry(path.display().to_string()).or_insert(opened);
     }
-    let edited = client.edge.edit_document(session, path, &text, TYPED).await;
+    let edited = client.edge.edit_document(session, path, &text).await;
     let mut check = world.lock_checker();
     let files = client.lock_files();
     let has_edit = |written: &&String| written.lines().any(|line| line == text);
