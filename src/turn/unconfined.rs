@@ -26,6 +26,11 @@ pub(super) async fn warn_of_unconfined(cx: &TurnContext) -> Result<(), TurnStopp
         .map(|name| format!("the hook `{name}`"))
         .chain(servers.map(|name| format!("the MCP server {name}")))
         .collect();
+    let known = &cx.services.statistics.unconfined;
+    names.retain(|name| {
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(name.clone())
+    });
     if names.is_empty() {
         return Ok(());
     }
@@ -35,14 +40,6 @@ pub(super) async fn warn_of_unconfined(cx: &TurnContext) -> Result<(), TurnStopp
         SandboxLevel::Partial => ("holds only in part", "can read your keys"),
         SandboxLevel::None => ("does not work", "run with all your rights"),
     };
-    {
-        let known = &cx.services.statistics.unconfined;
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        names.retain(|name| known.insert(name.clone()));
-    }
-    if names.is_empty() {
-        return Ok(());
-    }
     let message = format!(
         "the sandbox {holds} here ({}), so these {rights}: {}; `required = true` under [sandbox] stops them",
         detected.explain(),

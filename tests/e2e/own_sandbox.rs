@@ -129,6 +129,14 @@ fn tools_may_do_what_the_mode_and_their_own_policy_allow() {
     }
 }
 
+/// Returns a tool that declares its effect, and leaves marks in the workspace and outside.
+fn declared_tool(name: &str, effect: &str) -> String {
+    format!(
+        "[tool.{name}]\ndescription = 'Tries.'\neffect = '{effect}'\n\
+         command = 'echo > in-{name}; echo > \"$HOME/out-{name}\"'\n"
+    )
+}
+
 /// Returns the texts of the warnings about what runs unconfined.
 fn unconfined_warnings(client: &Client, session: &str) -> Vec<String> {
     let warnings = client.all(session, "agent/warning");
@@ -151,7 +159,7 @@ fn where_the_sandbox_does_not_hold_in_full_nothing_runs_with_less_in_silence() {
         ("landlock", "runs in the sandbox (partial)", "holds only in part"),
     ] {
         let server = "[mcp.watched]\ncommand = 'no-such-program'\nsandbox = 'workspace'\n";
-        let own = hook("plain", "") + &tool("free", "effect = 'read'") + server;
+        let own = hook("plain", "") + &declared_tool("free", "read") + server;
         let Some(confined) = Confined::new(&own) else {
             return;
         };
@@ -159,7 +167,7 @@ fn where_the_sandbox_does_not_hold_in_full_nothing_runs_with_less_in_silence() {
         let client = start_with_method(
             &confined,
             method,
-            tool("theirs", "effect = 'read'") + &tool("write", "effect = 'write'") + &hook("weak", ""),
+            declared_tool("theirs", "read") + &declared_tool("write", "write") + &hook("weak", ""),
         );
         for (mode, name, option) in [
             ("plan", "theirs", None),
