@@ -23,7 +23,8 @@
 //!   with the absolute path. A final `/` means everything below.
 //! - Where it denies or demands a question, such a rule for one tool that writes files covers all of them.
 //! - `bash_outside(make install)` is about one whole command line outside the sandbox, character for character.
-//!   `bash_sandboxed` is about all commands in the sandbox.
+//!   `bash_sandboxed` is about all commands in the sandbox, and `bash_sandboxed(cat .env)` about those that a rule for
+//!   `bash` with this pattern matches.
 //! - For the network (`web_fetch(https://docs.rs/*)`), a `*` in the host stays within the host.
 //! - For MCP tools, `*` matches any text of the call's subject.
 
@@ -44,7 +45,7 @@ const MAX_BYTES: usize = 4096;
 
 /// The name in rules for one exact `bash` command line outside the sandbox.
 pub(super) const OUTSIDE_SANDBOX: &str = "bash_outside";
-/// The name in rules for all `bash` commands in the sandbox.
+/// The name in rules for commands in a sandbox that holds in full.
 pub(super) const SANDBOXED: &str = "bash_sandboxed";
 
 /// The tool that makes the edits of `edit_file`, among others.
@@ -237,6 +238,11 @@ impl Rule {
         self.tool_name == SANDBOXED && self.is_bare()
     }
 
+    /// Returns whether the rule is about the commands in the sandbox that match its pattern.
+    pub(crate) fn is_for_sandboxed_command(&self) -> bool {
+        self.tool_name == SANDBOXED && !self.is_bare()
+    }
+
     /// Returns whether the pattern allows a simple command; a `*` is narrow.
     pub(crate) fn allows_command(&self, command: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
@@ -385,13 +391,14 @@ impl Pattern {
             return Err(RuleError::EmptyPattern(rule.to_owned()));
         }
         // Other agents write `touch:*` for `touch *`. A denying rule also matches `touch:x`, to be safe.
-        let prefix = source.strip_suffix(":*").filter(|_| tool == "bash");
+        let is_command = matches!(tool, "bash" | SANDBOXED);
+        let prefix = source.strip_suffix(":*").filter(|_| is_command);
         let mut glob = source.strip_prefix("./").unwrap_or(source).to_owned();
         if glob.ends_with('/') {
             glob.push_str("**");
         }
         // `bash([ -f x ])` is a valid command, and an invalid glob.
-        let path = if tool == "bash" || tool.starts_with("mcp:") {
+        let path = if is_command || tool.starts_with("mcp:") {
             None
         } else {
             let built = GlobBuilder::new(&glob)

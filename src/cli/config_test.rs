@@ -60,7 +60,7 @@ pub(super) async fn test(
     let loaded = source.load_settings(Some(&folder), trust);
     let settings = &loaded.settings;
     let effect = match effect(&call, settings, source, &folder) {
-        Ok(effect) => effect,
+        Ok(effect) => complete_effect(settings, effect).await,
         Err(message) => return Ok(usage_error(&mut screen, &message)),
     };
     let mode = settings.default_agent().mode;
@@ -83,10 +83,6 @@ pub(super) async fn test(
             .approvals
             .sandboxed
             .map(|choice| choice == SandboxedCommands::Ask),
-    };
-    let effect = Effect {
-        confinement: find_confinement(settings, &effect).await,
-        ..effect
     };
     let verdict = judge_tool_call(&policy, &call.tool, &effect);
     let report = PolicyReport {
@@ -113,18 +109,20 @@ pub(super) async fn test(
     })
 }
 
-/// Returns how a command would run in a session with these settings.
-async fn find_confinement(settings: &Settings, effect: &Effect) -> Confinement {
-    let may_be_free = settings.sandbox.enabled && settings.sandbox.network != SandboxNetwork::Open;
+/// Completes the effect by how its command would run in a session with these settings.
+async fn complete_effect(settings: &Settings, mut effect: Effect) -> Effect {
+    let (relies, is_command) = (effect.relies_on_sandbox(), effect.kind == EffectKind::Execute);
     let is_never_confined = effect.sandbox == Some(SandboxPolicy::Off);
-    if !may_be_free || is_never_confined || effect.kind != EffectKind::Execute {
-        return Confinement::None;
+    if !settings.sandbox.enabled || is_never_confined || !relies && !is_command {
+        return effect;
     }
     let detection = SandboxDetection::default();
     match detection.detect().await.method.level() {
-        SandboxLevel::Full => Confinement::Sandboxed,
-        SandboxLevel::Partial | SandboxLevel::None => Confinement::None,
+        SandboxLevel::Full if relies || settings.sandbox.network == SandboxNetwork::Open => {}
+        SandboxLevel::Full => effect.confinement = Confinement::Sandboxed,
+        SandboxLevel::Partial | SandboxLevel::None => effect.kind = EffectKind::Execute,
     }
+    effect
 }
 
 /// Returns the effect that the call would have.

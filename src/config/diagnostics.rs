@@ -84,7 +84,9 @@ impl Diagnostic {
         let (table, setting) = self.key.split_once('.').unwrap_or((&self.key, ""));
         let is_list = nearest_name(table, ["approvals", "permissions"]).is_some()
             // A lost `allow` rule only makes more calls ask, so it is safe.
-            && !matches!(setting, "allow" | "timeout_s");
+            && !matches!(setting, "allow" | "timeout_s")
+            // What an untrusted folder must not set would have loosened.
+            && !(setting == "sandboxed" && self.needs_trust());
         let subject = match self.key.as_str() {
             "" if self.severity == ConfigSeverity::Error => "the configuration",
             key if is_list => key,

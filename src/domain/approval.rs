@@ -74,9 +74,11 @@ pub struct Effect {
     /// What the check found about the files that a command line names. `None` means that no check ran, so no file of
     /// the line is known to stay inside the workspace.
     pub findings: Option<Vec<FileFinding>>,
+    /// Whether a program of this machine does it: its command, or that of an MCP server.
+    pub has_program: bool,
     /// How its command would run.
     pub confinement: Confinement,
-    /// What its command may do in the sandbox, if the settings of the user's own tool say so.
+    /// What its program may do in the sandbox, if the settings of the user's own tool or of the MCP server say so.
     pub sandbox: Option<SandboxPolicy>,
     /// The tool of an MCP server that is called, if it is one.
     pub foreign: Option<ForeignTool>,
@@ -103,6 +105,7 @@ impl Effect {
             outside: false,
             secret: false,
             findings: None,
+            has_program: false,
             confinement: Confinement::None,
             sandbox: None,
             foreign: None,
@@ -115,12 +118,23 @@ impl Effect {
         Self {
             kind: EffectKind::Execute,
             subject: command.into(),
+            has_program: true,
             ..Self::none()
         }
     }
 }
 
 impl Effect {
+    /// Returns whether the settings of its tool demand that its command is confined.
+    pub fn demands_sandbox(&self) -> bool {
+        self.foreign.is_none() && self.sandbox.is_some_and(|policy| policy != SandboxPolicy::Off)
+    }
+
+    /// Returns whether nothing but the sandbox holds its command to reading, or to writing in the workspace.
+    pub fn relies_on_sandbox(&self) -> bool {
+        self.demands_sandbox() && matches!(self.kind, EffectKind::Read | EffectKind::Write)
+    }
+
     /// Returns whether this effect touches nothing that `approved` did not.
     ///
     /// An effect is computed again after the user decides, because a link may change while the user reads.

@@ -22,7 +22,7 @@ use super::server::McpServer;
 use super::server_state::{Phase, ReadyServer};
 use crate::base::CancellationToken;
 use crate::config::McpServerSettings;
-use crate::domain::{McpLoginStatus, McpServerState, McpServerStatus};
+use crate::domain::{McpLoginStatus, McpServerState, McpServerStatus, SandboxPolicy};
 
 /// The longest wait for a prompt or a resource, while which the user's message waits too.
 const MAX_WAIT: Duration = Duration::from_secs(30);
@@ -143,6 +143,14 @@ impl McpFolder {
             .iter()
             .filter(|server| !server.server.phase().is_settled());
         starting.map(|server| server.settings.name.clone()).collect()
+    }
+
+    /// Returns the names of the servers whose programs the sandbox must confine.
+    pub fn names_of_confined(&self) -> Vec<String> {
+        let settings = self.servers.iter().map(|server| &server.settings);
+        let confined = settings
+            .filter(|settings| settings.command.is_some() && settings.sandbox_policy() != SandboxPolicy::Off);
+        confined.map(|settings| settings.name.clone()).collect()
     }
 
     /// Waits until no server is starting any more. Each has its own time limit.

@@ -72,8 +72,8 @@ pub struct ApprovalRequestedNotification {
     /// order are written out (`<U+202E>`). Show this instead of `input`. Absent for tools that have neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<String>,
-    /// Options of the call that change its effect, and how its command is confined, as short phrases: `keeps running in
-    /// the background`, `runs in the sandbox (full, network open)`.
+    /// Options of the call that change its effect, and how its command or its MCP server is confined, as short phrases:
+    /// `keeps running in the background`, `runs in the sandbox (full, network open)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
     /// The planned changes, as a unified diff.

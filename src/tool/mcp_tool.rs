@@ -105,7 +105,11 @@ impl PreparedCall for McpToolCall {
 
     fn predict_effect(&self, _cx: &ToolContext) -> Result<Effect, ToolError> {
         let only_reads = self.tool.is_trusted_to_read();
+        let settings = &self.tool.served.settings;
+        let has_program = settings.command.is_some();
         Ok(Effect {
+            has_program,
+            sandbox: has_program.then(|| settings.sandbox_policy()),
             // Nobody knows what it does, so it counts as the most that a call can do.
             kind: if only_reads {
                 EffectKind::Read

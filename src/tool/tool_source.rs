@@ -18,6 +18,9 @@ pub trait ToolSource: Send + Sync {
     /// Returns what is starting, by name.
     fn names_of_starting(&self) -> Vec<String>;
 
+    /// Returns the names of the programs that the sandbox must confine.
+    fn names_of_confined(&self) -> Vec<String>;
+
     /// Waits until nothing is starting any more. Every start has a time limit.
     fn wait_until_started(&self) -> BoxFuture<'_, ()>;
 
@@ -81,6 +84,10 @@ impl ToolSource for McpToolSource {
 
     fn names_of_starting(&self) -> Vec<String> {
         self.folder.names_of_starting()
+    }
+
+    fn names_of_confined(&self) -> Vec<String> {
+        self.folder.names_of_confined()
     }
 
     fn wait_until_started(&self) -> BoxFuture<'_, ()> {

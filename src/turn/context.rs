@@ -87,6 +87,8 @@ pub struct SessionStatistics {
     pub calibration: Arc<TokenCalibration>,
     /// Counts the model calls of the session.
     pub requests: Counter,
+    /// What runs unconfined although it should not, as far as the user knows.
+    pub unconfined: Mutex<BTreeSet<String>>,
 }
 
 /// What earlier turns left to this one. A sub-agent starts with nothing but what its parent announced.

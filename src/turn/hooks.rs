@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use super::session_link::TurnStopped;
 use crate::base::CancellationToken;
 use crate::config::{HookMoment, HookSettings, SandboxSettings};
-use crate::domain::{SessionId, TurnId};
+use crate::domain::{SandboxPolicy, SessionId, TurnId};
 use crate::workspace::Workspace;
 
 /// The end of a hook's process.
@@ -82,6 +82,13 @@ impl Hooks {
             hooks: self.hooks.iter().filter(around_tools).cloned().collect(),
             runner: self.runner.clone(),
         }
+    }
+
+    /// Returns the names of the hooks that the sandbox must confine.
+    pub(super) fn names_of_confined(&self) -> impl Iterator<Item = &str> {
+        let hooks = self.hooks.iter();
+        let confined = hooks.filter(|hook| hook.sandbox.is_some_and(|policy| policy != SandboxPolicy::Off));
+        confined.map(|hook| hook.name.as_str())
     }
 
     /// Returns whether any hook runs at that point.

@@ -55,6 +55,7 @@ mod tool_refresh;
 mod tool_run;
 mod tool_step;
 mod transition;
+mod unconfined;
 mod usage_meter;
 mod web_search;
 mod wrap_up;

@@ -22,7 +22,7 @@ use crate::approval::{Verdict, command_files};
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::domain::{
     Approval, ApprovalId, Confinement, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Risk,
-    SandboxLevel, SandboxNetwork, SandboxPolicy, ToolCallStatus,
+    SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy, ToolCallStatus,
 };
 use crate::tool::{CallPreview, PreparedCall, ToolError};
 use crate::workspace::checkpoint;
@@ -345,6 +345,13 @@ async fn resolve_effect(
     if effect.foreign.is_some() {
         return Ok(effect);
     }
+    if cx.settings.sandbox.enabled
+        && effect.relies_on_sandbox()
+        && detect_method(cx).await.level() != SandboxLevel::Full
+    {
+        // It may do anything, whatever its tool declares.
+        effect.kind = EffectKind::Execute;
+    }
     // Before anything reads the files: the preview, and the call itself.
     let sync = cx.services.editor.sync_documents(&cx.session, &effect.paths);
     tokio::select! { biased;
@@ -378,11 +385,14 @@ async fn find_confinement(cx: &TurnContext, declared: &Effect) -> Confinement {
     if cx.settings.sandbox.network == SandboxNetwork::Open {
         return Confinement::None;
     }
-    let detected = cx.workspace.shared().sandbox().detect().await;
-    match detected.method.level() {
+    match detect_method(cx).await.level() {
         SandboxLevel::Full => Confinement::Sandboxed,
         SandboxLevel::Partial | SandboxLevel::None => Confinement::None,
     }
+}
+
+async fn detect_method(cx: &TurnContext) -> SandboxMethod {
+    cx.workspace.shared().sandbox().detect().await.method
 }
 
 /// Returns why a command must not run although it may: the settings require a sandbox that it would not have.
@@ -404,24 +414,30 @@ async fn refuse_without_sandbox(cx: &TurnContext, effect: &Effect, policy: Sandb
     Some(format!("cannot set up the sandbox: {refused}"))
 }
 
-/// Says how a command would run, for the user; `None` if the call starts none or the sandbox is not enabled.
+/// Says how a call's program would run, for the user; `None` if it has none or the sandbox is not enabled.
 async fn describe_confinement(cx: &TurnContext, effect: &Effect, policy: SandboxPolicy) -> Option<String> {
-    // The program of an MCP server runs already, and the sandbox of its settings is not that of commands.
-    if !cx.settings.sandbox.enabled || effect.kind != EffectKind::Execute || effect.foreign.is_some() {
+    if !cx.settings.sandbox.enabled || !effect.has_program {
         return None;
     }
-    let detected = cx.workspace.shared().sandbox().detect().await;
-    let method = detected.method;
-    Some(match (policy, method.level()) {
-        (SandboxPolicy::Off, _) => "runs outside the sandbox".to_owned(),
-        (_, SandboxLevel::None) => "runs outside the sandbox, which does not work here".to_owned(),
+    // The program of an MCP server runs already, as its own settings say.
+    let (subject, policy) = match effect.foreign {
+        Some(_) => ("its server ", effect.sandbox.unwrap_or(SandboxPolicy::Off)),
+        None => ("", policy),
+    };
+    let method = detect_method(cx).await;
+    let place = match (policy, method.level()) {
+        (SandboxPolicy::Off, _) => "outside the sandbox".to_owned(),
+        (_, SandboxLevel::None) => "outside the sandbox, which does not work here".to_owned(),
         (_, SandboxLevel::Partial | SandboxLevel::Full) => {
-            format!(
-                "runs in the sandbox ({})",
-                method.describe(cx.settings.sandbox.network)
-            )
+            let level = method.describe(cx.settings.sandbox.network);
+            let limit = match policy {
+                SandboxPolicy::ReadOnly => ", read-only",
+                SandboxPolicy::Workspace | SandboxPolicy::Off => "",
+            };
+            format!("in the sandbox ({level}{limit})")
         }
-    })
+    };
+    Some(format!("{subject}runs {place}"))
 }
 
 /// Lets the tool complete its effect; a cancel does not wait for that.

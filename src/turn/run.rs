@@ -29,6 +29,7 @@ use super::step::run_step;
 use super::tool_refresh::{await_tools, refresh_tools};
 use super::tool_step::settle_carried_calls;
 use super::transition::{Outcome, TransitionFacts, TurnProgress, next_transition};
+use super::unconfined::warn_of_unconfined;
 use crate::context::compact;
 use crate::domain::{
     AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, Role, TerminalReason, Transition,
@@ -45,6 +46,7 @@ pub const MODEL_CHOSEN: &str = "model_chosen";
 /// [`TurnStopped`] if the turn was canceled or the session's actor is gone. The actor knows the reason.
 pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, TurnStopped> {
     let mut conduct = PolicyState::default();
+    warn_of_unconfined(cx).await?;
     let reopened = reopen_inquiries(cx).await?;
     if let Some(detail) = reopened.stop {
         return end_early(cx, &conduct, StepOutcome::stopped_at(&detail)).await;

@@ -136,7 +136,8 @@ fn a_call_asks_where_commands_in_the_sandbox_do_not() {
         .push(Reply::tool("mcp__peer__echo", json!({"text": "hello"})));
     let id = client.prompt(&session, "echo");
     let approval = client.next_approval(&session);
-    assert!(approval.params["options"].is_null());
+    let options = json!(["its server runs outside the sandbox"]);
+    assert_eq!(approval.params["options"], options);
     client.decide(&approval, "deny");
     client.prompt_result(&id);
 }
@@ -163,10 +164,6 @@ fn tools_are_offered_asked_about_and_called() {
         "calls a tool of an MCP server: mcp:peer/echo"
     );
     assert_eq!(approval.params["risk"], "high");
-    assert!(
-        approval.params["options"].is_null(),
-        "the sandbox is that of commands"
-    );
     client.decide(&approval, "allow");
     client.prompt_result(&id);
     let request = world.wait_for_request(0);

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, Options};
+use crate::mcp::peer_table;
 use crate::mock_llm::Reply;
 use crate::sandbox::Confined;
 
@@ -32,12 +33,19 @@ fn tool(name: &str, more: &str) -> String {
 
 /// Starts a server with a home folder that the sandbox shows, and trusts the workspace folder.
 fn start(confined: &Confined, folder_settings: String) -> Client {
+    start_with_method(confined, "namespaces", folder_settings)
+}
+
+fn start_with_method(confined: &Confined, method: &str, folder_settings: String) -> Client {
     let home = confined.outside().parent().unwrap().to_owned();
     std::fs::create_dir(home.join(".ssh")).unwrap();
     std::fs::write(home.join(".ssh/key"), "secret\n").unwrap();
     confined.world.write(".agentls/config.toml", folder_settings);
     let client = confined.world.start_with(Options {
-        env: vec![("HOME".to_owned(), home.display().to_string())],
+        env: vec![
+            ("HOME".to_owned(), home.display().to_string()),
+            ("AGENTLS_SANDBOX_METHOD".to_owned(), method.to_owned()),
+        ],
         ..Options::default()
     });
     let trust = json!({"folder": confined.world.workspace(), "trusted": true});
@@ -118,6 +126,113 @@ fn tools_may_do_what_the_mode_and_their_own_policy_allow() {
             (asks, marks),
             "{mode} {name}"
         );
+    }
+}
+
+/// Returns a tool that declares its effect, and leaves marks in the workspace and outside.
+fn declared_tool(name: &str, effect: &str) -> String {
+    format!(
+        "[tool.{name}]\ndescription = 'Tries.'\neffect = '{effect}'\n\
+         command = 'echo > in-{name}; echo > \"$HOME/out-{name}\"'\n"
+    )
+}
+
+/// Returns the texts of the warnings about what runs unconfined.
+fn unconfined_warnings(client: &Client, session: &str) -> Vec<String> {
+    let warnings = client.all(session, "agent/warning");
+    let missing = warnings
+        .iter()
+        .filter(|warning| warning.text("code") == "sandbox_missing");
+    missing
+        .map(|warning| warning.text("message").to_owned())
+        .collect()
+}
+
+#[test]
+fn where_the_sandbox_does_not_hold_in_full_nothing_runs_with_less_in_silence() {
+    for (method, option, rights) in [
+        (
+            "none",
+            "runs outside the sandbox, which does not work here",
+            "does not work",
+        ),
+        ("landlock", "runs in the sandbox (partial)", "holds only in part"),
+    ] {
+        let server = "[mcp.watched]\ncommand = 'no-such-program'\nsandbox = 'workspace'\n";
+        let own = hook("plain", "") + &declared_tool("free", "read") + server;
+        let Some(confined) = Confined::new(&own) else {
+            return;
+        };
+        let world = &confined.world;
+        let client = start_with_method(
+            &confined,
+            method,
+            declared_tool("theirs", "read") + &declared_tool("write", "write") + &hook("weak", ""),
+        );
+        for (mode, name, option) in [
+            ("plan", "theirs", None),
+            ("ask", "theirs", Some(option)),
+            ("autoEdit", "write", Some(option)),
+        ] {
+            let session = client.session_with(json!({"mode": mode}));
+            world.mock().push(Reply::tool(name, json!({})));
+            world.mock().push(Reply::text("done"));
+            let id = client.prompt(&session, "try");
+            if let Some(option) = option {
+                let approval = client.next_approval(&session);
+                assert_eq!(approval.params["options"], json!([option]), "{method} {name}");
+                assert!(approval.text("why").starts_with("runs a command"), "{approval:?}");
+                client.decide(&approval, "deny");
+            }
+            client.prompt_result(&id);
+            let asked = client.all(&session, "agent/approvalRequested").len();
+            assert_eq!(asked, usize::from(option.is_some()), "{method} {mode} {name}");
+            assert_eq!(take_marks(&confined, name), [false; 3], "{method} {mode} {name}");
+        }
+        let session = client.session_with(json!({"mode": "plan"}));
+        // The user alone declared this one, without asking for a sandbox.
+        world.mock().push(Reply::tool("free", json!({})));
+        for prompt in ["one", "two"] {
+            world.mock().push(Reply::text("done"));
+            client.ask(&session, prompt);
+        }
+        assert!(client.all(&session, "agent/approvalRequested").is_empty());
+        let warnings = unconfined_warnings(&client, &session);
+        let [warning] = warnings.as_slice() else {
+            panic!("{method}: {warnings:?}");
+        };
+        assert!(warning.contains(rights), "{warning}");
+        let named = "the hook `weak`, the MCP server watched;";
+        assert!(warning.contains(named), "{warning}");
+    }
+}
+
+#[test]
+fn a_call_of_an_mcp_server_shows_how_its_program_is_confined() {
+    let Some(confined) = Confined::new("") else { return };
+    for (setting, option) in [
+        ("", "its server runs outside the sandbox"),
+        ("sandbox = 'workspace'", "its server runs in the sandbox (full)"),
+        (
+            "sandbox = 'read_only'",
+            "its server runs in the sandbox (full, read-only)",
+        ),
+    ] {
+        confined.world.configure(Config {
+            tables: "[sandbox]\nenabled = true\n".to_owned() + &peer_table(&[], setting),
+            ..Config::default()
+        });
+        let client = confined.world.start();
+        let session = client.session_with(json!({"mode": "autoEdit"}));
+        let call = Reply::tool("mcp__peer__echo", json!({"text": "x"}));
+        confined.world.mock().push(call);
+        confined.world.mock().push(Reply::text("done"));
+        let id = client.prompt(&session, "try");
+        let approval = client.next_approval(&session);
+        assert_eq!(approval.params["options"], json!([option]), "{setting}");
+        client.decide(&approval, "deny");
+        client.prompt_result(&id);
+        assert!(unconfined_warnings(&client, &session).is_empty());
     }
 }
 

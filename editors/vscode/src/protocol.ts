@@ -1015,8 +1015,9 @@ export interface ApprovalRequestedNotification {
   /** References to the full text of cut fields. */
   more?: Record<string, TruncatedField>;
   /**
-   * Options of the call that change its effect, and how its command is confined, as short phrases:
-   * `keeps running in the background`, `runs in the sandbox (full, network open)`.
+   * Options of the call that change its effect, and how its command or its MCP server is confined,
+   * as short phrases: `keeps running in the background`, `runs in the sandbox (full, network
+   * open)`.
    */
   options?: string[];
   /**

@@ -9,7 +9,11 @@ use super::super::shell::{self, ParsedCommand, SimpleCommand};
 use super::super::{known, read_only, risk};
 use super::{JudgedCall, MAX_OFFERED_TEXT, RuleMatch, Verdict, allowed_by_mode};
 use crate::base::text::{one_line, reveal_hidden_characters};
-use crate::domain::{Confinement, FileFinding, FindingKind, Mode, Risk};
+use crate::domain::{Confinement, EffectKind, FileFinding, FindingKind, Mode, Risk};
+
+/// What a question about a command outside the sandbox says about "always".
+const FREES_CHANGED_FILES: &str =
+    " · with \"always\", files that commands can change decide what it runs later";
 
 /// The maximum number of rules that one "always" stores.
 const MAX_OFFERED: usize = 5;
@@ -76,13 +80,17 @@ impl<'a> JudgedCall<'a> {
             Confinement::Sandboxed if !must_ask && visited.secrets.is_empty() => Some(SANDBOXED.to_owned()),
             Confinement::Sandboxed | Confinement::None => self.offer_for_line(&line, &visited, &rules, &free),
         };
+        let mut reason = self.explain_question(doubt, forced, unsure, covered);
+        if self.effect.confinement == Confinement::Declined && rule.is_some() {
+            reason.push_str(FREES_CHANGED_FILES);
+        }
         Verdict::Ask {
-            reason: self.explain_question(doubt, forced, unsure, covered),
+            reason,
             risk: match self.effect.confinement {
                 Confinement::Sandboxed => Risk::Low,
-                Confinement::None | Confinement::Declined => {
-                    self.risk_of_line(&line, &visited, &read_only_parts)
-                }
+                Confinement::None => self.risk_of_line(&line, &visited, &read_only_parts),
+                // What it runs may be in a file that nobody was asked about.
+                Confinement::Declined => Risk::High,
             },
             rule,
         }
@@ -238,14 +246,20 @@ impl<'a> JudgedCall<'a> {
         if self.effect.confinement == Confinement::Declined {
             (allow, grants) = (&[], &[]);
         }
+        let is_sandboxed = self.effect.confinement == Confinement::Sandboxed;
+        let lacks_sandbox =
+            self.effect.kind == EffectKind::Execute && self.effect.demands_sandbox() && !is_sandboxed;
+        // "Always" stores a tool's bare name only where the tool is confined.
+        let grants = grants
+            .iter()
+            .filter(move |rule| !(lacks_sandbox && rule.is_bare()));
         let (tool, parts) = (self.tool, &self.effect.stands_for);
         // A rule for one of several parts does not cover the others.
         let covers_parts =
             move |rule: &Rule| !parts.is_empty() && parts.iter().all(|part| rule.matches_tool(part));
-        grants
-            .iter()
-            .chain(allow)
-            .filter(move |rule| rule.matches_tool(tool) || covers_parts(rule))
+        grants.chain(allow).filter(move |rule| {
+            rule.matches_tool(tool) || covers_parts(rule) || is_sandboxed && rule.is_for_sandboxed_command()
+        })
     }
 
     /// Returns what allows the whole line, or why it is not allowed.
@@ -348,6 +362,11 @@ impl<'a> JudgedCall<'a> {
         if line.unparsed_reason.is_some() || line.defines_function || self.effect.outside || option_name {
             return None;
         }
+        // An answer about a confined command says nothing about the same command without the sandbox.
+        let tool = match self.effect.confinement {
+            Confinement::Sandboxed => SANDBOXED,
+            Confinement::None | Confinement::Declined => self.tool,
+        };
         let watched = self.explain_line_uncertainty(line).is_some();
         let findings = self.effect.findings.as_deref().unwrap_or_default();
         let mut offered: Vec<String> = Vec::new();
@@ -366,7 +385,7 @@ impl<'a> JudgedCall<'a> {
                 continue;
             }
             let special = findings.iter().any(|finding| finding.part == index);
-            let rule = command::offer_command_rule(self.tool, part, special)?;
+            let rule = command::offer_command_rule(tool, part, special)?;
             // A rule that would not allow this very part must not be offered.
             if !covers_part(&rule, part)
                 || runs_program_elsewhere(line, part)

@@ -26,7 +26,7 @@ enum RuleSubject {
 const TOOLS: &[(&str, RuleSubject)] = &[
     ("bash", RuleSubject::Command),
     (OUTSIDE_SANDBOX, RuleSubject::ExactLine),
-    (SANDBOXED, RuleSubject::Nothing),
+    (SANDBOXED, RuleSubject::Command),
     ("read_file", RuleSubject::File),
     ("list_dir", RuleSubject::File),
     ("glob", RuleSubject::File),
@@ -119,7 +119,7 @@ impl Rule {
     /// Returns a clearer spelling of a rule that allows less than it seems to: `bash(ls *)` for `bash(ls*)`.
     pub fn suggest_rewrite(&self) -> Option<String> {
         let source = &self.pattern.as_ref()?.source;
-        if !self.tool.is_match("bash") || source.ends_with(":*") {
+        if !self.tool.is_match("bash") && !self.is_for_sandboxed_command() || source.ends_with(":*") {
             return None;
         }
         let mut clear = String::new();

@@ -236,6 +236,11 @@ fn an_untrusted_folder_may_ask_about_sandboxed_commands() {
         let loaded = load_folder(&user, &folder, false);
         assert_eq!(loaded.settings.approvals.sandboxed, result, "{user} / {folder}");
         assert_eq!(loaded.diagnostics.len(), problems, "{user} / {folder}");
+        // Refusing what loosens loses no rule, so nothing else asks.
+        assert!(
+            loaded.settings.approvals.unreadable.is_empty(),
+            "{user} / {folder}"
+        );
     }
 }
 

@@ -599,7 +599,7 @@ M.server_notifications = {
 ---@field why string The reason for the request, for the user.
 ---@field diff? string The planned changes, as a unified diff.
 ---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
----@field options? string[] Options of the call that change its effect, and how its command is confined, as short phrases: `keeps running in the background`, `runs in the sandbox (full, network open)`.
+---@field options? string[] Options of the call that change its effect, and how its command or its MCP server is confined, as short phrases: `keeps running in the background`, `runs in the sandbox (full, network open)`.
 ---@field rule? string The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not offer those two.
 ---@field shown? string The full command line or URL as the user should read it. Characters that are invisible or change the reading order are written out (`<U+202E>`). Show this instead of `input`. Absent for tools that have neither.
 ---@field turnId? string The turn that caused it; absent if no turn did.

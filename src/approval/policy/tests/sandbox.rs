@@ -175,7 +175,7 @@ fn one_answer_may_allow_all_commands_in_the_sandbox() {
     let Verdict::Ask { rule, .. } = judge(&granted, "rm -r x", Confinement::Sandboxed) else {
         panic!("it is free");
     };
-    assert_eq!(rule.as_deref(), Some("bash(rm -r x)"));
+    assert_eq!(rule.as_deref(), Some("bash_sandboxed(rm -r x)"));
     let denied = Policy {
         deny: rules(&["bash_sandboxed"]),
         ..granted
@@ -197,7 +197,97 @@ fn a_command_that_names_a_secret_asks_in_the_sandbox_too() {
         panic!("it is free");
     };
     assert!(reason.contains("looks like a secret"), "{reason}");
-    assert_eq!(rule.as_deref(), Some("bash(cat .env)"));
+    assert_eq!(rule.as_deref(), Some("bash_sandboxed(cat .env)"));
+}
+
+#[test]
+fn an_answer_for_a_confined_command_does_not_allow_it_unconfined() {
+    let policy = |grants: &str| Policy {
+        require_approval: rules(&["bash(rm *)"]),
+        grants: rules(&[grants]),
+        ..Policy::default()
+    };
+    for line in ["cat ~/.npmrc", "rm -r x", "cat .env | rm -r x"] {
+        let Verdict::Ask { rule, .. } = judge(&policy("bash_kill"), line, Confinement::Sandboxed) else {
+            panic!("{line} is free");
+        };
+        let granted = Policy {
+            grants: Rule::read_list(&rule.expect("a rule is offered"), &[""; 0]).unwrap(),
+            ..policy("bash_kill")
+        };
+        assert!(is_free(&judge(&granted, line, Confinement::Sandboxed)), "{line}");
+        for confinement in [Confinement::None, Confinement::Declined] {
+            assert!(
+                !is_free(&judge(&granted, line, confinement)),
+                "{line} {confinement:?}"
+            );
+        }
+        assert!(
+            !is_free(&judge(&granted, "cat .env.old", Confinement::Sandboxed)),
+            "{line}"
+        );
+    }
+    // A pattern is about single commands, as with `bash`.
+    let pattern = policy("bash_sandboxed(make *)");
+    assert!(is_free(&judge(
+        &pattern,
+        "make a; make b",
+        Confinement::Sandboxed
+    )));
+    for line in ["make a; touch b", "make $x", "makeup"] {
+        assert!(!is_free(&judge(&pattern, line, Confinement::Sandboxed)), "{line}");
+    }
+    let denied = Policy {
+        deny: rules(&["bash_sandboxed(make *)"]),
+        ..Policy::default()
+    };
+    for (confinement, denies) in [(Confinement::Sandboxed, true), (Confinement::None, false)] {
+        let verdict = judge(&denied, "make", confinement);
+        assert_eq!(matches!(verdict, Verdict::Deny { .. }), denies, "{verdict:?}");
+    }
+}
+
+#[test]
+fn an_answer_about_a_confined_tool_does_not_allow_it_unconfined() {
+    let effect = |kind| Effect {
+        kind,
+        sandbox: Some(SandboxPolicy::Workspace),
+        ..Effect::from_command("./t.sh")
+    };
+    let confined = effect(EffectKind::Write);
+    let Verdict::Ask { rule, .. } = judge_tool_call(&Policy::default(), "pt", &confined) else {
+        panic!("it is free");
+    };
+    let granted = Policy {
+        grants: rules(&[&rule.expect("a rule is offered")]),
+        ..Policy::default()
+    };
+    assert!(is_free(&judge_tool_call(&granted, "pt", &confined)));
+    // As where the sandbox does not work.
+    let unconfined = effect(EffectKind::Execute);
+    let Verdict::Ask { rule, .. } = judge_tool_call(&granted, "pt", &unconfined) else {
+        panic!("it is free");
+    };
+    let granted = Policy {
+        grants: rules(&[&rule.expect("a rule is offered")]),
+        ..granted
+    };
+    assert!(is_free(&judge_tool_call(&granted, "pt", &unconfined)));
+}
+
+#[test]
+fn a_question_about_a_command_outside_of_the_sandbox_warns_of_files_that_change() {
+    let question = |line: &str| {
+        let verdict = judge(&Policy::default(), line, Confinement::Declined);
+        let Verdict::Ask { reason, risk, rule } = verdict else {
+            panic!("it is free");
+        };
+        assert_eq!(risk, Risk::High, "{line}");
+        (reason.contains("files that commands can change"), rule.is_some())
+    };
+    assert_eq!(question("make install"), (true, true));
+    // "Always" is not offered.
+    assert_eq!(question("make\ninstall"), (false, false));
 }
 
 #[test]
@@ -207,7 +297,9 @@ fn rules_about_the_sandbox_are_exact_or_for_everything() {
         ("bash_outside", false),
         ("bash_outside(make *)", false),
         ("bash_sandboxed", true),
-        ("bash_sandboxed(make *)", false),
+        ("bash_sandboxed(make *)", true),
+        ("bash_sandboxed([ -f x ])", true),
+        ("bash_sandboxed(make; ls)", false),
     ] {
         assert_eq!(Rule::read(rule, &[""; 0]).is_ok(), is_valid, "{rule}");
     }
