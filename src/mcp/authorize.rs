@@ -26,20 +26,20 @@ use crate::oauth::{OAuthError, TokenSource};
 
 type HttpResult<T> = Result<T, StreamableHttpError<reqwest::Error>>;
 
-/// What a server demands before it takes requests again: a login, maybe with another scope. Clones share it.
+/// Why a connection must end: the server demands a login, maybe with another scope. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct LoginDemand(watch::Sender<Option<McpError>>);
+pub(super) struct EndReason(watch::Sender<Option<McpError>>);
 
-impl LoginDemand {
-    /// Returns the first demand.
+impl EndReason {
+    /// Returns the first reason.
     pub(super) fn get(&self) -> Option<McpError> {
         self.0.borrow().clone()
     }
 
-    /// Waits for a demand.
+    /// Waits for a reason.
     pub(super) async fn wait(&self) -> McpError {
-        let mut demand = self.0.subscribe();
-        let known = demand.wait_for(Option::is_some).await;
+        let mut reason = self.0.subscribe();
+        let known = reason.wait_for(Option::is_some).await;
         // The sender lives as long as `self`.
         known
             .ok()
@@ -47,10 +47,10 @@ impl LoginDemand {
             .unwrap_or(McpError::NeedsLogin)
     }
 
-    fn set(&self, demand: McpError) {
+    fn set(&self, reason: McpError) {
         self.0.send_if_modified(|known| {
             let is_first = known.is_none();
-            known.get_or_insert(demand);
+            known.get_or_insert(reason);
             is_first
         });
     }
@@ -64,7 +64,7 @@ pub(super) struct AuthorizedClient {
     pub(super) tokens: Option<Arc<TokenSource>>,
     /// Learns every token, so that a server cannot make us repeat one.
     pub(super) redactor: Redactor,
-    pub(super) demand: LoginDemand,
+    pub(super) end_reason: EndReason,
 }
 
 impl AuthorizedClient {
@@ -92,12 +92,12 @@ impl AuthorizedClient {
             return send(stated).await;
         };
         // The connection ends, so what it still sends needs no other refresh.
-        if self.demand.get().is_some() {
+        if self.end_reason.get().is_some() {
             return Err(to_http_error(OAuthError::LoginNeeded));
         }
         match self.send_with_token(tokens, send).await {
             Err(error @ StreamableHttpError::AuthRequired(_)) => {
-                self.demand.set(McpError::NeedsLogin);
+                self.end_reason.set(McpError::NeedsLogin);
                 Err(error)
             }
             Err(StreamableHttpError::InsufficientScope(refused)) => {
@@ -121,7 +121,7 @@ impl AuthorizedClient {
             match tokens.note_demanded_scopes(scope).await {
                 Ok(true) => {
                     let scope = one_line(&reveal_hidden_characters(scope), 200);
-                    self.demand.set(McpError::NeedsScope(scope));
+                    self.end_reason.set(McpError::NeedsScope(scope));
                     return to_http_error(OAuthError::LoginNeeded);
                 }
                 Ok(false) => {}

@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::authorize::{AuthorizedClient, LoginDemand};
+use super::authorize::{AuthorizedClient, EndReason};
 use super::connection::McpError;
 use crate::base::error_chain::innermost_message;
 use crate::base::tls;
@@ -30,7 +30,7 @@ pub(super) struct HttpAccess {
     /// The tokens of a login; `None` if requests are authorized in another way.
     pub(super) tokens: Option<Arc<TokenSource>>,
     pub(super) redactor: Redactor,
-    pub(super) demand: LoginDemand,
+    pub(super) end_reason: EndReason,
 }
 
 /// Builds the transport. Contacts nobody yet.
@@ -51,7 +51,7 @@ pub(super) async fn build_transport(
         http: built.map_err(|error| McpError::Failed(error.to_string()))??,
         tokens: access.tokens,
         redactor: access.redactor,
-        demand: access.demand,
+        end_reason: access.end_reason,
     };
     let mut headers = HashMap::new();
     for (name, value) in &server.headers {

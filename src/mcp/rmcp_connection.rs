@@ -17,7 +17,7 @@ use rmcp::transport::Transport;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::authorize::LoginDemand;
+use super::authorize::EndReason;
 use super::client_side::ClientSide;
 use super::connection::{
     McpCall, McpCallResult, McpClient, McpConnection, McpError, McpPeer, McpPrompt, McpResource, McpTool,
@@ -49,7 +49,7 @@ pub(super) struct RmcpConnection {
     progress: Arc<ProgressReceivers>,
     requests: Arc<RequestRouter>,
     closed: CancellationToken,
-    demand: LoginDemand,
+    end_reason: EndReason,
     /// Dropping it ends the connection.
     service: Mutex<Option<RunningService<RoleClient, ClientSide>>>,
 }
@@ -78,21 +78,21 @@ impl RmcpConnection {
             progress,
             requests,
             closed,
-            demand: LoginDemand::default(),
+            end_reason: EndReason::default(),
             service: Mutex::new(Some(service)),
         })
     }
 
-    /// Sets where the server's demand for a login is noted.
-    pub(super) fn watch_login(mut self, demand: &LoginDemand) -> Self {
-        self.demand = demand.clone();
+    /// Sets where it is noted why the connection must end.
+    pub(super) fn watch_end(mut self, end_reason: &EndReason) -> Self {
+        self.end_reason = end_reason.clone();
         self
     }
 
     /// Returns the reason of a request's failure. The end of the connection may be known before the refusal behind it.
     fn explain(&self, error: McpError) -> McpError {
         match error {
-            McpError::Closed | McpError::NeedsLogin => self.demand.get().unwrap_or(error),
+            McpError::Closed | McpError::NeedsLogin => self.end_reason.get().unwrap_or(error),
             error => error,
         }
     }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use tokio::sync::{Notify, watch};
 
-use super::authorize::LoginDemand;
+use super::authorize::EndReason;
 use super::connection::{
     McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt, McpRoot, McpTool,
 };
@@ -126,7 +126,7 @@ impl ServerShared {
     }
 
     /// Returns how requests are authorized, for a server that is an address.
-    pub(super) fn build_access(&self, demand: &LoginDemand) -> HttpAccess {
+    pub(super) fn build_access(&self, end_reason: &EndReason) -> HttpAccess {
         let ServerSetup {
             settings, network, ..
         } = &self.setup;
@@ -139,7 +139,7 @@ impl ServerShared {
         HttpAccess {
             tokens,
             redactor: self.host.redactor.clone(),
-            demand: demand.clone(),
+            end_reason: end_reason.clone(),
         }
     }
 
