@@ -348,13 +348,12 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
         earlier = program.list_changes().await;
     }
     connection.close().await;
-    let was_lost = matches!(end, ServiceEnd::Lost(_));
     let status = match running.program {
         Some(program) => stop_program(shared, program, earlier, true).await,
         None => None,
     };
     match end {
-        ServiceEnd::Lost(error) if was_lost => ServiceEnd::Lost(explain_end(shared, error, status)),
+        ServiceEnd::Lost(error) => ServiceEnd::Lost(explain_end(shared, error, status)),
         end => end,
     }
 }

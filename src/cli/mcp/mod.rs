@@ -192,19 +192,11 @@ impl<'a> McpCommands<'a> {
             }
             (None, url) => lines.extend(url.iter().map(|url| ("url", hide_secrets(url)))),
         }
-        lines.extend(server.env.keys().map(|name| ("env", format!("{name} (hidden)"))));
-        lines.extend(
-            server
-                .headers
-                .keys()
-                .map(|name| ("header", format!("{name} (hidden)"))),
-        );
-        lines.extend(
-            server
-                .bearer_token_env
-                .iter()
-                .map(|name| ("bearer token", format!("from {name}"))),
-        );
+        let hide = |name: &String| format!("{name} (hidden)");
+        lines.extend(server.env.keys().map(|name| ("env", hide(name))));
+        lines.extend(server.headers.keys().map(|name| ("header", hide(name))));
+        let token = server.bearer_token_env.iter();
+        lines.extend(token.map(|name| ("bearer token", format!("from {name}"))));
         lines.extend(server.oauth_client_id.iter().map(|id| ("client id", id.clone())));
         if !server.oauth_scopes.0.is_empty() {
             lines.push(("scopes", server.oauth_scopes.0.join(", ")));
@@ -341,29 +333,19 @@ impl<'a> McpCommands<'a> {
             return 1;
         };
         let styler = screen.styler;
-        let (mark, text, code) = match &server.state {
+        let (text, code) = match &server.state {
             McpServerState::Ready { .. } => {
                 let title = server.title.as_deref().unwrap_or("a server without a name");
-                (styler.paint_text(Color::Green, "✓"), self.clean(title), 0)
+                (self.clean(title), 0)
             }
-            McpServerState::Disabled => (
-                styler.paint_text(Color::BoldRed, "✗"),
-                "`enabled = false` disables it".to_owned(),
-                1,
-            ),
-            McpServerState::NeedsLogin => (
-                styler.paint_text(Color::BoldRed, "✗"),
-                format!("it needs a login; run `agentls mcp login {name}`"),
-                1,
-            ),
-            McpServerState::Failed { reason } => {
-                (styler.paint_text(Color::BoldRed, "✗"), self.clean(reason), 1)
-            }
-            _ => (
-                styler.paint_text(Color::BoldRed, "✗"),
-                "it did not start".to_owned(),
-                1,
-            ),
+            McpServerState::Disabled => ("`enabled = false` disables it".to_owned(), 1),
+            McpServerState::NeedsLogin => (format!("it needs a login; run `agentls mcp login {name}`"), 1),
+            McpServerState::Failed { reason } => (self.clean(reason), 1),
+            _ => ("it did not start".to_owned(), 1),
+        };
+        let mark = match code {
+            0 => styler.paint_text(Color::Green, "✓"),
+            _ => styler.paint_text(Color::BoldRed, "✗"),
         };
         screen.write_entry(&format!("{mark} {name:<14} "), 17, &text);
         if code == 0 {
