@@ -561,6 +561,18 @@ fn modes_and_options_can_be_chosen() {
         .map(|option| &option["currentValue"])
         .collect();
     assert_eq!(values[1..3], ["other/other-model", "configured"]);
+    // The agent can be chosen until the first turn, with all other choices kept.
+    let options = set("agent", "reviewer");
+    let values: Vec<&Value> = (0..4).map(|at| &options[at]["currentValue"]).collect();
+    assert_eq!(values, ["full", "other/other-model", "configured", "reviewer"]);
+    set("agent", "default");
+    set("model", "mock/mock-model");
+    world.mock().push(Reply::text("done"));
+    client.answer(client.prompt(session.as_str().unwrap(), "go"));
+    let late = json!({"sessionId": session, "configId": "agent", "value": "reviewer"});
+    let refused = client.answer(client.request("session/set_config_option", late));
+    let reason = refused["error"]["message"].as_str().unwrap();
+    assert!(reason.contains("before the first prompt"), "{reason}");
 }
 
 #[test]
