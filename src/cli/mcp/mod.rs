@@ -116,16 +116,19 @@ impl<'a> McpCommands<'a> {
             screen.write_line("no MCP server is configured; `agentls mcp add --help` shows how to add one");
         }
         self.show_problems(&problems, screen);
-        0
+        i32::from(problems.iter().any(|problem| problem.key.is_empty()))
     }
 
-    /// Returns what is wrong with the settings of a server, or of all.
+    /// Returns what is wrong with the settings of a server, or of all; then also which files cannot be read at all.
     fn find_problems(&self, name: Option<&str>) -> Vec<&Diagnostic> {
         let prefix = name.map_or_else(|| "mcp.".to_owned(), |name| format!("mcp.{name}."));
         let problems = self.loaded.diagnostics.iter();
         // In an untrusted folder, each server says that it does not start.
         problems
-            .filter(|problem| format!("{}.", problem.key).starts_with(&prefix))
+            .filter(|problem| {
+                let is_file = problem.key.is_empty() && problem.severity == ConfigSeverity::Error;
+                name.is_none() && is_file || format!("{}.", problem.key).starts_with(&prefix)
+            })
             .filter(|problem| {
                 problem.key != "mcp" || problem.severity == ConfigSeverity::Error || self.loaded.trusted
             })
@@ -255,19 +258,19 @@ impl<'a> McpCommands<'a> {
 
     async fn remove_server(&self, name: &str, screen: &mut Screen) -> CommandResult {
         let path = self.config_file()?;
-        if let Some(server) = self
-            .loaded
-            .settings
-            .mcp
-            .get(name)
-            .filter(|server| server.is_from_folder)
-        {
-            let from = self.source_of(server.source.as_deref());
-            return Err(format!("{name} is not in your own file, but in {from}; remove it there").into());
-        }
+        let server = self.loaded.settings.mcp.get(name);
+        let of_folder = server.filter(|server| server.is_from_folder);
+        let of_folder = of_folder.map(|server| self.source_of(server.source.as_deref()));
         let removed = edit::change_file(path, |text| edit::remove_server(text, name));
-        removed.map_err(|problem| format!("{}: {problem}", self.shorten(path)))?;
+        removed.map_err(|problem| match &of_folder {
+            Some(from) => format!("{problem}; the server of this name is in {from}"),
+            None => problem,
+        })?;
         screen.write_line(&format!("removed {name} from {}", self.shorten(path)));
+        if let Some(from) = of_folder {
+            screen.write_line(&format!("the server of this name in {from} stays"));
+            return Ok(0);
+        }
         // A server without a login has nothing to remove.
         let logout = self.manager.log_out(&self.folder, &self.registration, name).await;
         if let Some(logout) = logout.ok().filter(|logout| logout.had_tokens) {
