@@ -52,6 +52,7 @@ pub(super) async fn build_transport(
         tokens: access.tokens,
         redactor: access.redactor,
         end_reason: access.end_reason,
+        failed_resumes: Arc::default(),
     };
     let mut headers = HashMap::new();
     for (name, value) in &server.headers {
@@ -82,7 +83,12 @@ fn build_client(address: &Url, network: &NetworkSettings) -> Result<reqwest::Cli
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls.map_err(|error| failed(&error))?)
         .http1_only()
-        .redirect(reqwest::redirect::Policy::none())
+        .redirect(reqwest::redirect::Policy::custom(|redirect| {
+            let target = hide_secrets(redirect.url().as_str());
+            redirect.error(format!(
+                "the server redirects to {target}, which is not followed; if you trust that address, set it as its `url`"
+            ))
+        }))
         .referer(false)
         .connect_timeout(CONNECT)
         .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")));
