@@ -11,6 +11,7 @@ pub(super) struct ClientFacts {
     pub(super) writes_files: AtomicBool,
     pub(super) shows_notices: AtomicBool,
     pub(super) shows_forms: AtomicBool,
+    pub(super) opens_urls: AtomicBool,
 }
 
 impl ClientFacts {

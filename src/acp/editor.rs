@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ use crate::workspace::{Buffer, WorkspaceShared};
 
 /// Time after which an unanswered request counts as failed.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same after a request that was not answered, until the client answers one or the next prompt begins.
+const SILENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest file that is read from the client, in bytes; longer ones are read from the disk only.
 const MAX_SYNCED: u64 = 8 << 20;
 /// Documents with unsaved text that are read again before a call that names no file, such as a search.
@@ -45,6 +47,8 @@ pub(super) struct AcpEditor {
     /// No two texts have the same version, not even those of a document that was forgotten in between: an edit must not
     /// be made in a text that it was not built for.
     last_version: Arc<AtomicI32>,
+    /// The client has not answered the last request in time.
+    is_silent: Arc<AtomicBool>,
 }
 
 /// A document as it was last read from the client.
@@ -67,6 +71,7 @@ impl AcpEditor {
             workspace,
             documents: Arc::default(),
             last_version: Arc::default(),
+            is_silent: Arc::default(),
         }
     }
 
@@ -81,10 +86,17 @@ impl AcpEditor {
 
     async fn request(&self, method: &'static str, params: Value) -> Result<Value, EditorError> {
         let mut pending = self.requests.send(method, &params);
-        match tokio::time::timeout(REQUEST_TIMEOUT, pending.wait()).await {
+        let limit = if self.is_silent.load(Ordering::Relaxed) {
+            SILENT_TIMEOUT
+        } else {
+            REQUEST_TIMEOUT
+        };
+        let answer = tokio::time::timeout(limit, pending.wait()).await;
+        self.is_silent.store(answer.is_err(), Ordering::Relaxed);
+        match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(problem)) => Err(EditorError::Refused(one_line(&problem, 300))),
-            Err(_) => Err(EditorError::Silent(REQUEST_TIMEOUT)),
+            Err(_) => Err(EditorError::Silent(limit)),
         }
     }
 
@@ -98,7 +110,10 @@ impl AcpEditor {
         }
     }
 
-    /// Reads a file from the client into the overlay. A file that the client cannot read is not open there.
+    /// Reads a file from the client into the overlay.
+    ///
+    /// A file that the client cannot read is not open there, unless it had unsaved text: that text counts until the
+    /// client answers, so that no edit is made on the disk below it.
     async fn sync_file(&self, session: &SessionId, path: &Path) {
         let text = self.read_text(session, path).await;
         let (editor, session, path) = (self.clone(), session.clone(), path.to_path_buf());
@@ -106,7 +121,9 @@ impl AcpEditor {
             Ok(text) => editor.note_text(&session, &path, &text),
             Err(error) => {
                 tracing::debug!(%error, "a file was not read from the client");
-                editor.forget(&path);
+                if !editor.workspace.overlay().is_dirty(&path) {
+                    editor.forget(&path);
+                }
             }
         });
         if let Err(error) = noted.await {
@@ -114,8 +131,9 @@ impl AcpEditor {
         }
     }
 
-    /// Reads the files that a prompt links to.
-    pub(super) async fn sync_links(&self, session: &SessionId, prompt: &[ContentBlock]) {
+    /// Begins a prompt: reads the files that it links to.
+    pub(super) async fn begin_prompt(&self, session: &SessionId, prompt: &[ContentBlock]) {
+        self.is_silent.store(false, Ordering::Relaxed);
         let files: Vec<PathBuf> = prompt.iter().filter_map(linked_file).collect();
         if !files.is_empty() {
             self.sync_documents(session, &files).await;
@@ -279,6 +297,40 @@ mod tests {
     use super::*;
     use crate::transport::dialect::Dialect;
     use crate::transport::outbox::Outbox;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_is_waited_for_once_in_a_prompt_and_its_unsaved_text_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("a.txt");
+        std::fs::write(&path, "on the disk").unwrap();
+        let (workspace, facts) = (WorkspaceShared::new(&[], None), ClientFacts::default());
+        facts.reads_files.store(true, Ordering::Relaxed);
+        let requests = ClientRequests::new(Outbox::new(Duration::ZERO), Dialect::AgentClient);
+        let editor = AcpEditor::new(Arc::new(facts), requests.clone(), workspace.clone());
+        let session = SessionId::from("s");
+        editor.note_text(&session, &path, "unsaved");
+        let sync = async || {
+            let begun = tokio::time::Instant::now();
+            editor.sync_documents(&session, std::slice::from_ref(&path)).await;
+            begun.elapsed().as_secs()
+        };
+        assert_eq!((sync().await, sync().await), (10, 1));
+        assert!(workspace.overlay().is_dirty(&path));
+        // It counts as open with this text, until the text is on the disk.
+        std::fs::write(&path, "unsaved").unwrap();
+        assert_eq!(sync().await, 1);
+        assert!(workspace.overlay().find_open_document(&path).is_none());
+        editor.begin_prompt(&session, &[]).await;
+        assert_eq!(sync().await, 10);
+        let answer = async {
+            tokio::task::yield_now().await;
+            let refused = tower_lsp::jsonrpc::Error::internal_error();
+            requests.take_answer(tower_lsp::jsonrpc::Response::from_error(5.into(), refused))
+        };
+        let (took, was_open) = tokio::join!(sync(), answer);
+        assert!(was_open && took == 0);
+        assert_eq!(sync().await, 10);
+    }
 
     #[test]
     fn a_document_that_was_forgotten_gets_a_new_version() {

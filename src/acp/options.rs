@@ -97,7 +97,7 @@ async fn describe_options(state: &AcpContext, snapshot: &SessionSnapshot) -> Vec
         std::iter::once(configured_effort).chain(efforts),
     ));
     let settings = &configured.loaded.settings;
-    if settings.agents.len() > 1 && is_unused(snapshot) {
+    if settings.agents.len() > 1 && !snapshot.has_begun {
         let values = settings
             .agents
             .keys()
@@ -120,11 +120,6 @@ fn select(
         "id": id, "name": name, "category": category, "type": "select",
         "currentValue": current, "options": values.collect::<Vec<_>>(),
     })
-}
-
-/// Whether nothing has happened in the session yet, so that another agent may take it.
-fn is_unused(snapshot: &SessionSnapshot) -> bool {
-    snapshot.seq == 0 && snapshot.turn.is_none()
 }
 
 /// Changes the mode of a session.
@@ -171,19 +166,24 @@ pub(super) async fn set_option(
     }
 }
 
-/// Gives an unused session to another agent. A history belongs to the agent that made it.
+/// Gives a session without a turn to another agent. A history belongs to the agent that made it.
 async fn set_agent(state: &AcpContext, session: &SessionId, agent: &str) -> Result<(), Error> {
     let snapshot = inspect(state, session).await?;
     let configured = state.configured.folder_config(&snapshot.info.folder);
     if configured.loaded.settings.find_agent(agent).is_none() {
         return Err(invalid_param(format!("unknown agent {agent:?}")));
     }
-    if !is_unused(&snapshot) {
+    if snapshot.has_begun {
         return Err(invalid_param(
             "the agent can be chosen only before the first prompt",
         ));
     }
-    // Nothing is stored yet, so the session begins again under its id.
+    // At most its choices are stored, so the session begins again under its id.
+    if snapshot.seq > 0 {
+        let delete = |reply| SessionCommand::Delete { reply };
+        let deleted = state.sessions.send_request(session, delete).await;
+        deleted.map_err(command_refusal)?;
+    }
     let is_closed = state.sessions.close_session(session).await;
     if !is_closed.map_err(command_refusal)? {
         return Err(command_refusal(CommandError::Busy));

@@ -46,6 +46,11 @@ impl ClientCapabilities {
     pub(super) fn shows_forms(&self) -> bool {
         self.elicitation["form"].is_object()
     }
+
+    /// Whether the client asks its user to open addresses.
+    pub(super) fn opens_urls(&self) -> bool {
+        self.elicitation["url"].is_object()
+    }
 }
 
 /// `session/new`.

@@ -54,7 +54,7 @@ async fn start_turn(
         state.resolve_trust(&snapshot.info.folder).await;
         let shown = state.feed_options(&snapshot.info.folder, &snapshot.info.cwd);
         state.feeds.set_options(session, shown);
-        state.editor.sync_links(session, &blocks).await;
+        state.editor.begin_prompt(session, &blocks).await;
         read_prompt(state, &snapshot, blocks)
     };
     let content = tokio::select! { biased;

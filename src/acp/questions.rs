@@ -176,10 +176,20 @@ fn read_decision(answer: Result<Value, String>) -> Decision {
 
 /// Asks about a limit or asks a question of the agent, and passes the answer on. Asks again if it does not fit.
 pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry: &Inquiry) {
+    if let RequestSubject::Question(question) = &inquiry.subject
+        && let Some(url) = &question.url
+        && ClientFacts::has(&state.facts.opens_urls)
+    {
+        let answer = ask_to_visit(state, session, inquiry, question, url).await;
+        if let Err(error) = send_answer(state, session, inquiry, answer).await {
+            tracing::warn!(%error, "an answer was not accepted");
+        }
+        return;
+    }
     let mut given = Answers::new();
-    let mut problem = None;
     let shows_forms = ClientFacts::has(&state.facts.shows_forms);
     let attempts = if shows_forms { MAX_REPEATS + 1 } else { 0 };
+    let mut problem = (!shows_forms).then(|| "the editor shows no forms".to_owned());
     for _ in 0..attempts {
         let answer = ask_form(state, session, inquiry, &mut given, problem.as_deref()).await;
         match send_answer(state, session, inquiry, answer).await {
@@ -193,9 +203,11 @@ pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry
         }
     }
     if let Some(problem) = problem {
-        let title = format!(
-            "A question counts as declined, because the answers did not fit {attempts} times: {problem}"
-        );
+        let reason = match attempts {
+            0 => problem,
+            _ => format!("the answers did not fit {attempts} times: {problem}"),
+        };
+        let title = format!("A question counts as declined, because {reason}");
         let notice = Notice::new("warning", "question_declined", title);
         let shows_notices = ClientFacts::has(&state.facts.shows_notices);
         let update = notice.into_update(shows_notices, &format!("note_{}", inquiry.id));
@@ -203,6 +215,31 @@ pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry
     }
     let default = InquiryAnswer::Reply(inquiry.default_reply());
     let _ = send_answer(state, session, inquiry, default).await;
+}
+
+/// Asks the user to open an address, and returns whether they agree.
+async fn ask_to_visit(
+    state: &AcpContext,
+    session: &SessionId,
+    inquiry: &Inquiry,
+    question: &AgentQuestion,
+    url: &str,
+) -> InquiryAnswer {
+    let params = json!({
+        "sessionId": session.as_str(), "mode": "url", "elicitationId": inquiry.id.as_str(), "url": url,
+        "message": updates::text_block(&question.text)["text"],
+    });
+    let answer = state.requests.send("elicitation/create", &params).wait().await;
+    // The first choice agrees.
+    let field = question.fields.first();
+    let choice =
+        field.and_then(|field| Some((field.name.clone(), vec![field.choices.first()?.value.clone()])));
+    InquiryAnswer::Reply(match choice {
+        Some(choice) if answer.is_ok_and(|answer| answer["action"] == "accept") => {
+            InquiryReply::Answers(Answers::from([choice]))
+        }
+        _ => inquiry.default_reply(),
+    })
 }
 
 /// Shows a form, and returns its answer. `problem` is why an earlier answer does not fit; then the form has only the

@@ -62,7 +62,7 @@ pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
         editor: editor.clone(),
         redactor: options.redactor,
         client_name: client_name(facts.clone()),
-        questions: shows_forms(facts.clone()),
+        questions: takes_questions(facts.clone()),
     });
     let root = CancellationToken::new();
     let ending = CancellationToken::new();
@@ -126,6 +126,6 @@ fn client_name(facts: Arc<ClientFacts>) -> Arc<dyn Fn() -> String + Send + Sync>
     Arc::new(move || facts.name.get().cloned().unwrap_or_default())
 }
 
-fn shows_forms(facts: Arc<ClientFacts>) -> Arc<dyn Fn() -> bool + Send + Sync> {
-    Arc::new(move || ClientFacts::has(&facts.shows_forms))
+fn takes_questions(facts: Arc<ClientFacts>) -> Arc<dyn Fn() -> bool + Send + Sync> {
+    Arc::new(move || ClientFacts::has(&facts.shows_forms) || ClientFacts::has(&facts.opens_urls))
 }

@@ -146,6 +146,7 @@ fn initialize(state: &AcpContext, params: Value) -> Result<Value, Error> {
     facts.writes_files.store(can.writes_files(), Ordering::Relaxed);
     facts.shows_notices.store(can.shows_notices(), Ordering::Relaxed);
     facts.shows_forms.store(can.shows_forms(), Ordering::Relaxed);
+    facts.opens_urls.store(can.opens_urls(), Ordering::Relaxed);
     // Set once: a second `initialize` does not rename the client.
     let _ = facts.name.set(params.client_info.unwrap_or_default().name);
     Ok(json!({

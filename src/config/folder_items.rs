@@ -113,7 +113,7 @@ pub(super) fn folder_items<'a>(
 ) -> Vec<FolderItem> {
     let mut items = take_commands(&mut folder, FolderItemKind::Hook, root);
     items.extend(take_commands(&mut folder, FolderItemKind::Tool, root));
-    items.extend(take_mcp_servers(&mut folder, root));
+    items.extend(take_mcp_servers(&mut folder, user, root));
     for (path, value) in trust::take_refused(&mut folder, user) {
         collect_settings(&path, &value, root, &mut items);
     }
@@ -190,7 +190,7 @@ fn take_commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -
 }
 
 /// Removes the MCP servers from the tree and lists them.
-fn take_mcp_servers(folder: &mut SpannedValue, root: &Path) -> Vec<FolderItem> {
+fn take_mcp_servers(folder: &mut SpannedValue, user: &SpannedValue, root: &Path) -> Vec<FolderItem> {
     let Some(mut servers) = folder.take(&["mcp"]) else {
         return Vec::new();
     };
@@ -200,6 +200,9 @@ fn take_mcp_servers(folder: &mut SpannedValue, root: &Path) -> Vec<FolderItem> {
     let mut items = Vec::new();
     for (name, entry) in entries {
         let at = entry.find(&["command"]).unwrap_or(entry).at.clone();
+        let states_server =
+            |entry: &SpannedValue| entry.find(&["command"]).or(entry.find(&["url"])).is_some();
+        let replaces = states_server(entry) && user.find(&["mcp", name]).is_some_and(states_server);
         let command = server_command(entry);
         if command.is_some() {
             entry.take(&["command"]);
@@ -212,6 +215,9 @@ fn take_mcp_servers(folder: &mut SpannedValue, root: &Path) -> Vec<FolderItem> {
                     .iter()
                     .map(|(key, value)| format!("{key} = {}", format_value(value))),
             );
+        }
+        if replaces {
+            details.push("replaces your own server of this name".to_owned());
         }
         details.push(format_location(&at, root));
         items.push(build_item(

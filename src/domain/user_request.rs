@@ -134,6 +134,9 @@ pub struct AgentQuestion {
     #[serde(default)]
     #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub fields: Vec<QuestionField>,
+    /// The address that the question is about, for clients that open addresses. The detail contains it too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// One field of a question.
@@ -213,6 +216,7 @@ impl AgentQuestion {
                 value_type: None,
                 default: Vec::new(),
             }],
+            url: None,
         }
     }
 

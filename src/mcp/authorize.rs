@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::stream::BoxStream;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -24,22 +25,26 @@ use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::Redactor;
 use crate::oauth::{OAuthError, TokenSource};
 
+/// Attempts in a row to resume streams after which the connection is lost; the SDK would try without end.
+const MAX_RESUMES: u32 = 3;
+
 type HttpResult<T> = Result<T, StreamableHttpError<reqwest::Error>>;
 
-/// What a server demands before it takes requests again: a login, maybe with another scope. Clones share it.
+/// Why a connection must end: the server demands a login, maybe with another scope, or its streams cannot be resumed.
+/// Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct LoginDemand(watch::Sender<Option<McpError>>);
+pub(super) struct EndReason(watch::Sender<Option<McpError>>);
 
-impl LoginDemand {
-    /// Returns the first demand.
+impl EndReason {
+    /// Returns the first reason.
     pub(super) fn get(&self) -> Option<McpError> {
         self.0.borrow().clone()
     }
 
-    /// Waits for a demand.
+    /// Waits for a reason.
     pub(super) async fn wait(&self) -> McpError {
-        let mut demand = self.0.subscribe();
-        let known = demand.wait_for(Option::is_some).await;
+        let mut reason = self.0.subscribe();
+        let known = reason.wait_for(Option::is_some).await;
         // The sender lives as long as `self`.
         known
             .ok()
@@ -47,10 +52,10 @@ impl LoginDemand {
             .unwrap_or(McpError::NeedsLogin)
     }
 
-    fn set(&self, demand: McpError) {
+    fn set(&self, reason: McpError) {
         self.0.send_if_modified(|known| {
             let is_first = known.is_none();
-            known.get_or_insert(demand);
+            known.get_or_insert(reason);
             is_first
         });
     }
@@ -64,7 +69,9 @@ pub(super) struct AuthorizedClient {
     pub(super) tokens: Option<Arc<TokenSource>>,
     /// Learns every token, so that a server cannot make us repeat one.
     pub(super) redactor: Redactor,
-    pub(super) demand: LoginDemand,
+    pub(super) end_reason: EndReason,
+    /// Attempts in a row to resume a stream that have failed.
+    pub(super) failed_resumes: Arc<AtomicU32>,
 }
 
 impl AuthorizedClient {
@@ -92,12 +99,12 @@ impl AuthorizedClient {
             return send(stated).await;
         };
         // The connection ends, so what it still sends needs no other refresh.
-        if self.demand.get().is_some() {
+        if self.end_reason.get().is_some() {
             return Err(to_http_error(OAuthError::LoginNeeded));
         }
         match self.send_with_token(tokens, send).await {
             Err(error @ StreamableHttpError::AuthRequired(_)) => {
-                self.demand.set(McpError::NeedsLogin);
+                self.end_reason.set(McpError::NeedsLogin);
                 Err(error)
             }
             Err(StreamableHttpError::InsufficientScope(refused)) => {
@@ -121,7 +128,7 @@ impl AuthorizedClient {
             match tokens.note_demanded_scopes(scope).await {
                 Ok(true) => {
                     let scope = one_line(&reveal_hidden_characters(scope), 200);
-                    self.demand.set(McpError::NeedsScope(scope));
+                    self.end_reason.set(McpError::NeedsScope(scope));
                     return to_http_error(OAuthError::LoginNeeded);
                 }
                 Ok(false) => {}
@@ -154,6 +161,16 @@ impl AuthorizedClient {
         send(Some(self.expose_token(&fresh))).await.map_err(to_challenge)
     }
 
+    /// Ends the connection if its streams cannot be resumed, because their calls would wait until their limit.
+    fn note_resume(&self, is_resumed: bool) {
+        if is_resumed {
+            self.failed_resumes.store(0, Ordering::Relaxed);
+        } else if self.failed_resumes.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_RESUMES {
+            self.end_reason
+                .set(McpError::Failed("the connection was lost".to_owned()));
+        }
+    }
+
     fn expose_token(&self, token: &SecretString) -> String {
         self.redactor.learn_provider_key(token);
         token.expose_secret().to_owned()
@@ -177,8 +194,15 @@ fn hide_address(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpErr
 
 /// Describes why an HTTP request failed; `None` if the error is of another kind.
 pub(super) fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    let StreamableHttpError::Client(error) = find::<StreamableHttpError<reqwest::Error>>(error)? else {
-        return None;
+    let error = match find::<StreamableHttpError<reqwest::Error>>(error)? {
+        StreamableHttpError::Client(error) => error,
+        StreamableHttpError::UnexpectedContentType(kind) => {
+            let kind = kind.as_deref().unwrap_or("no content type");
+            return Some(format!(
+                "the server answered with {kind} instead of JSON; check its `url`"
+            ));
+        }
+        _ => return None,
     };
     let is_refused =
         find::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -187,6 +211,7 @@ pub(super) fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -
         None if is_refused => {
             "the server refused the connection; check that it runs, and its `url`".to_owned()
         }
+        None if error.is_redirect() => innermost_message(error),
         None => format!("the request to the server failed: {}", innermost_message(error)),
     })
 }
@@ -320,6 +345,10 @@ impl StreamableHttpClient for AuthorizedClient {
             self.http
                 .get_stream_with_max_sse_event_size(uri, session_id, last, token, headers, limit)
         };
-        self.send_authorized(token, send).await
+        let stream = self.send_authorized(token, send).await;
+        if last_event_id.is_some() {
+            self.note_resume(stream.is_ok());
+        }
+        stream
     }
 }

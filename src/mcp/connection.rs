@@ -14,6 +14,9 @@ use super::server_request::ServerRequest;
 use crate::base::CancellationToken;
 use crate::config::McpServerSettings;
 
+/// The most tools of a server that are used.
+pub(super) const MAX_TOOLS: usize = 1_000;
+
 /// A connection to a server that has introduced itself.
 pub trait McpConnection: Send + Sync {
     /// Returns what the server says about itself.

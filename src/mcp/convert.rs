@@ -117,6 +117,21 @@ pub(super) fn to_call_result(result: CallToolResult) -> McpCallResult {
     }
 }
 
+/// Reads a result with a part that the SDK does not know, or cannot read; `None` if it is not a result.
+pub(super) fn read_call_result(mut result: Value) -> Option<McpCallResult> {
+    let parts = std::mem::take(result.get_mut("content")?.as_array_mut()?);
+    let result: CallToolResult = serde_json::from_value(result).ok()?;
+    let parts = parts.into_iter().map(|part| {
+        let kind = read_line(&part, "type")?;
+        let known = serde_json::from_value(part).map(to_content);
+        Some(known.unwrap_or_else(|_| McpContent::Other(format!("unreadable content of the type {kind:?}"))))
+    });
+    Some(McpCallResult {
+        content: parts.collect::<Option<_>>()?,
+        ..to_call_result(result)
+    })
+}
+
 pub(super) fn to_content(block: ContentBlock) -> McpContent {
     match block {
         ContentBlock::Text(text) => McpContent::Text(text.text),
@@ -184,6 +199,9 @@ pub(super) fn to_start_error(error: &ClientInitializeError) -> McpError {
         ClientInitializeError::ConnectionClosed(_) => McpError::Closed,
         ClientInitializeError::JsonRpcError(error) => McpError::Refused(to_message(&error.message)),
         ClientInitializeError::TransportError { error, .. } => to_transport_error(error),
+        ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
+            McpError::Malformed("it does not introduce the server".to_owned())
+        }
         other => McpError::Malformed(to_message(&other.to_string())),
     }
 }
@@ -218,4 +236,27 @@ fn describe_refusal(error: &ErrorData) -> String {
 /// Returns a message of a server, safe to show.
 fn to_message(message: &str) -> String {
     one_line(&reveal_hidden_characters(message), 500)
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::transport::streamable_http_client::StreamableHttpError;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_the_sdk_are_told_in_plain_words() {
+        let error = to_start_error(&ClientInitializeError::ExpectedInitResult(None));
+        assert!(
+            error.to_string().ends_with("it does not introduce the server"),
+            "{error}"
+        );
+        let kind = Some("text/html".to_owned());
+        let page: StreamableHttpError<reqwest::Error> = StreamableHttpError::UnexpectedContentType(kind);
+        let said = describe_http_failure(&page).unwrap();
+        assert!(
+            said.starts_with("the server answered with text/html instead of JSON"),
+            "{said}"
+        );
+    }
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use super::connection::{
-    McpCall, McpCallResult, McpError, McpPrompt, McpPromptMessage, McpResource, McpTool, McpWait,
+    MAX_TOOLS, McpCall, McpCallResult, McpError, McpPrompt, McpPromptMessage, McpResource, McpTool, McpWait,
 };
 use super::content::McpContent;
 use super::http::hide_secrets;
@@ -35,8 +35,8 @@ pub struct McpFolder {
     unusable: Vec<UnusableServer>,
     /// The folder's own, which run as long as a session holds them.
     _shared: Option<Arc<Self>>,
-    /// The failures that were reported to a session last, by server.
-    reported: Mutex<BTreeMap<String, String>>,
+    /// The failures that were reported to a session last, by server, and how often it had been ready before.
+    reported: Mutex<BTreeMap<String, (u64, String)>>,
 }
 
 /// A server with the settings of the folder.
@@ -169,28 +169,28 @@ impl McpFolder {
         join_all(servers.map(|server| server.server.wait_until_lists_current())).await;
     }
 
-    /// Returns the failures that no session has heard of, as the name of the server and the reason.
+    /// Returns the failures that no session has heard of, as the name of the server and the reason. A server with too
+    /// many tools counts too.
     pub fn take_new_failures(&self) -> Vec<(String, String)> {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = Vec::new();
         for server in &self.servers {
             let name = &server.settings.name;
-            match server.server.phase() {
-                Phase::Failed(error, _) => {
-                    let reason = match error {
-                        error if error.needs_login() => {
-                            format!("{error}; see the list of MCP servers, or run `agentls mcp login {name}`")
-                        }
-                        error => error.to_string(),
-                    };
-                    if reported.insert(name.clone(), reason.clone()).as_ref() != Some(&reason) {
-                        new.push((name.clone(), reason));
-                    }
+            let (times_ready, reason) = match server.server.phase() {
+                Phase::Failed(error, _) if error.needs_login() => {
+                    let hint = format!("see the list of MCP servers, or run `agentls mcp login {name}`");
+                    (server.server.times_ready(), format!("{error}; {hint}"))
                 }
-                Phase::Ready(_) => {
-                    reported.remove(name);
-                }
-                Phase::Idle | Phase::Starting => {}
+                Phase::Failed(error, _) => (server.server.times_ready(), error.to_string()),
+                Phase::Ready(ready) if ready.tools.len() > MAX_TOOLS => (
+                    0,
+                    format!("it lists more than {MAX_TOOLS} tools; the others are not used"),
+                ),
+                Phase::Ready(_) | Phase::Idle | Phase::Starting => continue,
+            };
+            let failure = (times_ready, reason.clone());
+            if reported.insert(name.clone(), failure.clone()).as_ref() != Some(&failure) {
+                new.push((name.clone(), reason));
             }
         }
         new
@@ -365,7 +365,8 @@ fn usable_tools<'a>(
     settings: &'a McpServerSettings,
     ready: &'a ReadyServer,
 ) -> impl Iterator<Item = &'a Arc<McpTool>> {
-    ready.tools.iter().filter(|tool| settings.has_tool(&tool.name))
+    let tools = ready.tools.iter().take(MAX_TOOLS);
+    tools.filter(|tool| settings.has_tool(&tool.name))
 }
 
 /// Describes a server; one that nobody holds has no handle.

@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::authorize::{AuthorizedClient, LoginDemand};
+use super::authorize::{AuthorizedClient, EndReason};
 use super::connection::McpError;
 use crate::base::error_chain::innermost_message;
 use crate::base::tls;
@@ -30,7 +30,7 @@ pub(super) struct HttpAccess {
     /// The tokens of a login; `None` if requests are authorized in another way.
     pub(super) tokens: Option<Arc<TokenSource>>,
     pub(super) redactor: Redactor,
-    pub(super) demand: LoginDemand,
+    pub(super) end_reason: EndReason,
 }
 
 /// Builds the transport. Contacts nobody yet.
@@ -51,7 +51,8 @@ pub(super) async fn build_transport(
         http: built.map_err(|error| McpError::Failed(error.to_string()))??,
         tokens: access.tokens,
         redactor: access.redactor,
-        demand: access.demand,
+        end_reason: access.end_reason,
+        failed_resumes: Arc::default(),
     };
     let mut headers = HashMap::new();
     for (name, value) in &server.headers {
@@ -82,7 +83,12 @@ fn build_client(address: &Url, network: &NetworkSettings) -> Result<reqwest::Cli
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls.map_err(|error| failed(&error))?)
         .http1_only()
-        .redirect(reqwest::redirect::Policy::none())
+        .redirect(reqwest::redirect::Policy::custom(|redirect| {
+            let target = hide_secrets(redirect.url().as_str());
+            redirect.error(format!(
+                "the server redirects to {target}, which is not followed; if you trust that address, set it as its `url`"
+            ))
+        }))
         .referer(false)
         .connect_timeout(CONNECT)
         .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")));

@@ -8,25 +8,25 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest, GetPromptRequestParams,
-    ListPromptsRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ProtocolVersion,
-    ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientRequest, CustomResult, GetPromptRequest,
+    GetPromptRequestParams, ListPromptsRequest, ListResourcesRequest, ListToolsRequest,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceExt};
 use rmcp::transport::Transport;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::authorize::LoginDemand;
+use super::authorize::EndReason;
 use super::client_side::ClientSide;
 use super::connection::{
-    McpCall, McpCallResult, McpClient, McpConnection, McpError, McpPeer, McpPrompt, McpResource, McpTool,
-    McpWait, PromptReply,
+    MAX_TOOLS, McpCall, McpCallResult, McpClient, McpConnection, McpError, McpPeer, McpPrompt, McpResource,
+    McpTool, McpWait, PromptReply,
 };
 use super::content::McpContent;
 use super::convert::{
-    read_prompt, read_resource, read_tool, to_call_result, to_document, to_error, to_peer, to_prompt_message,
-    to_start_error,
+    read_call_result, read_prompt, read_resource, read_tool, to_call_result, to_document, to_error, to_peer,
+    to_prompt_message, to_start_error,
 };
 use super::request_router::RequestRouter;
 use super::transport_guard::{GuardedTransport, ProgressReceiver, ProgressReceivers};
@@ -39,8 +39,8 @@ const CANCEL: Duration = Duration::from_millis(500);
 const CLOSE: Duration = Duration::from_millis(500);
 /// The most pages of a list that are read.
 const MAX_PAGES: usize = 50;
-/// The most entries of a list.
-const MAX_ENTRIES: usize = 1_000;
+/// The most entries of a list: one more than are used, which shows that there are others.
+const MAX_ENTRIES: usize = MAX_TOOLS + 1;
 
 /// A connection to a server that has introduced itself.
 pub(super) struct RmcpConnection {
@@ -49,7 +49,7 @@ pub(super) struct RmcpConnection {
     progress: Arc<ProgressReceivers>,
     requests: Arc<RequestRouter>,
     closed: CancellationToken,
-    demand: LoginDemand,
+    end_reason: EndReason,
     /// Dropping it ends the connection.
     service: Mutex<Option<RunningService<RoleClient, ClientSide>>>,
 }
@@ -78,21 +78,21 @@ impl RmcpConnection {
             progress,
             requests,
             closed,
-            demand: LoginDemand::default(),
+            end_reason: EndReason::default(),
             service: Mutex::new(Some(service)),
         })
     }
 
-    /// Sets where the server's demand for a login is noted.
-    pub(super) fn watch_login(mut self, demand: &LoginDemand) -> Self {
-        self.demand = demand.clone();
+    /// Sets where it is noted why the connection must end.
+    pub(super) fn watch_end(mut self, end_reason: &EndReason) -> Self {
+        self.end_reason = end_reason.clone();
         self
     }
 
     /// Returns the reason of a request's failure. The end of the connection may be known before the refusal behind it.
     fn explain(&self, error: McpError) -> McpError {
         match error {
-            McpError::Closed | McpError::NeedsLogin => self.demand.get().unwrap_or(error),
+            McpError::Closed | McpError::NeedsLogin => self.end_reason.get().unwrap_or(error),
             error => error,
         }
     }
@@ -212,10 +212,14 @@ impl RmcpConnection {
             .wait_for_limit(call.limit)
             .map(|()| McpError::TimedOut(call.limit));
         let request = ClientRequest::CallToolRequest(request);
+        let malformed = || McpError::Malformed("not a result of a call".to_owned());
         match self.request_until(request, &call.cancel, expired).await? {
             ServerResult::CallToolResult(result) => Ok(to_call_result(result)),
             ServerResult::EmptyResult(_) => Ok(McpCallResult::default()),
-            _ => Err(McpError::Malformed("not a result of a call".to_owned())),
+            ServerResult::CustomResult(CustomResult(result)) => {
+                read_call_result(result).ok_or_else(malformed)
+            }
+            _ => Err(malformed()),
         }
     }
 }

@@ -39,19 +39,59 @@ pub(super) fn adapt_schema(stated: &Value) -> Value {
     };
     let mut object = match adapter.adapt(stated, 0) {
         Value::Object(object) if is_object_schema(&object) => object,
-        // Arguments are always an object, so the alternatives at the top are only hints.
         _ => Map::new(),
     };
-    for word in [
-        "anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else",
-    ] {
+    merge_alternatives(&mut object);
+    for word in ["not", "enum", "const", "if", "then", "else"] {
         object.remove(word);
     }
     object.insert("type".to_owned(), json!("object"));
-    if !object.get("properties").is_some_and(Value::is_object) {
-        object.insert("properties".to_owned(), json!({}));
-    }
     Value::Object(object)
+}
+
+/// Replaces the alternatives at the top, which providers refuse, by the properties of all of them. What only some
+/// alternatives require is optional.
+fn merge_alternatives(object: &mut Map<String, Value>) {
+    let mut take = |word: &str| object.remove(word).unwrap_or_default();
+    let mut properties = match take("properties") {
+        Value::Object(properties) => properties,
+        _ => Map::new(),
+    };
+    let stated = take("required");
+    let mut required = stated.as_array().cloned().unwrap_or_default();
+    for word in ["allOf", "anyOf", "oneOf"] {
+        let branches = take(word);
+        let branches = branches
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object);
+        let branches: Vec<_> = branches.filter(|branch| is_object_schema(branch)).collect();
+        let more = branches
+            .iter()
+            .filter_map(|branch| branch.get("properties")?.as_object());
+        for (name, schema) in more.flatten() {
+            let known = properties.entry(name).or_insert_with(|| schema.clone());
+            if known != schema {
+                *known = json!({"anyOf": [known.take(), schema]});
+            }
+        }
+        let names = branches
+            .iter()
+            .filter_map(|branch| branch.get("required")?.as_array());
+        let names: Vec<&Value> = names.flatten().collect();
+        let needed = if word == "allOf" { 1 } else { branches.len() };
+        for name in &names {
+            let count = names.iter().filter(|other| *other == name).count();
+            if count >= needed && !required.contains(name) {
+                required.push((*name).clone());
+            }
+        }
+    }
+    if stated.is_array() || !required.is_empty() {
+        object.insert("required".to_owned(), Value::Array(required));
+    }
+    object.insert("properties".to_owned(), Value::Object(properties));
 }
 
 fn is_object_schema(schema: &Map<String, Value>) -> bool {
@@ -100,10 +140,14 @@ impl SchemaAdapter<'_> {
             let value = match name {
                 name if SCHEMA_MAPS.contains(&name) => match value {
                     Value::Object(entries) => {
-                        let entries = entries.iter().take(self.left);
-                        let adapt =
-                            |(name, schema): (&String, &Value)| (name.clone(), self.adapt(schema, depth + 1));
-                        Value::Object(entries.map(adapt).collect())
+                        let mut kept = Map::new();
+                        for (name, schema) in entries {
+                            if self.left == 0 {
+                                break;
+                            }
+                            kept.insert(name.clone(), self.adapt(schema, depth + 1));
+                        }
+                        Value::Object(kept)
                     }
                     _ => continue,
                 },
@@ -123,13 +167,14 @@ impl SchemaAdapter<'_> {
                     _ => continue,
                 },
                 "type" if !is_known_type(value) => continue,
-                "required" => match filter_required(value, words) {
+                "required" => match filter_required(value, &adapted) {
                     Some(required) => required,
                     None => continue,
                 },
                 // Older dialects have flags here.
                 "exclusiveMinimum" | "exclusiveMaximum" if !value.is_number() => continue,
                 "enum" if value.as_array().is_none_or(Vec::is_empty) => continue,
+                _ if self.left == 0 => continue,
                 _ => self.copy(value, depth),
             };
             adapted.insert(name.to_owned(), value);
@@ -172,9 +217,10 @@ fn is_known_type(value: &Value) -> bool {
     }
 }
 
-/// Keeps the required names that are properties: some providers refuse others.
-fn filter_required(value: &Value, words: &Map<String, Value>) -> Option<Value> {
-    let properties = words.get("properties").and_then(Value::as_object)?;
+/// Keeps the required names that are properties: some providers refuse others. Properties come first, in the order of
+/// names.
+fn filter_required(value: &Value, adapted: &Map<String, Value>) -> Option<Value> {
+    let properties = adapted.get("properties").and_then(Value::as_object)?;
     let names = value.as_array()?.iter();
     let known = names.filter(|name| name.as_str().is_some_and(|name| properties.contains_key(name)));
     Some(Value::Array(known.cloned().collect()))
@@ -234,6 +280,53 @@ mod tests {
         ] {
             assert_eq!(adapt_schema(&stated), expected, "{stated}");
         }
+    }
+
+    #[test]
+    fn alternatives_at_the_top_become_properties() {
+        let branch = |name: &str, kind: &str| {
+            json!({"type": "object", "properties": {name: {"type": kind}, "mode": {"const": name}},
+                   "required": [name, "mode"]})
+        };
+        for word in ["anyOf", "oneOf"] {
+            let stated = json!({
+                "type": "object", "properties": {"all": {"type": "string"}}, "required": ["all"],
+                word: [branch("a", "string"), branch("b", "integer"), {"type": "null"}],
+            });
+            let expected = json!({
+                "type": "object",
+                "properties": {
+                    "a": {"type": "string"}, "all": {"type": "string"}, "b": {"type": "integer"},
+                    "mode": {"anyOf": [{"const": "a"}, {"const": "b"}]},
+                },
+                "required": ["all", "mode"],
+            });
+            assert_eq!(adapt_schema(&stated), expected);
+        }
+        let both = adapt_schema(&json!({"allOf": [branch("a", "string"), branch("b", "integer")]}));
+        assert_eq!(both["required"], json!(["a", "b", "mode"]));
+    }
+
+    #[test]
+    fn of_too_many_properties_the_first_stay_whole() {
+        let described = |number| {
+            (
+                format!("p{number:04}"),
+                json!({"type": "string", "description": "d"}),
+            )
+        };
+        let properties: Map<String, Value> = (0..2_000).map(described).collect();
+        let stated = json!({"type": "object", "properties": properties, "required": ["p0000", "p1999"]});
+        let adapted = adapt_schema(&stated);
+        let kept = adapted["properties"].as_object().unwrap();
+        assert!(kept.len() > 500 && kept.len() < 2_000, "{}", kept.len());
+        assert_eq!(kept["p0000"], stated["properties"]["p0000"]);
+        assert!(kept.values().filter(|schema| schema["type"] != "string").count() <= 1);
+        assert!(
+            !kept
+                .values()
+                .any(|schema| schema["type"].is_null() && !schema.as_object().unwrap().is_empty())
+        );
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl McpServer {
         self.shared.phase.borrow().clone()
     }
 
+    /// Returns how often it has become ready, or has read its lists again.
+    pub(super) fn times_ready(&self) -> u64 {
+        self.shared.times_ready.load(Ordering::Relaxed)
+    }
+
     /// Waits until it has started or failed. One that rests is not waited for.
     pub(super) async fn wait_until_settled(&self) {
         let mut phase = self.shared.phase.subscribe();

@@ -4,13 +4,13 @@
 //! that at once. It must not know how a server is started.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use tokio::sync::{Notify, watch};
 
-use super::authorize::LoginDemand;
+use super::authorize::EndReason;
 use super::connection::{
     McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt, McpRoot, McpTool,
 };
@@ -108,6 +108,8 @@ pub(super) struct ServerShared {
     last_ready: Mutex<Option<Arc<ReadyServer>>>,
     /// It has answered a call since it started.
     pub(super) has_answered: AtomicBool,
+    /// How often it has become ready, or has read its lists again.
+    pub(super) times_ready: AtomicU64,
 }
 
 impl ServerShared {
@@ -122,11 +124,12 @@ impl ServerShared {
             stderr: Mutex::default(),
             last_ready: Mutex::default(),
             has_answered: AtomicBool::new(false),
+            times_ready: AtomicU64::new(0),
         }
     }
 
     /// Returns how requests are authorized, for a server that is an address.
-    pub(super) fn build_access(&self, demand: &LoginDemand) -> HttpAccess {
+    pub(super) fn build_access(&self, end_reason: &EndReason) -> HttpAccess {
         let ServerSetup {
             settings, network, ..
         } = &self.setup;
@@ -139,7 +142,7 @@ impl ServerShared {
         HttpAccess {
             tokens,
             redactor: self.host.redactor.clone(),
-            demand: demand.clone(),
+            end_reason: end_reason.clone(),
         }
     }
 
@@ -155,6 +158,7 @@ impl ServerShared {
 
     pub(super) fn set_phase(&self, phase: Phase) {
         if let Phase::Ready(ready) = &phase {
+            self.times_ready.fetch_add(1, Ordering::Relaxed);
             self.set_last_ready(Some(ready.clone()));
         }
         self.phase.send_replace(phase);

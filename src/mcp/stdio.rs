@@ -1,7 +1,7 @@
 //! The transport to a server that is a program: one JSON message per line on its standard input and output.
 //!
-//! A line that is not a message is skipped. One that is too long is dropped; if it answers a request, the request fails
-//! with that reason. Standard error goes to a [`StderrTail`].
+//! A line that is not a message, or too long, is dropped. If it answers a request, the request fails with that reason.
+//! Standard error goes to a [`StderrTail`].
 //! Starting and stopping the program is `server`'s job.
 
 use std::io;
@@ -82,20 +82,19 @@ impl Transport<RoleClient> for StdioTransport {
         loop {
             while let Some(line) = self.lines.next_line() {
                 let message = match line {
-                    Line::Complete(line) => serde_json::from_slice(&line),
+                    Line::Complete(line) => serde_json::from_slice(&line).or_else(|error| {
+                        let reason = format!("its answer is not valid JSON-RPC ({error})");
+                        fail_request(&line, &line, &reason).ok_or(reason)
+                    }),
                     Line::TooLong { start, end } => {
-                        let id = find_answered_id(&start, &end);
-                        tracing::debug!(?id, "a line of an MCP server is too long");
-                        let message = format!("its answer has more than {} MiB", MAX_LINE >> 20);
-                        let error = json!({"code": ErrorCode::INTERNAL_ERROR, "message": message});
-                        let Some(id) = id else { continue };
-                        serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "error": error}))
+                        let reason = format!("its answer has more than {} MiB", MAX_LINE >> 20);
+                        fail_request(&start, &end, &reason).ok_or(reason)
                     }
                 };
                 match message {
                     Ok(message) => return Some(message),
                     // Some programs print a greeting.
-                    Err(error) => tracing::debug!(%error, "a line of an MCP server is not a message"),
+                    Err(reason) => tracing::debug!(reason, "a line of an MCP server is not a message"),
                 }
             }
             if std::mem::take(&mut self.needs_pause) {
@@ -175,6 +174,16 @@ impl LineBuffer {
             }
         }
     }
+}
+
+/// Returns an error in the place of an unusable answer, of which `start` and `end` have at least the edges.
+fn fail_request(start: &[u8], end: &[u8], reason: &str) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let id = find_answered_id(
+        &start[..start.len().min(EDGE)],
+        &end[end.len().saturating_sub(EDGE)..],
+    )?;
+    let error = json!({"code": ErrorCode::INTERNAL_ERROR, "message": reason});
+    serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "error": error})).ok()
 }
 
 /// Returns the id of the request that a line answers of which only the edges are known. Servers write it right before

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use secrecy::ExposeSecret;
 use tokio::time::timeout;
 
-use super::authorize::LoginDemand;
+use super::authorize::EndReason;
 use super::connection::{McpClient, McpConnection, McpError, McpPrompt, McpTool};
 use super::environment::collect_variables;
 use super::http;
@@ -142,7 +142,7 @@ async fn wait_for_other_tokens(shared: &ServerShared, known: Option<SystemTime>)
 struct RunningServer {
     connection: Arc<dyn McpConnection>,
     program: Option<RunningProgram>,
-    demand: LoginDemand,
+    end_reason: EndReason,
 }
 
 /// The program of a server.
@@ -164,8 +164,8 @@ impl RunningProgram {
 /// Starts the server and lists its tools, within the time limit of the settings.
 async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
     let limit = shared.setup.settings.startup_timeout_s.0;
-    let (mut program, demand) = (None, LoginDemand::default());
-    let connecting = connect(shared, &mut program, &demand);
+    let (mut program, end_reason) = (None, EndReason::default());
+    let connecting = connect(shared, &mut program, &end_reason);
     let started = tokio::select! { biased;
         () = shared.stop.cancelled() => Err(McpError::Cancelled),
         started = timeout(limit, connecting) => started.unwrap_or(Err(McpError::TimedOut(limit))),
@@ -174,7 +174,7 @@ async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
         Ok(connection) => Ok(RunningServer {
             connection,
             program,
-            demand,
+            end_reason,
         }),
         Err(error) => {
             let status = match program {
@@ -184,7 +184,7 @@ async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
                 }
                 None => None,
             };
-            Err(explain_end(shared, demand.get().unwrap_or(error), status))
+            Err(explain_end(shared, end_reason.get().unwrap_or(error), status))
         }
     }
 }
@@ -192,12 +192,12 @@ async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
 async fn connect(
     shared: &Arc<ServerShared>,
     started: &mut Option<RunningProgram>,
-    demand: &LoginDemand,
+    end_reason: &EndReason,
 ) -> Result<Arc<dyn McpConnection>, McpError> {
     let client: Arc<dyn McpClient> = shared.clone();
     let connection = match &shared.host.connector {
         Some(connector) => connector.connect(&shared.setup.settings, client).await?,
-        None => Arc::new(connect_by_settings(shared, client, started, demand).await?),
+        None => Arc::new(connect_by_settings(shared, client, started, end_reason).await?),
     };
     let list_changes = shared.list_changes();
     let (tools, prompts) = tokio::join!(
@@ -225,7 +225,7 @@ async fn connect_by_settings(
     shared: &Arc<ServerShared>,
     client: Arc<dyn McpClient>,
     started: &mut Option<RunningProgram>,
-    demand: &LoginDemand,
+    end_reason: &EndReason,
 ) -> Result<RmcpConnection, McpError> {
     let settings = &shared.setup.settings;
     let (stderr, requests) = (shared.reset_stderr(), Arc::<RequestRouter>::default());
@@ -251,10 +251,10 @@ async fn connect_by_settings(
             RmcpConnection::open(transport, client, requests).await
         }
         (None, Some(url)) => {
-            let access = shared.build_access(demand);
+            let access = shared.build_access(end_reason);
             let transport = http::build_transport(settings, url, &shared.setup.network, access).await?;
             let connection = RmcpConnection::open(transport, client, requests).await?;
-            Ok(connection.watch_login(demand))
+            Ok(connection.watch_end(end_reason))
         }
         // `config` lets no such server through.
         (None, None) => Err(McpError::Failed("it has no command and no address".to_owned())),
@@ -328,7 +328,7 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
         tokio::select! { biased;
             () = shared.stop.cancelled() => break ServiceEnd::Stopped,
             () = shared.restart.notified() => break ServiceEnd::Restarted,
-            demand = running.demand.wait() => break ServiceEnd::Lost(demand),
+            reason = running.end_reason.wait() => break ServiceEnd::Lost(reason),
             () = connection.wait_until_closed() => break ServiceEnd::Lost(McpError::Closed),
             changed = roots.changed() => match changed {
                 Ok(()) => connection.notify_roots_changed().await,
@@ -344,13 +344,12 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
         earlier = program.list_changes().await;
     }
     connection.close().await;
-    let was_lost = matches!(end, ServiceEnd::Lost(_));
     let status = match running.program {
         Some(program) => stop_program(shared, program, earlier, true).await,
         None => None,
     };
     match end {
-        ServiceEnd::Lost(error) if was_lost => ServiceEnd::Lost(explain_end(shared, error, status)),
+        ServiceEnd::Lost(error) => ServiceEnd::Lost(explain_end(shared, error, status)),
         end => end,
     }
 }

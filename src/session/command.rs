@@ -350,6 +350,8 @@ pub struct SessionSnapshot {
     /// The number of the last durable event.
     pub seq: u64,
     pub turn: Option<TurnId>,
+    /// A turn has begun.
+    pub has_begun: bool,
     /// The last turn, if it can be resumed.
     pub resumable: Option<TurnId>,
     pub questions: OpenQuestions,

@@ -57,6 +57,9 @@ impl Actor {
             info: self.info.clone(),
             choice: self.state.choice.clone(),
             seq: self.journal.seq(),
+            has_begun: turn.is_some()
+                || self.state.turns.open_turn.is_some()
+                || self.state.turns.last_end.is_some(),
             turn,
             resumable,
             questions: OpenQuestions {

@@ -111,6 +111,7 @@ fn build_question(input: &AskUserInput, cx: &ToolContext) -> Result<AgentQuestio
         label: strip_control_characters(text).into_owned(),
     };
     Ok(AgentQuestion {
+        url: None,
         tool_call: Some(cx.call.clone()),
         text: strip_control_characters(&input.question).into_owned(),
         detail: input

@@ -146,7 +146,7 @@ pub(super) fn server_of(call: &str) -> &str {
 }
 
 fn build_visit(call: &str, message: &str, url: &str) -> AgentQuestion {
-    AgentQuestion::with_choices(
+    let question = AgentQuestion::with_choices(
         format!(
             "The MCP server {} asks you to open an address: {message}",
             server_of(call)
@@ -156,7 +156,11 @@ fn build_visit(call: &str, message: &str, url: &str) -> AgentQuestion {
              there. Open it only if you know it."
         )),
         &[(ACCEPT, "I have opened it"), (DECLINE, "Decline")],
-    )
+    );
+    AgentQuestion {
+        url: Some(url.to_owned()),
+        ..question
+    }
 }
 
 /// Asks for all fields, or only for those whose answers have problems. Belongs to no call: a call that was interrupted
@@ -177,6 +181,7 @@ fn build_form(call: &str, message: &str, form: &Form, problems: &BTreeMap<String
         text,
         detail: Some(detail),
         fields: fields.map(build_field).collect(),
+        url: None,
     }
 }
 

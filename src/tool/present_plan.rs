@@ -110,6 +110,7 @@ fn build_question(input: &PresentPlanInput, cx: &ToolContext) -> AgentQuestion {
         label: label.to_owned(),
     };
     AgentQuestion {
+        url: None,
         tool_call: Some(cx.call.clone()),
         text: "The plan is ready. Carry it out?".to_owned(),
         detail: Some(strip_control_characters(&input.plan).into_owned()),

@@ -101,7 +101,11 @@ fn servers_are_added_shown_and_removed() {
         .run(&["mcp", "get", "none"])
         .assert_exit_code(1)
         .assert_stderr("no MCP server is called");
-    world.run(&["mcp", "remove", "theirs"]).assert_exit_code(1);
+    let missing = "there is no [mcp.theirs]";
+    world
+        .run(&["mcp", "remove", "theirs"])
+        .assert_exit_code(1)
+        .assert_stderr(missing);
     for name in ["files", "tickets"] {
         world
             .run(&["mcp", "remove", name])
@@ -120,6 +124,61 @@ fn servers_are_added_shown_and_removed() {
         .run(&["mcp", "add", "x"])
         .assert_exit_code(2)
         .assert_stderr("`agentls mcp add x -- COMMAND`");
+}
+
+#[test]
+fn a_file_that_is_not_valid_is_named_with_its_line() {
+    let world = World::new();
+    world.configure("[mcp.a]\ncommand = \"x\"\nbroken\n");
+    world
+        .run(&["mcp", "list"])
+        .assert_exit_code(1)
+        .assert_stdout("config.toml:3:");
+    world
+        .run(&["mcp", "add", "b", "--", "x"])
+        .assert_exit_code(1)
+        .assert_stderr("config.toml: line 3 is not valid TOML");
+}
+
+#[test]
+fn servers_that_are_added_at_once_are_all_kept() {
+    let world = World::new();
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let children = names.map(|name| world.command(&["mcp", "add", name, "--", "x"]).spawn().unwrap());
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    for name in names {
+        assert!(
+            world.config().contains(&format!("[mcp.{name}]")),
+            "{}",
+            world.config()
+        );
+    }
+}
+
+#[test]
+fn of_two_servers_with_the_same_name_only_the_own_one_is_removed() {
+    let world = World::new();
+    let work = world.path("work");
+    world.configure(&format!(
+        "trusted = [{work:?}]\n[mcp.theirs]\ncommand = \"mine\"\n"
+    ));
+    fs::write(
+        world.path("work/.mcp.json"),
+        r#"{"mcpServers": {"theirs": {"command": "theirs"}}}"#,
+    )
+    .unwrap();
+    let removed = world.run(&["mcp", "remove", "theirs"]);
+    removed
+        .assert_exit_code(0)
+        .assert_stdout("removed theirs")
+        .assert_stdout("the server of this name in .mcp.json stays");
+    assert!(!world.config().contains("mine"), "{}", world.config());
+    world
+        .run(&["mcp", "remove", "theirs"])
+        .assert_exit_code(1)
+        .assert_stderr("there is no [mcp.theirs]; the server of this name is in .mcp.json");
 }
 
 #[test]

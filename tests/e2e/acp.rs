@@ -337,6 +337,56 @@ fn unsaved_buffers_are_the_truth() {
 }
 
 #[test]
+fn an_edit_of_unsaved_text_is_refused_while_the_editor_does_not_answer() {
+    let world = World::new();
+    world.write("a.txt", "on disk: hello\n");
+    let client = AcpClient::start(&world, files());
+    let session = client.new_session(&world);
+    let calls = [
+        Reply::tool("read_file", json!({"path": "a.txt"})),
+        Reply::tool(
+            "edit_file",
+            json!({"path": "a.txt", "edits": [{"old_text": "hello", "new_text": "bye"}]}),
+        ),
+        Reply::text("sorry"),
+    ];
+    calls.into_iter().for_each(|call| world.mock().push(call));
+    let prompt = client.prompt(&session, "edit");
+    let mut reads = 0;
+    let answer = loop {
+        let message = client
+            .take(|message| message["id"] == prompt && message["method"].is_null() || message["id"].is_i64());
+        match message["method"].as_str() {
+            None => break message,
+            Some("fs/read_text_file") => {
+                // For the first call, and before the user is asked about the second one.
+                reads += 1;
+                let text = if reads < 3 {
+                    json!("unsaved hello\n")
+                } else {
+                    Value::Null
+                };
+                client.respond(&message, json!({"content": text}));
+            }
+            Some("session/request_permission") => {
+                let shown = message["params"]["toolCall"]["content"][0].to_string();
+                assert!(shown.contains("unsaved bye"), "{shown}");
+                let allow = json!({"outcome": {"outcome": "selected", "optionId": "allow"}});
+                client.respond(&message, allow);
+            }
+            Some(method) => panic!("{method}"),
+        }
+    };
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    assert_eq!(world.read("a.txt").unwrap(), "on disk: hello\n");
+    let last = last_message(&world, 2);
+    assert!(
+        last.contains("was not changed") && last.contains("malformed"),
+        "{last}"
+    );
+}
+
+#[test]
 fn an_edit_of_a_buffer_that_changed_is_refused_with_its_text() {
     let world = World::new();
     world.write("a.txt", "disk\n");
@@ -511,6 +561,18 @@ fn modes_and_options_can_be_chosen() {
         .map(|option| &option["currentValue"])
         .collect();
     assert_eq!(values[1..3], ["other/other-model", "configured"]);
+    // The agent can be chosen until the first turn, with all other choices kept.
+    let options = set("agent", "reviewer");
+    let values: Vec<&Value> = (0..4).map(|at| &options[at]["currentValue"]).collect();
+    assert_eq!(values, ["full", "other/other-model", "configured", "reviewer"]);
+    set("agent", "default");
+    set("model", "mock/mock-model");
+    world.mock().push(Reply::text("done"));
+    client.answer(client.prompt(session.as_str().unwrap(), "go"));
+    let late = json!({"sessionId": session, "configId": "agent", "value": "reviewer"});
+    let refused = client.answer(client.request("session/set_config_option", late));
+    let reason = refused["error"]["message"].as_str().unwrap();
+    assert!(reason.contains("before the first prompt"), "{reason}");
 }
 
 #[test]

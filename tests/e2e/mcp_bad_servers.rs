@@ -169,6 +169,45 @@ fn an_answer_that_is_too_long_fails_its_call_with_the_reason() {
 }
 
 #[test]
+fn an_answer_that_is_not_valid_json_fails_its_call_with_the_reason() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
+    for result in ["NaN", r#"{"content":["\ud800"]}"#, "{\"a\":\"caf\u{e9}\"}", &deep] {
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{result}}}"#);
+        // Each in its own session, because a tool that fails three times rests.
+        let failed = call_tool(
+            &world,
+            &client,
+            &client.session(),
+            "garbage",
+            json!({"answer": answer}),
+        );
+        assert!(
+            failed.contains("its answer is not valid JSON"),
+            "{result}: {failed}"
+        );
+    }
+    assert_eq!(servers(&client)[0]["state"], "ready");
+}
+
+#[test]
+fn a_server_with_too_many_tools_is_reported_once() {
+    let world = world_with(&["--tools", "1000"], "startup_timeout_s = 30");
+    let client = world.start();
+    let session = client.session();
+    for _ in 0..2 {
+        plain_turn(&world, &client, &session);
+    }
+    let said = warnings(&client, &session);
+    assert_eq!(
+        said,
+        "MCP server peer: it lists more than 1000 tools; the others are not used\n"
+    );
+    assert_eq!(servers(&client)[0]["tools"].as_array().unwrap().len(), 1_000);
+}
+
+#[test]
 fn a_program_that_does_not_exist_is_reported() {
     let world = World::with(crate::harness::Config {
         tables: "[mcp.peer]\ncommand = \"no-such-program-anywhere\"\n".to_owned(),
@@ -249,6 +288,10 @@ fn a_server_that_crashes_in_a_call_starts_again() {
     let next = call_tool(&world, &client, &session, "echo", json!({"text": "again"}));
     assert!(next.contains("again"), "{next}");
     assert_eq!(servers(&client)[0]["state"], "ready");
+    // A second crash is news too, although it has the same reason.
+    call_tool(&world, &client, &session, "crash", json!({}));
+    let said = warnings(&client, &session);
+    assert_eq!(said.matches("it ended with exit code 3").count(), 2, "{said}");
 }
 
 #[test]
@@ -466,6 +509,37 @@ fn a_refusal_over_http_that_names_no_request_ends_the_call_at_once() {
     assert!(refused.contains("MCP server peer: not today"), "{refused}");
     let next = call_tool(&world, &client, &session, "echo", json!({"text": "still here"}));
     assert!(next.contains("still here"), "{next}");
+}
+
+#[test]
+fn a_call_ends_soon_when_its_server_over_http_is_gone() {
+    let peer = HttpPeer::start(&[]);
+    let world = world_over_http(&peer);
+    let client = world.start();
+    let session = client.session();
+    let started = now();
+    let lost = call_tool(&world, &client, &session, "crash", json!({"resumable": true}));
+    assert!(
+        lost.contains("MCP server peer: the connection was lost"),
+        "{lost}"
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn a_redirect_is_reported_with_its_target() {
+    let peer = HttpPeer::start(&["--fail-status", "307"]);
+    let world = world_over_http(&peer);
+    let client = world.start();
+    let session = client.session();
+    plain_turn(&world, &client, &session);
+    let (said, target) = (warnings(&client, &session), peer.url.join("/mcp/").unwrap());
+    let expected = format!("MCP server peer: the server redirects to {target}, which is not followed");
+    assert!(said.contains(&expected) && said.contains("`url`"), "{said}");
 }
 
 #[test]

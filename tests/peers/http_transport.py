@@ -61,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
         """Returns whether the request may go on, and answers it otherwise."""
         self.server.note(self.server.options, {"http": self.command, "path": self.path, "headers": dict(self.headers)})
         if self.server.options.fail_status:
-            self.reply(self.server.options.fail_status, {"error": "as told"})
+            self.reply(self.server.options.fail_status, {"error": "as told"}, {"Location": "/mcp/"})
             return False
         authority = self.server.authority
         if authority is None or authority.accepts(self.headers.get("authorization")):

@@ -317,6 +317,7 @@ class Connection:
                                               "blob": base64.b64encode(b"zip").decode()}},
             {"type": "resource_link", "uri": "note://two words", "name": "two"},
             {"type": "audio", "data": base64.b64encode(b"sound").decode(), "mimeType": "audio/wav"},
+            {"type": "video", "data": ""},
         ]}
 
     def call_structured(self, _arguments, _request, _meta):
@@ -338,7 +339,11 @@ class Connection:
     def call_hang(self, _arguments, _request, _meta):
         threading.Event().wait()
 
-    def call_crash(self, _arguments, _request, _meta):
+    def call_crash(self, arguments, request, _meta):
+        if arguments.get("resumable"):
+            # An id lets the client resume the stream. The answer shows that it has arrived.
+            self.send(b"id: 1\ndata:\n\n", request)
+            self.ask("roots/list", {}, request)
         print("the peer crashes on purpose", file=sys.stderr, flush=True)
         os._exit(3)
 
@@ -362,7 +367,10 @@ class Connection:
         sys.stderr.flush()
         return text(f"{count} lines written")
 
-    def call_garbage(self, _arguments, request, _meta):
+    def call_garbage(self, arguments, request, _meta):
+        if "answer" in arguments:
+            self.send(arguments["answer"].replace("ID", str(request)).encode("latin-1") + b"\n", request)
+            threading.Event().wait()
         for line in (b"Listening on port 1\n", b"{]\n", b"\xff\xfe\n", b"[]\n", b"null\n", b"\n"):
             self.send(line, request)
         return text("garbage sent")

@@ -72,16 +72,16 @@ pub(super) fn change_file(
     let failed = |error: io::Error| format!("{}: {error}", path.display());
     // Config files are often links into another folder; the link stays.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = target.parent().unwrap_or(Path::new("."));
+    let _only_writer = lock_file(folder, &target.with_extension("toml.lock")).map_err(failed)?;
     let (before, mode) = match fs::read_to_string(&target) {
         Ok(text) => (text, fs::metadata(&target).map_err(failed)?.permissions().mode()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => (String::new(), 0o600),
         Err(error) => return Err(failed(error)),
     };
-    let after = change(&before)?;
-    let folder = target.parent().unwrap_or(Path::new("."));
+    let after = change(&before).map_err(|problem| format!("{}: {problem}", path.display()))?;
     let new = target.with_extension(format!("{}.new", random::random_token(8)));
     let write = || {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mut file = fs::OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -96,6 +96,20 @@ pub(super) fn change_file(
         let _ = fs::remove_file(&new);
         failed(error)
     })
+}
+
+/// Waits until no other process changes the file to which the lock belongs. The lock ends with the returned file.
+fn lock_file(folder: &Path, lock: &Path) -> io::Result<fs::File> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let mut options = fs::OpenOptions::new();
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(lock)?;
+    file.lock()?;
+    Ok(file)
 }
 
 /// Appends the table of a server to the text of a config file.
@@ -152,8 +166,11 @@ pub(super) fn remove_server(text: &str, name: &str) -> Result<String, String> {
 }
 
 fn parse(text: &str) -> Result<Table, String> {
-    text.parse::<Table>()
-        .map_err(|error| format!("not valid TOML: {}", error.message()))
+    text.parse::<Table>().map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let line = before.unwrap_or_default().matches('\n').count() + 1;
+        format!("line {line} is not valid TOML: {}", error.message())
+    })
 }
 
 fn find_server<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {

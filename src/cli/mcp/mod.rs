@@ -116,16 +116,19 @@ impl<'a> McpCommands<'a> {
             screen.write_line("no MCP server is configured; `agentls mcp add --help` shows how to add one");
         }
         self.show_problems(&problems, screen);
-        0
+        i32::from(problems.iter().any(|problem| problem.key.is_empty()))
     }
 
-    /// Returns what is wrong with the settings of a server, or of all.
+    /// Returns what is wrong with the settings of a server, or of all; then also which files cannot be read at all.
     fn find_problems(&self, name: Option<&str>) -> Vec<&Diagnostic> {
         let prefix = name.map_or_else(|| "mcp.".to_owned(), |name| format!("mcp.{name}."));
         let problems = self.loaded.diagnostics.iter();
         // In an untrusted folder, each server says that it does not start.
         problems
-            .filter(|problem| format!("{}.", problem.key).starts_with(&prefix))
+            .filter(|problem| {
+                let is_file = problem.key.is_empty() && problem.severity == ConfigSeverity::Error;
+                name.is_none() && is_file || format!("{}.", problem.key).starts_with(&prefix)
+            })
             .filter(|problem| {
                 problem.key != "mcp" || problem.severity == ConfigSeverity::Error || self.loaded.trusted
             })
@@ -192,19 +195,11 @@ impl<'a> McpCommands<'a> {
             }
             (None, url) => lines.extend(url.iter().map(|url| ("url", hide_secrets(url)))),
         }
-        lines.extend(server.env.keys().map(|name| ("env", format!("{name} (hidden)"))));
-        lines.extend(
-            server
-                .headers
-                .keys()
-                .map(|name| ("header", format!("{name} (hidden)"))),
-        );
-        lines.extend(
-            server
-                .bearer_token_env
-                .iter()
-                .map(|name| ("bearer token", format!("from {name}"))),
-        );
+        let hide = |name: &String| format!("{name} (hidden)");
+        lines.extend(server.env.keys().map(|name| ("env", hide(name))));
+        lines.extend(server.headers.keys().map(|name| ("header", hide(name))));
+        let token = server.bearer_token_env.iter();
+        lines.extend(token.map(|name| ("bearer token", format!("from {name}"))));
         lines.extend(server.oauth_client_id.iter().map(|id| ("client id", id.clone())));
         if !server.oauth_scopes.0.is_empty() {
             lines.push(("scopes", server.oauth_scopes.0.join(", ")));
@@ -263,19 +258,19 @@ impl<'a> McpCommands<'a> {
 
     async fn remove_server(&self, name: &str, screen: &mut Screen) -> CommandResult {
         let path = self.config_file()?;
-        if let Some(server) = self
-            .loaded
-            .settings
-            .mcp
-            .get(name)
-            .filter(|server| server.is_from_folder)
-        {
-            let from = self.source_of(server.source.as_deref());
-            return Err(format!("{name} is not in your own file, but in {from}; remove it there").into());
-        }
+        let server = self.loaded.settings.mcp.get(name);
+        let of_folder = server.filter(|server| server.is_from_folder);
+        let of_folder = of_folder.map(|server| self.source_of(server.source.as_deref()));
         let removed = edit::change_file(path, |text| edit::remove_server(text, name));
-        removed.map_err(|problem| format!("{}: {problem}", self.shorten(path)))?;
+        removed.map_err(|problem| match &of_folder {
+            Some(from) => format!("{problem}; the server of this name is in {from}"),
+            None => problem,
+        })?;
         screen.write_line(&format!("removed {name} from {}", self.shorten(path)));
+        if let Some(from) = of_folder {
+            screen.write_line(&format!("the server of this name in {from} stays"));
+            return Ok(0);
+        }
         // A server without a login has nothing to remove.
         let logout = self.manager.log_out(&self.folder, &self.registration, name).await;
         if let Some(logout) = logout.ok().filter(|logout| logout.had_tokens) {
@@ -341,29 +336,19 @@ impl<'a> McpCommands<'a> {
             return 1;
         };
         let styler = screen.styler;
-        let (mark, text, code) = match &server.state {
+        let (text, code) = match &server.state {
             McpServerState::Ready { .. } => {
                 let title = server.title.as_deref().unwrap_or("a server without a name");
-                (styler.paint_text(Color::Green, "✓"), self.clean(title), 0)
+                (self.clean(title), 0)
             }
-            McpServerState::Disabled => (
-                styler.paint_text(Color::BoldRed, "✗"),
-                "`enabled = false` disables it".to_owned(),
-                1,
-            ),
-            McpServerState::NeedsLogin => (
-                styler.paint_text(Color::BoldRed, "✗"),
-                format!("it needs a login; run `agentls mcp login {name}`"),
-                1,
-            ),
-            McpServerState::Failed { reason } => {
-                (styler.paint_text(Color::BoldRed, "✗"), self.clean(reason), 1)
-            }
-            _ => (
-                styler.paint_text(Color::BoldRed, "✗"),
-                "it did not start".to_owned(),
-                1,
-            ),
+            McpServerState::Disabled => ("`enabled = false` disables it".to_owned(), 1),
+            McpServerState::NeedsLogin => (format!("it needs a login; run `agentls mcp login {name}`"), 1),
+            McpServerState::Failed { reason } => (self.clean(reason), 1),
+            _ => ("it did not start".to_owned(), 1),
+        };
+        let mark = match code {
+            0 => styler.paint_text(Color::Green, "✓"),
+            _ => styler.paint_text(Color::BoldRed, "✗"),
         };
         screen.write_entry(&format!("{mark} {name:<14} "), 17, &text);
         if code == 0 {

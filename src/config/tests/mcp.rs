@@ -75,6 +75,11 @@ fn servers_of_a_folder_need_trust_and_run_in_the_sandbox() {
         ]
     );
     let items = layers(false).describe().items;
+    let replacing = items
+        .iter()
+        .filter(|item| item.detail.contains("replaces your own server"));
+    let replacing: Vec<_> = replacing.map(|item| item.name.as_str()).collect();
+    assert_eq!(replacing, ["mine"]);
     let listed: Vec<_> = items
         .iter()
         .filter(|item| item.kind == FolderItemKind::McpServer)

@@ -64,6 +64,7 @@ fn to_open_request(header: EventHeader, inquiry: &Inquiry) -> OpenInquiryNotific
                 text,
                 detail,
                 fields,
+                url: _,
             } = question;
             let mut more = TruncatedFields::new();
             OpenInquiryNotification::Question(wire::QuestionRequestedNotification {

@@ -108,6 +108,7 @@ fn question() -> Arc<Inquiry> {
         id: "ask_2".into(),
         parent: None,
         subject: RequestSubject::Question(AgentQuestion {
+            url: None,
             tool_call: Some("call_1".into()),
             text: "t".into(),
             detail: Some("d".into()),

@@ -405,6 +405,47 @@ fn prompts_of_servers_are_commands_and_follow_changes() {
     assert!(last.contains("An added prompt."), "{last}");
 }
 
+#[test]
+fn an_address_is_asked_about_as_the_client_announces() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    let client = AcpClient::start(&world, json!({"elicitation": {"url": {}}}));
+    let session = client.new_session(&world);
+    let ask = |tool: &str| {
+        world
+            .mock()
+            .push(Reply::tool(&format!("mcp__peer__{tool}"), json!({})));
+        world.mock().push(Reply::text("done"));
+        client.prompt(&session, "go")
+    };
+    let read_result = |prompt: i64| {
+        assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+        let request = world.wait_for_request(world.requests() - 1);
+        request.messages().last().unwrap()["content"][0].to_string()
+    };
+    for action in ["accept", "decline"] {
+        let prompt = ask("elicit_url");
+        let asked = client.asked("elicitation/create");
+        let params = &asked["params"];
+        assert_eq!(
+            (&params["mode"], &params["sessionId"]),
+            (&json!("url"), &json!(session))
+        );
+        assert_eq!(params["url"], "https://peer.example/sign-in?id=1");
+        assert!(
+            params["message"].as_str().unwrap().contains("Please sign in."),
+            "{params}"
+        );
+        client.respond(&asked, json!({"action": action}));
+        let result = read_result(prompt);
+        assert!(result.contains(action), "{result}");
+    }
+    // It shows no forms, and says so.
+    let result = read_result(ask("elicit_form"));
+    assert!(result.contains("decline"), "{result}");
+    let updates = serde_json::to_string(&client.taken_updates()).unwrap();
+    assert!(updates.contains("the editor shows no forms"), "{updates}");
+}
+
 fn start_with_forms(world: &World) -> AcpClient {
     AcpClient::start(world, json!({"elicitation": {"form": {}}}))
 }

@@ -129,6 +129,7 @@ fn sparse_question() -> Arc<Inquiry> {
         id: "ask_4".into(),
         parent: Some("call_0".into()),
         subject: RequestSubject::Question(AgentQuestion {
+            url: None,
             tool_call: None,
             text: "t".into(),
             detail: None,
