@@ -162,6 +162,12 @@ impl LoopState {
         ((self.tokens.prefix + compact::estimate_total_tokens(items)) as f64 * self.tokens.correction) as u64
     }
 
+    /// Returns how many estimated tokens of messages leave a quarter of the window free.
+    pub(super) fn room_for_messages(&self) -> u64 {
+        let room = self.model.info.window as f64 * 0.75 / self.tokens.correction;
+        (room as u64).saturating_sub(self.tokens.prefix)
+    }
+
     /// Records that the provider counted `tokens` for a request with these messages.
     pub(super) fn record_token_count(&mut self, items: &[Arc<HistoryItem>], tokens: u64) {
         let estimate = self.tokens.prefix + compact::estimate_total_tokens(items);
