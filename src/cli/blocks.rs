@@ -396,7 +396,7 @@ pub(super) fn continue_reason(reason: ContinueReason) -> Option<&'static str> {
         ContinueReason::MaxOutputTokensRecovery => "the answer was cut off: continuing it",
         ContinueReason::CollapseDrainRetry => "the prompt was too long: left out parts of tool results",
         ContinueReason::ReactiveCompactRetry => "the prompt was too long: summarized the history",
-        ContinueReason::ImageRetry => "the image was rejected: retrying without it",
+        ContinueReason::ImageRetry => "the picture or PDF was rejected: retrying without it",
         ContinueReason::EmptyResponseRetry => "the answer was empty: retrying",
         ContinueReason::PauseTurn => "the provider paused: continuing",
         ContinueReason::ModelFallback => "the model was switched",

@@ -154,9 +154,9 @@ fn report_retirement(spec: &ProviderSpec, model: &str, end: Retirement<'_>, toda
 /// Returns the models to use instead of one that ends: the provider's default and its cheapest, without those that end
 /// soon as well.
 fn find_replacements(spec: &ProviderSpec, model: &str, today: i64) -> Vec<String> {
-    let chat = spec.list.as_ref().map(|list| list.chat.as_slice());
+    let chat = spec.list.as_ref().map(|list| list.current_chat_models(today));
     let lasts = |name: &String| spec.retirement(name).is_none_or(|end| end.day - today > SOON);
-    let offered = list_offered_models(spec.catalog_section(), chat, today).into_iter();
+    let offered = list_offered_models(spec.catalog_section(), chat.as_deref(), today).into_iter();
     offered
         .filter(|name| plain_name(name) != plain_name(model) && lasts(name))
         .take(REPLACEMENTS)

@@ -77,9 +77,13 @@ impl CompactionRange {
     pub fn find_kept(&self, items: &[Arc<HistoryItem>], window: u64) -> Vec<Arc<HistoryItem>> {
         let quarter = estimate_total_tokens(self.slice_items(items)) / 4;
         let mut room = MAX_KEPT_TOKENS.min(window / 8).min(quarter);
-        let is_users = |item: &&Arc<HistoryItem>| item.message.role == Role::User && !item.message.hidden;
         let mut kept = Vec::new();
-        for item in self.slice_items(items).iter().rev().filter(is_users) {
+        for item in self
+            .slice_items(items)
+            .iter()
+            .rev()
+            .filter(|item| is_prompt(item))
+        {
             let tokens = item.estimated_tokens(estimate_message_tokens);
             if tokens <= room {
                 room -= tokens;
@@ -113,13 +117,51 @@ impl CompactionRange {
 ///
 /// What stays never begins with the results of an omitted call. Returns `None` if fewer than two messages would go.
 pub fn find_compaction_range(items: &[Arc<HistoryItem>]) -> Option<CompactionRange> {
-    let mut until = items.len().checked_sub(RETAINED_MESSAGES)?;
+    // Without it, a summary in the first place would stay forever.
+    let from = usize::from(items.first().is_some_and(|item| !is_summary(&item.message)));
+    find_range(items, from, items.len().checked_sub(RETAINED_MESSAGES)?)
+}
+
+/// Returns what to omit after an overflow: the first range that leaves at most `room` tokens of messages. If the last
+/// messages or the first one are too long, only the last prompt and what follows it stay.
+pub fn find_overflow_range(items: &[Arc<HistoryItem>], room: u64) -> Option<CompactionRange> {
+    let last_prompt = items.iter().rposition(is_prompt).unwrap_or(0);
+    let until = last_prompt.max(items.len().saturating_sub(RETAINED_MESSAGES));
+    let ranges = [
+        find_compaction_range(items),
+        find_range(items, 1, until),
+        find_range(items, 0, until),
+    ];
+    let total = estimate_total_tokens(items);
+    let room = room.min(total / 4 * 3);
+    let mut best: Option<(CompactionRange, u64)> = None;
+    for range in ranges.into_iter().flatten() {
+        let rest = total - estimate_total_tokens(range.slice_items(items));
+        // Omitting more must be worth it.
+        if best.is_none_or(|(_, least)| least > room && rest <= least / 4 * 3) {
+            best = Some((range, rest));
+        }
+    }
+    best.map(|(range, _)| range)
+}
+
+/// Returns whether a message is the user's own.
+fn is_prompt(item: &Arc<HistoryItem>) -> bool {
+    item.message.role == Role::User && !item.message.hidden
+}
+
+fn is_summary(message: &Message) -> bool {
+    message.hidden && message.text().starts_with(PREFIX)
+}
+
+/// Returns the range from `from` on and up to `until`, at the boundaries where a range may begin and end.
+fn find_range(items: &[Arc<HistoryItem>], from: usize, mut until: usize) -> Option<CompactionRange> {
     // What stays must not begin with results: their call would be gone (I4).
     while until > 0 && items[until].message.role == Role::Tool {
         until -= 1;
     }
     // A message of results gets a new id whenever it is built, so no summary may refer to it.
-    let from = (1..until).find(|at| items[*at].message.role != Role::Tool)?;
+    let from = (from..until).find(|at| items[*at].message.role != Role::Tool)?;
     // A summary in the place of one message would save nothing.
     (until >= from + 2).then_some(CompactionRange { from, until })
 }
@@ -435,7 +477,8 @@ pub fn build_summary_prompt(
     instructions: Option<&str>,
 ) -> String {
     let mut text = String::new();
-    if let Some(task) = items.first().filter(|item| item.message.role == Role::User) {
+    let stays = |item: &&Arc<HistoryItem>| range.from > 0 && item.message.role == Role::User;
+    if let Some(task) = items.first().filter(stays) {
         text.push_str("The user's first message, which stays:\n\n");
         let content = task.message.text();
         let content = cut_middle(&content, MAX_TASK_CHARACTERS).unwrap_or(content);
@@ -547,6 +590,11 @@ pub fn build_digest(items: &[Arc<HistoryItem>], kept: &[Arc<HistoryItem>]) -> St
         add(format!("- tools used: {}", counts.join(", ")));
     }
     notes.trim().to_owned()
+}
+
+/// Returns whether a digest is worth what it leaves out: the history must shrink by at least a tenth.
+pub fn is_digest_worthwhile(before: u64, after: u64) -> bool {
+    after.saturating_mul(10) <= before.saturating_mul(9)
 }
 
 /// Returns whether a summary is worth it: the history must shrink by at least a fifth (R-CTX-2).

@@ -133,6 +133,32 @@ fn long_items(rounds: usize) -> Vec<Arc<HistoryItem>> {
 }
 
 #[test]
+fn an_overflow_omits_more_until_the_rest_fits() {
+    let prompt = |name: &str, bytes: usize| {
+        let text = format!("{name} {}", "x".repeat(bytes));
+        [
+            text_message(name, Role::User, &text),
+            text_message(&format!("of {name}"), Role::Assistant, "ok"),
+        ]
+    };
+    let omitted = |first: usize, second: usize, room: u64| {
+        let prompts = [prompt("p1", first), prompt("p2", second), prompt("p3", 9_000)].concat();
+        let items = history(&prompts[..5]).to_messages();
+        let range = find_overflow_range(&items, room).map(|range| shape(range.slice_items(&items)));
+        assert_eq!(find_compaction_range(&items), None);
+        range.unwrap()
+    };
+    assert_eq!(omitted(10, 9_000, u64::MAX), ["of p1", "p2", "of p2"]);
+    // The first prompt goes only if that helps.
+    assert_eq!(omitted(10, 9_000, 0), ["of p1", "p2", "of p2"]);
+    assert_eq!(omitted(9_000, 9_000, 0), ["p1", "of p1", "p2", "of p2"]);
+    assert_eq!(omitted(9_000, 30_000, u64::MAX), ["of p1", "p2", "of p2"]);
+    let items = history(&prompt("only", 9_000)).to_messages();
+    assert_eq!(find_overflow_range(&items, 0), None);
+    assert!(is_digest_worthwhile(100, 90) && !is_digest_worthwhile(39_681, 39_527));
+}
+
+#[test]
 fn a_short_history_has_nothing_to_omit() {
     for rounds in 0..4 {
         assert_eq!(find_compaction_range(&long_items(rounds)), None, "{rounds}");

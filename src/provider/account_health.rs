@@ -67,6 +67,7 @@ pub fn is_failure(fault: &ProviderFault) -> bool {
         | ProviderFault::PromptTooLong { .. }
         | ProviderFault::OutputLimit { .. }
         | ProviderFault::ImageRefused
+        | ProviderFault::PartRefused(_)
         | ProviderFault::Unauthorized
         | ProviderFault::QuotaExhausted { .. }
         | ProviderFault::NotFound

@@ -41,7 +41,7 @@ use serde_json::{Value, json};
 
 use super::account::ProviderAccount;
 use super::classify::{self, RefusedResponse};
-use super::error::{Failure, ProviderError, ProviderFault, TimeoutPhase};
+use super::error::{Failure, ProviderError, ProviderFault, RequestPart, TimeoutPhase};
 use super::request::ModelRequest;
 use super::stream::{SearchReport, StopReason, StreamEvent};
 use crate::domain::{Cost, Message, Role, Usage};
@@ -442,6 +442,8 @@ fn fault_name(fault: &ProviderFault) -> &'static str {
         ProviderFault::PromptTooLong { .. } => "prompt_too_long",
         ProviderFault::OutputLimit { .. } => "output_limit",
         ProviderFault::ImageRefused => "image_refused",
+        ProviderFault::PartRefused(RequestPart::Reasoning) => "reasoning_refused",
+        ProviderFault::PartRefused(RequestPart::Verbosity) => "verbosity_refused",
         ProviderFault::Unauthorized => "unauthorized",
         ProviderFault::QuotaExhausted { .. } => "quota_exhausted",
         ProviderFault::NotFound => "not_found",
@@ -470,6 +472,8 @@ fn fault_of(name: &str, failed: &RecordedError) -> Option<ProviderFault> {
             limit: failed.limit.and_then(|limit| u32::try_from(limit).ok()),
         },
         ProviderFault::ImageRefused,
+        ProviderFault::PartRefused(RequestPart::Reasoning),
+        ProviderFault::PartRefused(RequestPart::Verbosity),
         ProviderFault::Unauthorized,
         ProviderFault::QuotaExhausted {
             reset_at: failed.reset_at_ms,

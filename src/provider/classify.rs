@@ -18,7 +18,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use super::account::{ProviderAccount, naming_at};
-use super::error::{Failure, ProviderFault};
+use super::error::{Failure, ProviderFault, RequestPart};
 use super::models::{KnownList, current_day, suggest_model_names};
 use crate::base::{clock, text};
 
@@ -123,6 +123,8 @@ struct ErrorBody {
     /// Code, type and status words in lower case, separated by spaces.
     code: String,
     message: String,
+    /// The parameter that the error is about, in lower case (OpenAI).
+    parameter: String,
     /// The message, and the upstream error that a gateway passes on, in lower case.
     text: String,
     /// A status in the body.
@@ -190,6 +192,7 @@ impl ErrorBody {
         Self {
             is_error,
             code,
+            parameter: nested["param"].as_str().unwrap_or_default().to_ascii_lowercase(),
             retry_after: retry_after::parse_google_delay(body)
                 .or_else(|| retry_after::parse_delay_text(&text)),
             text,
@@ -217,8 +220,9 @@ impl ErrorBody {
     }
 
     fn contains_any(&self, any: &[&str]) -> bool {
+        let fields = [&self.text, &self.code, &self.parameter];
         any.iter()
-            .any(|words| self.text.contains(words) || self.code.contains(words))
+            .any(|words| fields.iter().any(|field| field.contains(words)))
     }
 }
 
@@ -266,6 +270,9 @@ fn choose_fault(status: Option<u16>, body: &ErrorBody, headers: &HeaderMap) -> P
     }
     if content_policy(status, body) {
         return ProviderFault::ContentPolicy;
+    }
+    if let Some(part) = find_refused_part(status, body) {
+        return ProviderFault::PartRefused(part);
     }
     if status == Some(413) {
         // After the image check: some servers send 413 for an image that is too large.
@@ -505,7 +512,7 @@ fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
 }
 
 fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
-    const TEXTS: [&str; 29] = [
+    const TEXTS: [&str; 33] = [
         "base64 image",
         "could not process image",
         "identify image",
@@ -513,9 +520,13 @@ fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
         "image is not valid",
         "image: unknown format",
         "load image",
-        "could not process pdf",
-        "the pdf specified",
-        "pdf pages may be provided",
+        "pdf",
+        "file_data",
+        "input_file",
+        "invalid file",
+        "invalid_file",
+        "unsupported file",
+        "unsupported_file",
         "document has no pages",
         "image_too_large",
         "image_too_small",
@@ -541,6 +552,24 @@ fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
         && (body.contains_any(&TEXTS)
             || body.contains_any(&["image_url"])
                 && body.contains_any(&["invalid content type", "unknown variant"]))
+}
+
+/// Returns the part of the request that the provider refuses, if the request works without it.
+fn find_refused_part(status: Option<u16>, body: &ErrorBody) -> Option<RequestPart> {
+    const REASONING: [&str; 3] = [
+        "invalid_encrypted_content",
+        "could not decrypt the provided encrypted",
+        "invalid `signature` in `thinking`",
+    ];
+    let is_possible = status.is_none_or(|status| matches!(status, 400 | 422));
+    if !is_possible {
+        None
+    } else if body.contains_any(&REASONING) {
+        Some(RequestPart::Reasoning)
+    } else {
+        body.contains_any(&["verbosity"])
+            .then_some(RequestPart::Verbosity)
+    }
 }
 
 fn content_policy(status: Option<u16>, body: &ErrorBody) -> bool {
@@ -603,14 +632,17 @@ fn suggest_user_action(
         {
             Some(format!("choose a model that can call tools: {model} cannot"))
         }
-        ProviderFault::InvalidRequest => Some(format!(
+        ProviderFault::InvalidRequest if body.contains_any(&["effort"]) => Some(format!(
+            "set another reasoning_effort under [agent.…], or with /model {model} EFFORT; see the provider's message"
+        )),
+        ProviderFault::PartRefused(_) | ProviderFault::InvalidRequest => Some(format!(
             "choose a model other than {model}, or start a new session; see the provider's message"
         )),
         ProviderFault::OutputLimit { .. } => Some(format!(
             "set [model.{model:?}] max_output_tokens to what the provider allows"
         )),
         ProviderFault::ImageRefused => Some(format!(
-            "choose a model that can see pictures, or leave them out for {model}"
+            "choose a model that can see pictures and PDFs, or leave them out for {model}"
         )),
         ProviderFault::ContentPolicy => Some("rephrase the request, or choose another model".to_owned()),
         ProviderFault::PromptTooLong { .. } => {

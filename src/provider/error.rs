@@ -97,6 +97,8 @@ pub enum ProviderFault {
         limit: Option<u32>,
     },
     ImageRefused,
+    /// The request works without this part of it.
+    PartRefused(RequestPart),
     /// 401 and 403: the key was refused.
     Unauthorized,
     /// The quota or credit is used up.
@@ -114,6 +116,14 @@ pub enum ProviderFault {
     NotTheApi,
     /// A problem on this machine: an unreadable cassette, or a key command that failed.
     Local,
+}
+
+/// A part of a request that a later request can leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestPart {
+    /// Encrypted or signed reasoning, which the provider cannot verify, for example after a change of the key.
+    Reasoning,
+    Verbosity,
 }
 
 /// The phase of a call in which a time limit was reached. The values are defaults.
@@ -174,6 +184,7 @@ impl ProviderError {
             | ProviderFault::NotFound
             | ProviderFault::ContentPolicy
             | ProviderFault::OutputLimit { .. }
+            | ProviderFault::PartRefused(_)
             | ProviderFault::InvalidRequest
             | ProviderFault::NotTheApi
             | ProviderFault::Local => Disposition::Fail,

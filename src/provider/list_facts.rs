@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::models::ModelOverride;
+use super::models::{ModelOverride, is_same_model, parse_day};
 use crate::domain::Price;
 
 /// The fields that contain the window, by frequency (OpenRouter, Groq, Mistral, vLLM, Anthropic, Google).
@@ -43,6 +43,26 @@ pub struct ModelList {
     pub windows_set: BTreeMap<String, u64>,
     /// The days on which the vendor ends its models, such as `2026-12-11`, by name.
     pub retirements: BTreeMap<String, String>,
+}
+
+impl ModelList {
+    /// Reports whether the list contains `model`.
+    pub fn contains(&self, model: &str) -> bool {
+        self.names.iter().any(|name| is_same_model(name, model))
+    }
+
+    /// Returns the chat models that the vendor has not shut down by `today`, in days since the epoch.
+    pub fn current_chat_models(&self, today: i64) -> Vec<String> {
+        let end = |name: &str| self.retirements.get(name).and_then(|date| parse_day(date));
+        let is_current = |name: &&String| end(name).is_none_or(|day| day > today);
+        self.chat.iter().filter(is_current).cloned().collect()
+    }
+}
+
+/// Returns the entry of `model`: of the name itself, or of its tag `latest`, which Ollama's users leave out.
+pub(super) fn find_entry<'a, T>(entries: &'a BTreeMap<String, T>, model: &str) -> Option<&'a T> {
+    let tagged = || entries.get(&format!("{model}:latest"));
+    entries.get(model).or_else(tagged)
 }
 
 /// Reads one entry of a list.
@@ -136,6 +156,27 @@ mod tests {
             sizes(json!({"context_length": 0, "max_tokens": "many"})),
             (None, None)
         );
+    }
+
+    #[test]
+    fn what_is_shut_down_is_not_current_and_a_name_means_its_latest_tag() {
+        let names = ["gpt-old", "gpt-new", "qwen3:latest"].map(str::to_owned);
+        let list = ModelList {
+            names: names.to_vec(),
+            chat: names.to_vec(),
+            windows_set: [("qwen3:latest".to_owned(), 9)].into(),
+            retirements: [("gpt-old".to_owned(), "1970-01-11".to_owned())].into(),
+            ..ModelList::default()
+        };
+        assert_eq!(list.current_chat_models(9), names);
+        assert_eq!(list.current_chat_models(10), names[1..]);
+        assert!(
+            ["qwen3", "qwen3:latest", "gpt-new"]
+                .iter()
+                .all(|name| list.contains(name))
+        );
+        assert!(!list.contains("qwen3:8b"));
+        assert_eq!(find_entry(&list.windows_set, "qwen3"), Some(&9));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub use account_health::{AccountHealth, Accounts, CallLease, CircuitView};
 pub use call::CallLimits;
 pub use catalog_fetch::{MAX_CATALOG_SOURCE, fetch_catalog};
 pub use configured::build_spec;
-pub use error::{Disposition, ProviderError, ProviderFault, TimeoutPhase};
+pub use error::{Disposition, ProviderError, ProviderFault, RequestPart, TimeoutPhase};
 pub use health_tracking::{Health, WatchedProvider};
 pub use list_facts::ModelList;
 pub use models::{ModelInfo, ModelOverride, PriceSource, SearchFee, is_thinking_enabled};

@@ -15,7 +15,7 @@ use super::call::{read_error_response, timed_out};
 use super::error::{Failure, ProviderError, TimeoutPhase};
 use super::http::{Http, HttpSettings, no_response};
 use super::list_facts::{ModelList, read_facts};
-use super::models::{ModelOverride, parse_day};
+use super::models::{ModelOverride, is_same_model, parse_day};
 use super::ollama::{read_set_window, read_show, without_version};
 use super::openai::Flavour;
 use super::registry::{ProviderSpec, unusable_provider_error};
@@ -166,7 +166,9 @@ async fn get(
         200..300 if spec.kind == ApiKind::Ollama => {
             let list = read_list_response(response).await;
             Ok(match list {
-                Some(list) => Some(with_ollama_facts(list, &client, &base, &headers).await),
+                Some(list) => {
+                    Some(with_ollama_facts(list, spec.model.as_deref(), &client, (&base, &headers)).await)
+                }
                 None => None,
             })
         }
@@ -199,18 +201,20 @@ fn list_path(account: &ProviderAccount) -> &'static str {
     }
 }
 
-/// The most models of an Ollama whose facts are read, newest first. Each takes a request.
+/// The most models of an Ollama whose facts are read: the configured one, then the newest. Each takes a request.
 const MAX_SHOWN: usize = 64;
 
 /// Adds what each model says about itself: its window and its abilities.
 async fn with_ollama_facts(
     mut list: ModelList,
+    configured: Option<&str>,
     client: &reqwest::Client,
-    base: &url::Url,
-    headers: &HeaderMap,
+    (base, headers): (&url::Url, &HeaderMap),
 ) -> ModelList {
     let address = super::build_endpoint_url(base, "api/show");
-    for name in list.names.iter().take(MAX_SHOWN) {
+    let is_configured = |name: &&String| configured.is_some_and(|model| is_same_model(name, model));
+    let (first, others): (Vec<_>, Vec<_>) = list.names.iter().partition(is_configured);
+    for name in first.into_iter().chain(others).take(MAX_SHOWN) {
         let request = client.post(address.clone()).headers(headers.clone());
         let body = serde_json::json!({"model": name}).to_string();
         // Without an answer, the catalogue decides.

@@ -21,7 +21,7 @@ use super::call::CallLimits;
 use super::error::{Failure, ProviderError, ProviderFault};
 use super::gemini::Gemini;
 use super::http::{Http, HttpSettings};
-use super::list_facts::ModelList;
+use super::list_facts::{ModelList, find_entry};
 use super::models::{
     FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, SearchFee, is_search_known,
     lookup_local, lookup_model, lookup_model_at, lookup_retirement, nearest_effort, parse_day,
@@ -149,7 +149,7 @@ impl ProviderSpec {
 
     /// Returns the window that the user sets for a model of Ollama, in the configuration or in the Modelfile.
     pub fn num_ctx_for(&self, model: &str) -> Option<u64> {
-        let set = self.list.as_ref().and_then(|list| list.windows_set.get(model));
+        let set = (self.list.as_ref()).and_then(|list| find_entry(&list.windows_set, model));
         let limit = set.into_iter().chain(&self.num_ctx).min();
         limit.copied().filter(|_| self.kind == ApiKind::Ollama)
     }
@@ -184,7 +184,7 @@ impl ProviderSpec {
     /// Returns what the provider's own list says, and else the catalogue.
     fn listed_info(&self, model: &str) -> ModelInfo {
         let known = self.catalog_info(model);
-        let Some(facts) = self.list.as_ref().and_then(|list| list.facts.get(model)) else {
+        let Some(facts) = (self.list.as_ref()).and_then(|list| find_entry(&list.facts, model)) else {
             return known;
         };
         let mut info = facts.apply(known);

@@ -31,6 +31,8 @@ pub struct ModelRequest {
     pub context_window: Option<u64>,
     /// Offers the provider's own web search, for APIs that have one; see `ModelInfo::search`.
     pub web_search: bool,
+    /// The model has refused the length of answers that the provider would ask for.
+    pub omit_verbosity: bool,
 }
 
 impl ModelRequest {
@@ -462,6 +464,7 @@ pub(crate) mod tests {
             cache_key: None,
             context_window: None,
             web_search: false,
+            omit_verbosity: false,
         }
     }
 

@@ -213,23 +213,20 @@ impl Models {
 
     /// Returns the models of a provider: the one in use, the configured one, the offered ones, then its own list.
     fn list_provider_models(&self, settings: &ProviderSettings, in_use: Option<&str>) -> Vec<ListedModel> {
-        let list = self.find_list(settings);
-        let chat = list.as_ref().map(|list| list.chat.as_slice());
+        let (list, today) = (self.find_list(settings), models::current_day());
+        let chat = list.as_ref().map(|list| list.current_chat_models(today));
+        let chat = chat.as_deref();
         let mut names: Vec<String> = in_use.map(str::to_owned).into_iter().collect();
         names.extend(settings.model.clone());
-        names.extend(models::list_offered_models(
-            &settings.name,
-            chat,
-            models::current_day(),
-        ));
+        names.extend(models::list_offered_models(&settings.name, chat, today));
         names.extend(chat.unwrap_or_default().iter().take(LISTED).cloned());
         let spec = self.provider_spec(settings);
         let mut seen = std::collections::BTreeSet::new();
-        names.retain(|name| seen.insert(name.clone()));
+        names.retain(|name| seen.insert(models::strip_latest(name).to_owned()));
         let listed = |name: String| ListedModel {
             provider: settings.name.clone(),
             current: in_use == Some(name.as_str()),
-            listed: list.as_ref().map(|list| list.names.contains(&name)),
+            listed: list.as_ref().map(|list| list.contains(&name)),
             info: Some(self.model_info(&spec, &name)),
             price_source: spec.price_source(&name),
             model: name,
@@ -386,13 +383,11 @@ impl Models {
     fn find_cheaper_model(&self, settings: &ProviderSettings, model: &str) -> Option<String> {
         let spec = self.provider_spec(settings);
         let price = |name: &str| self.model_info(&spec, name).price.map(|price| price.output);
-        let vendor = model.split_once('/').map(|(vendor, _)| vendor);
-        let list = self.find_list(settings);
-        let chat = list.as_ref().map(|list| list.chat.as_slice());
+        let today = models::current_day();
+        let chat = (self.find_list(settings)).map(|list| list.current_chat_models(today));
         let own = price(model)?;
-        models::list_offered_models(&settings.name, chat, models::current_day())
+        models::list_vendor_models(&settings.name, model, chat.as_deref(), today)
             .into_iter()
-            .filter(|name| name.split_once('/').map(|(vendor, _)| vendor) == vendor)
             .filter(|name| !self.learnt.find(&settings.name, name).is_missing)
             .filter_map(|name| Some((price(&name).filter(|price| *price < own)?, name)))
             .min_by(|a, b| a.0.total_cmp(&b.0))
@@ -523,13 +518,17 @@ fn describe_small_window(spec: &ProviderSpec, model: &str) -> Option<String> {
     ))
 }
 
-/// Warns about a model that its vendor will retire within [`RETIREMENT_NOTICE`] days.
+/// Warns about a model that its vendor has retired, or will retire within [`RETIREMENT_NOTICE`] days.
 fn describe_end(spec: &ProviderSpec, model: &str) -> Option<String> {
     let end = spec.retirement(model)?;
-    let days = end.day - current_day();
-    (1..=RETIREMENT_NOTICE)
-        .contains(&days)
-        .then(|| format!("{model} will be retired on {}", end.date))
+    match end.day - current_day() {
+        ..=0 => Some(format!(
+            "{model} was retired on {}; choose another model",
+            end.date
+        )),
+        1..=RETIREMENT_NOTICE => Some(format!("{model} will be retired on {}", end.date)),
+        _ => None,
+    }
 }
 
 impl Models {
@@ -647,12 +646,17 @@ impl Models {
     /// Reads what a local server says about its models, unless that is known. Only Ollama says it, and only it must be
     /// told the window. Its failures show when the model is called.
     async fn read_local_facts(&self, chosen: &ChosenModel) {
-        let ChosenModel::Known { provider, .. } = chosen else {
+        let ChosenModel::Known { provider, model, .. } = chosen else {
             return;
         };
         let settings = self.settings.providers.get(provider);
         if let Some(settings) = settings.filter(|settings| settings.kind == ApiKind::Ollama) {
-            self.read_list(settings).await;
+            let model = model.clone();
+            self.read_list(&ProviderSettings {
+                model,
+                ..settings.clone()
+            })
+            .await;
         }
     }
 
@@ -705,7 +709,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_ends_within_a_month_is_reported() {
+    fn a_model_that_has_ended_or_ends_within_a_month_is_reported() {
         let notice = |days: i64| {
             let day = chrono::DateTime::from_timestamp((current_day() + days) * 86_400, 0).unwrap();
             let date = day.format("%Y-%m-%d").to_string();
@@ -726,8 +730,10 @@ mod tests {
             let (told, expected) = notice(days);
             assert_eq!(told, Some(expected));
         }
-        for days in [-1, 0, 31] {
-            assert_eq!(notice(days).0, None);
+        for days in [-1, 0] {
+            let told = notice(days).0.unwrap();
+            assert!(told.starts_with("gpt-6-luna was retired on "), "{told}");
         }
+        assert_eq!(notice(31).0, None);
     }
 }

@@ -127,7 +127,10 @@ impl NumberedLines {
         let _ = write!(self.text, "{number}\t{visible}");
         // Two bytes more may be the `\r\n` that was stripped.
         if visible.len() < line.len() || line.len() + 2 < length {
-            let _ = write!(self.text, " [… line cut, {length} bytes long …]");
+            let _ = write!(
+                self.text,
+                " [… line cut, {length} bytes long; grep shows the text round a match …]"
+            );
         }
         self.text.push('\n');
         self.last = number;

@@ -268,7 +268,8 @@ impl<'a> GrepSearch<'a> {
             file: self.cx.open_stored_output(name)?,
             bound: &self.bound,
         };
-        let mut hits = HitCollector::new(&mut self.out, self.cx, Path::new(path)).with_display_path(path);
+        let mut hits =
+            HitCollector::new(&mut self.out, self.cx, &self.matcher, Path::new(path)).with_display_path(path);
         let searched = self.searcher.search_reader(&self.matcher, reader, &mut hits);
         let halt = searched.err().and_then(|_| self.bound.check_end());
         self.finish(halt)
@@ -302,7 +303,7 @@ impl<'a> GrepSearch<'a> {
     }
 
     fn search_file(&mut self, path: &Path) -> Option<WalkEnd> {
-        let mut hits = HitCollector::new(&mut self.out, self.cx, path);
+        let mut hits = HitCollector::new(&mut self.out, self.cx, &self.matcher, path);
         let searched =
             match self.cx.workspace.overlay().lookup_buffer(path) {
                 Buffer::Unsaved(document) => {
@@ -560,6 +561,23 @@ mod tests {
                 .await
                 .ends_with("zz [… cut …]\n")
         );
+        // Of a long line, the text round the match is shown.
+        let numbers: String = (0..9_000).map(|n| format!("n{n}é ")).collect();
+        harness.write("one-line.json", &numbers);
+        let text = found(&harness, json!({"pattern": "n4000", "path": "one-line.json"})).await;
+        for part in [
+            "one-line.json:1:[… ",
+            " bytes …] ",
+            "n3990é ",
+            "n4000é ",
+            "n4030é ",
+            " [… cut …]\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.len() < 800, "{text}");
+        let text = found(&harness, json!({"pattern": "n8999", "path": "one-line.json"})).await;
+        assert!(text.ends_with("n8999é \n"), "{text}");
         let input: GrepInput = serde_json::from_value(json!({"pattern": "x"})).unwrap();
         let run = |stop: &CancellationToken, time| {
             GrepSearch::new(&harness.cx, &input, WalkBound::new(stop, time))

@@ -3,10 +3,13 @@
 //! The result ends where the limit is reached, and says how to go on; its middle is never cut. Must not open files:
 //! [`super::grep`] searches, and reports each match here.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,6 +21,8 @@ use super::{ToolContext, files};
 pub(super) const MAX_BYTES: usize = 12_000;
 /// Longest line shown, in characters.
 const MAX_LINE: usize = 500;
+/// How many characters before a match are shown of a longer line.
+const LEAD: usize = 100;
 
 /// What a result is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -110,6 +115,7 @@ impl GrepOutput {
 pub(super) struct HitCollector<'a> {
     out: &'a mut GrepOutput,
     cx: &'a ToolContext,
+    matcher: &'a RegexMatcher,
     path: &'a Path,
     /// The formatted path; `None` before the first line.
     display_path: Option<String>,
@@ -124,11 +130,17 @@ pub(super) struct HitCollector<'a> {
 }
 
 impl<'a> HitCollector<'a> {
-    pub(super) fn new(out: &'a mut GrepOutput, cx: &'a ToolContext, path: &'a Path) -> Self {
+    pub(super) fn new(
+        out: &'a mut GrepOutput,
+        cx: &'a ToolContext,
+        matcher: &'a RegexMatcher,
+        path: &'a Path,
+    ) -> Self {
         let before = (out.text.len(), out.results);
         Self {
             out,
             cx,
+            matcher,
             path,
             display_path: None,
             pending: String::new(),
@@ -145,6 +157,7 @@ impl<'a> HitCollector<'a> {
     }
 
     fn format_lines(&mut self, sign: char, first: Option<u64>, bytes: &[u8]) -> String {
+        let matcher = (sign == ':').then_some(self.matcher);
         let path = self
             .display_path
             .get_or_insert_with(|| files::display_path(self.cx, self.path));
@@ -154,16 +167,8 @@ impl<'a> HitCollector<'a> {
             (first.unwrap_or_default()..).zip(text.trim_end_matches(['\n', '\r']).split('\n'))
         {
             let line = line.trim_end_matches('\r');
-            let visible = line
-                .char_indices()
-                .nth(MAX_LINE)
-                .map_or(line, |(at, _)| &line[..at]);
-            let cut = if visible.len() < line.len() {
-                " [… cut …]"
-            } else {
-                ""
-            };
-            let _ = writeln!(lines, "{path}{sign}{number}{sign}{visible}{cut}");
+            let visible = shorten_line(line, matcher);
+            let _ = writeln!(lines, "{path}{sign}{number}{sign}{visible}");
             if lines.len() > MAX_BYTES {
                 lines.push_str("[… the rest of the match is left out …]\n");
                 break;
@@ -194,6 +199,28 @@ impl<'a> HitCollector<'a> {
         }
         true
     }
+}
+
+/// Returns what is shown of a line: its start, or, if the first match is beyond that, the text round the match.
+fn shorten_line<'a>(line: &'a str, matcher: Option<&RegexMatcher>) -> Cow<'a, str> {
+    let end_of = |from: usize| line[from..].char_indices().nth(MAX_LINE).map(|(at, _)| from + at);
+    let Some(mut end) = end_of(0) else {
+        return line.into();
+    };
+    let mut from = 0;
+    let found = matcher.and_then(|matcher| matcher.find(line.as_bytes()).ok().flatten());
+    if let Some(found) = found.filter(|found| found.end() > end) {
+        let before = &line[..line.floor_char_boundary(found.start())];
+        from = before.char_indices().rev().nth(LEAD - 1).map_or(0, |(at, _)| at);
+        end = end_of(from).unwrap_or(line.len());
+    }
+    let skipped = if from > 0 {
+        format!("[… {from} bytes …] ")
+    } else {
+        String::new()
+    };
+    let cut = if end < line.len() { " [… cut …]" } else { "" };
+    format!("{skipped}{}{cut}", &line[from..end]).into()
 }
 
 impl Sink for HitCollector<'_> {

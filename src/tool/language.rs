@@ -122,9 +122,13 @@ pub(super) async fn locate_symbol(
             )),
         };
     }
-    // Without an outline, the first occurrence is as good as any.
-    let outline = request_answer(cx, outline_query(target.uri.clone())).await?;
-    let mut declared = outline.unwrap_or_default().symbols;
+    let mut declared = match request_answer(cx, outline_query(target.uri.clone())).await? {
+        Ok(outline) => outline.symbols,
+        // The question that follows would wait as long.
+        Err(error @ EditorError::Silent(_)) => return fail_with_message(error.to_string()),
+        // Without an outline, the first occurrence is as good as any.
+        Err(_) => Vec::new(),
+    };
     declared.retain(|one| split_name(&one.name).1 == name);
     if let Some(container) = container {
         let is_inside = |one: &EditorSymbol| one.container.as_deref() == Some(container);

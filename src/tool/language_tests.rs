@@ -1,6 +1,15 @@
 //! Tests of the positions of symbols, and of the lists of places.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use secrecy::SecretString;
+use serde_json::json;
+
 use super::super::testing::ToolHarness;
+use super::super::{DocumentEdit, EditorAbilities, EditorLink, NoEditor};
 use super::*;
 
 fn range(start: (u32, u32), end: (u32, u32)) -> Range {
@@ -85,4 +94,48 @@ async fn a_file_that_may_not_be_read_is_only_named() {
         list,
         format!("a.rs:1: fn a() {{}}\n.env:1\n{}:1\n", outside.display())
     );
+}
+
+/// An editor that answers no question; counts them.
+#[derive(Default)]
+struct SilentEditor(AtomicUsize);
+
+impl EditorLink for SilentEditor {
+    fn abilities(&self) -> EditorAbilities {
+        EditorAbilities::default()
+    }
+
+    fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
+        NoEditor.apply(edit)
+    }
+
+    fn save_document(&self, uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
+        NoEditor.save_document(uri)
+    }
+
+    fn query_language(&self, _: LanguageQuery) -> BoxFuture<'static, Result<LanguageAnswer, EditorError>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async { Err(EditorError::Silent(Duration::from_secs(5))) })
+    }
+
+    fn request_credential(
+        &self,
+        provider: String,
+    ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
+        NoEditor.request_credential(provider)
+    }
+}
+
+#[tokio::test]
+async fn after_a_question_without_an_answer_there_is_no_second_one() {
+    let mut harness = ToolHarness::new();
+    harness.write("a.rs", "fn a() {}\n");
+    let editor = Arc::new(SilentEditor::default());
+    harness.cx.editor = editor.clone();
+    for tool in ["find_references", "go_to_definition"] {
+        let input = json!({"symbol": "a", "path": "a.rs"});
+        let error = harness.call_tool(tool, input).await.unwrap_err();
+        assert!(error.contains("did not answer within 5 s"), "{error}");
+    }
+    assert_eq!(editor.0.load(Ordering::Relaxed), 2);
 }

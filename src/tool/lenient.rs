@@ -14,7 +14,7 @@ use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::workspace::Buffer;
 
 /// Other names of fields: what models have learned from other tools, and our field.
-const ALIASES: [(&str, &str); 35] = [
+const ALIASES: [(&str, &str); 36] = [
     ("absolute_path", "path"),
     ("file", "path"),
     ("file_path", "path"),
@@ -49,6 +49,7 @@ const ALIASES: [(&str, &str); 35] = [
     ("name", "symbol"),
     ("regex", "pattern"),
     ("include", "glob"),
+    ("head_limit", "limit"),
     ("run_in_background", "background"),
 ];
 
@@ -240,6 +241,8 @@ impl Correction {
         let says_nothing = match fields.get(name) {
             Some(Value::Null) => true,
             Some(Value::String(_)) => REMARKS.contains(&name),
+            // Of ripgrep: our lines always have numbers.
+            Some(Value::Bool(_)) => name == "-n",
             _ => false,
         };
         if says_nothing {

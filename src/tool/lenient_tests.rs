@@ -24,7 +24,14 @@ fn unambiguous_arguments_are_corrected_and_told() {
     let edit = json!({"path": "a.rs", "edits": [{"old_text": "x", "new_text": "y"}]});
     let all = json!({"path": "a.rs", "edits": [{"old_text": "x", "new_text": "y", "replace_all": true}]});
     let read = json!({"path": "a.rs"});
+    let lines = json!({"pattern": "x", "limit": 5});
     for (tool, given, want, note) in [
+        (
+            "grep",
+            json!({"pattern": "x", "head_limit": 5, "-n": true}),
+            &lines,
+            "without the unknown field `-n`; `limit` for `head_limit`",
+        ),
         (
             "read_file",
             json!({"file_path": "a.rs"}),

@@ -473,7 +473,7 @@ mod tests {
             .await
             .unwrap()
             .text;
-        assert!(line.ends_with("é [… line cut, 200000 bytes long …]\n"));
+        assert!(line.ends_with("é [… line cut, 200000 bytes long; grep shows the text round a match …]\n"));
         harness.write("empty", "");
         assert_eq!(
             harness

@@ -174,6 +174,8 @@ struct FileRename {
 struct RenameWords {
     old: Vec<String>,
     new: Vec<String>,
+    /// All letters of both names.
+    letters: String,
 }
 
 impl RenameWords {
@@ -182,20 +184,30 @@ impl RenameWords {
         Self {
             old: list(language::split_name(&input.symbol).1),
             new: list(&input.new_name),
+            letters: format!("{}{}", input.symbol, input.new_name),
         }
     }
 
-    /// Returns whether the old name is at `range`, and no other word.
+    /// Returns whether the old name is at `range`, and no other word, and whether `new_text` only renames it.
     ///
     /// Language servers also insert before a name, or delete what a shorthand leaves out: `{ total: sum }` becomes
     /// `{ sum }`.
-    fn allow_edit(&self, text: &str, range: std::ops::Range<usize>) -> bool {
+    fn allow_edit(&self, text: &str, range: std::ops::Range<usize>, new_text: &str) -> bool {
         let (before, after) = (&text[..range.start], &text[range.end..]);
         let start = before.trim_end_matches(is_of_word).len();
         let end = text.len() - after.trim_start_matches(is_of_word).len();
         let has = |words: &[String], word: &str| words.iter().any(|known| known == word);
         let touched: Vec<&str> = list_words(&text[start..end]).collect();
-        touched.iter().any(|word| has(&self.old, word))
+        // What joins two names in shorthands, import aliases, and arguments, and the marks of names themselves.
+        let is_joint = |letter: char| " :,=?#$@`".contains(letter) || self.letters.contains(letter);
+        let replaced = &text[range];
+        let is_name = list_words(new_text)
+            .all(|word| has(&self.old, word) || has(&self.new, word) || matches!(word, "as" | "r"))
+            && new_text
+                .chars()
+                .all(|letter| is_of_word(letter) || is_joint(letter) || replaced.contains(letter));
+        is_name
+            && touched.iter().any(|word| has(&self.old, word))
             && touched
                 .iter()
                 .all(|word| has(&self.old, word) || has(&self.new, word))
@@ -332,7 +344,7 @@ impl FileRename {
                     self.target.display
                 ));
             }
-            if !self.words.allow_edit(&text, start..end) {
+            if !self.words.allow_edit(&text, start..end, &edit.text) {
                 return fail_with_message(format!(
                     "the language servers also change other text than the symbol's name, in line {} of `{}`; edit the \
                      files instead",

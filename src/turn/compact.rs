@@ -22,7 +22,7 @@ use crate::context::{estimate_text, estimate_tool_tokens};
 use crate::domain::{
     AgentError, CompactTrigger, Compaction, ErrorCode, Event, Summary, ToolCallId, ToolResult,
 };
-use crate::provider::{HistoryItem, StopReason};
+use crate::provider::{HistoryItem, ModelRequest, StopReason};
 use crate::tool::stored_output;
 
 /// Retries of a summary call that is itself too long, each without the older half (R-CTX-2).
@@ -231,7 +231,11 @@ pub(super) async fn summarize_history(
     trigger: CompactTrigger,
     instructions: Option<&str>,
 ) -> Result<SummaryOutcome, TurnStopped> {
-    let Some(middle) = compact::find_compaction_range(items) else {
+    let middle = match trigger {
+        CompactTrigger::Overflow => find_overflow_range(state, items),
+        _ => compact::find_compaction_range(items),
+    };
+    let Some(middle) = middle else {
         return Ok(SummaryOutcome::Same(
             "the conversation is short; nothing to compact",
         ));
@@ -249,7 +253,7 @@ pub(super) async fn summarize_history(
         + compact::estimate_total_tokens(&kept);
     let after = |summary: &Summary| staying + compact::summary_tokens(&summary.text);
     // Even an empty summary would be too long, so nobody should pay for one.
-    if trigger == CompactTrigger::Manual && !compact::is_sufficient_reduction(before, staying) {
+    if trigger != CompactTrigger::Overflow && !compact::is_sufficient_reduction(before, staying) {
         return Ok(SummaryOutcome::Same(
             "nearly all of the conversation is recent; nothing to compact",
         ));
@@ -274,13 +278,18 @@ pub(super) async fn summarize_history(
         },
     };
     let digest = replace(compact::build_digest(middle.slice_items(items), &kept), true);
-    let helps = after(&digest) < before;
+    let helps = compact::is_digest_worthwhile(before, after(&digest));
     emit_failure(cx, state, &reason, helps).await?;
     if !helps {
         return Ok(SummaryOutcome::Same("no summary made the conversation shorter"));
     }
     replace_middle(cx, state, items, digest, trigger).await?;
     Ok(SummaryOutcome::Smaller)
+}
+
+/// Returns what to omit from a history that exceeded the window.
+pub(super) fn find_overflow_range(state: &LoopState, items: &[Arc<HistoryItem>]) -> Option<CompactionRange> {
+    compact::find_overflow_range(items, state.room_for_messages())
 }
 
 /// Returns a line for each background process that runs.
@@ -345,12 +354,11 @@ async fn write_notes(
     let without =
         (trigger != CompactTrigger::Manual).then_some("the conversation continues without a summary");
     for shorter in 0.. {
-        let request = build_auxiliary_request(
-            &model,
-            compact::SUMMARY_SYSTEM,
-            compact::build_summary_prompt(items, part, instructions),
-        );
-        let request = Arc::new(request);
+        let prompt = compact::build_summary_prompt(items, part, instructions);
+        let request = Arc::new(ModelRequest {
+            omit_verbosity: state.calibration().has_refused_verbosity(&model),
+            ..build_auxiliary_request(&model, compact::SUMMARY_SYSTEM, prompt)
+        });
         // An auxiliary call never falls back: what `without` says happens instead.
         let fallbacks = state.access.disable_fallback(without);
         let outcome = call_with_retries(
@@ -388,6 +396,7 @@ async fn write_notes(
             }
             CallOutcome::ImageRefused(error)
             | CallOutcome::OutputRefused { error, .. }
+            | CallOutcome::PartRefused { error, .. }
             | CallOutcome::Failed(error) => {
                 return Ok(Err(SummaryFailure::Failed(error)));
             }

@@ -103,6 +103,7 @@ pub(super) async fn final_summary(
         cache_key: None,
         context_window: Some(model.info.window),
         web_search: false,
+        omit_verbosity: state.calibration().has_refused_verbosity(&model),
     });
     // An auxiliary call never falls back: what `without` says happens instead.
     let fallbacks = state.access.disable_fallback(Some(without));

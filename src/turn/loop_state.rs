@@ -162,6 +162,12 @@ impl LoopState {
         ((self.tokens.prefix + compact::estimate_total_tokens(items)) as f64 * self.tokens.correction) as u64
     }
 
+    /// Returns how many estimated tokens of messages leave a quarter of the window free.
+    pub(super) fn room_for_messages(&self) -> u64 {
+        let room = self.model.info.window as f64 * 0.75 / self.tokens.correction;
+        (room as u64).saturating_sub(self.tokens.prefix)
+    }
+
     /// Records that the provider counted `tokens` for a request with these messages.
     pub(super) fn record_token_count(&mut self, items: &[Arc<HistoryItem>], tokens: u64) {
         let estimate = self.tokens.prefix + compact::estimate_total_tokens(items);
@@ -249,6 +255,11 @@ impl LoopState {
         self.max_output = limit;
         self.tokens.calibration.learn_output(self.model.label(), limit);
         Some(limit)
+    }
+
+    /// Returns what the session has learned about its providers.
+    pub(super) fn calibration(&self) -> &TokenCalibration {
+        &self.tokens.calibration
     }
 
     /// Returns the used percentage of the token target while the target is not reached.

@@ -21,7 +21,7 @@ use super::usage_meter::UsageMeter;
 use crate::base::{clock, random};
 use crate::domain::{AgentError, Cost, Event, Message, Usage};
 use crate::provider::{
-    HistoryItem, ModelRequest, ProviderError, ProviderFault, RetryState, is_thinking_enabled,
+    HistoryItem, ModelRequest, ProviderError, ProviderFault, RequestPart, RetryState, is_thinking_enabled,
 };
 
 /// The code of the warning that provider calls are not recorded to the cassette.
@@ -45,6 +45,11 @@ pub(super) enum CallOutcome {
         limit: Option<u32>,
     },
     ImageRefused(AgentError),
+    /// The request works without this part of it.
+    PartRefused {
+        error: AgentError,
+        part: RequestPart,
+    },
     /// A spending limit forbids the call, or the user chose to stop at one.
     Limited(Box<StepOutcome>),
     /// The call failed, and retries cannot help.
@@ -69,6 +74,7 @@ pub(super) fn build_auxiliary_request(model: &ResolvedModel, system: &str, promp
         cache_key: None,
         context_window: Some(model.info.window),
         web_search: false,
+        omit_verbosity: false,
     }
 }
 
@@ -174,6 +180,10 @@ fn gave_up(error: &ProviderError, agent_error: AgentError) -> CallOutcome {
             limit,
         },
         ProviderFault::ImageRefused => CallOutcome::ImageRefused(agent_error),
+        ProviderFault::PartRefused(part) => CallOutcome::PartRefused {
+            error: agent_error,
+            part,
+        },
         _ => CallOutcome::Failed(agent_error),
     }
 }

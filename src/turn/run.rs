@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::admission::build_provider_access;
 use super::compact::{
-    SummaryOutcome, collapse_large_results, drop_pictures, estimate_prefix_tokens, fit_history, lacks_floor,
-    no_room, shorten_recent_results, summarize_history,
+    SummaryOutcome, collapse_large_results, drop_pictures, estimate_prefix_tokens, find_overflow_range,
+    fit_history, lacks_floor, no_room, shorten_recent_results, summarize_history,
 };
 use super::context::{TurnContext, TurnTask};
 use super::emit::{emit_transition, emit_warning, push_hidden_message, retract_output};
@@ -236,7 +236,7 @@ async fn gather_facts(
             && state.auto_compact()
             && (may_shrink || ends_with_results(items))
             && compact::long_recent_results(items).next().is_some(),
-        compactable: may_shrink && state.may_compact() && compact::find_compaction_range(items).is_some(),
+        compactable: may_shrink && state.may_compact() && find_overflow_range(state, items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_media(items),
         under_target: state.target_used(cx.settings.limits.token_target).is_some(),
         next_on_route: end.outcome == Outcome::ProviderFailed && has_fallback(cx, state),

@@ -18,10 +18,13 @@ use super::tool_step::run_tool_step;
 use super::transition::Outcome;
 use crate::base::clock;
 use crate::domain::{AgentError, ErrorCause, ErrorCode, Event, Message};
-use crate::provider::{HistoryItem, ModelRequest, StopReason};
+use crate::provider::{HistoryItem, ModelRequest, RequestPart, StopReason};
 
 /// The code of the warning that a provider rejected our output limit.
 const OUTPUT_LIMIT: &str = "output_limit";
+
+/// The code of the warning that a provider rejected a part of our requests.
+const PART_LEFT_OUT: &str = "part_left_out";
 
 /// Runs one step with the given history.
 pub(super) async fn run_step(
@@ -30,7 +33,7 @@ pub(super) async fn run_step(
     items: &[Arc<HistoryItem>],
 ) -> Result<StepOutcome, TurnStopped> {
     let started = clock::now();
-    let model_answer = match ask_within_output_limit(cx, state, items).await? {
+    let model_answer = match call_with_accepted_request(cx, state, items).await? {
         CallOutcome::Answered(model_answer) => *model_answer,
         CallOutcome::TooLong { error, limit } => {
             if let Some(limit) = limit {
@@ -47,7 +50,9 @@ pub(super) async fn run_step(
             return Ok(StepOutcome::from_failure(Outcome::ImageRefused, error));
         }
         CallOutcome::Limited(end) => return Ok(*end),
-        CallOutcome::OutputRefused { error, .. } | CallOutcome::Failed(error) => {
+        CallOutcome::OutputRefused { error, .. }
+        | CallOutcome::PartRefused { error, .. }
+        | CallOutcome::Failed(error) => {
             return Ok(StepOutcome::from_failure(Outcome::ProviderFailed, error));
         }
     };
@@ -59,20 +64,22 @@ pub(super) async fn run_step(
     Ok(end)
 }
 
-/// Calls the model. If the provider rejects the output limit, lowers it and repeats the request.
+/// Calls the model. If the provider rejects the output limit, lowers it and repeats the request. If it rejects a part
+/// that the request works without, leaves that out.
 ///
 /// This is not a retry: the request is a different one, and no answer is lost.
-async fn ask_within_output_limit(
+async fn call_with_accepted_request(
     cx: &TurnContext,
     state: &mut LoopState,
     items: &[Arc<HistoryItem>],
 ) -> Result<CallOutcome, TurnStopped> {
-    // `lower_output` only returns a smaller limit than the last, so this loop ends.
+    // `lower_output` only returns a smaller limit than the last, and `record_refusal` is true once for each
+    // part, so this loop ends.
     loop {
         let request = Arc::new(ModelRequest {
             model: state.model.model.clone(),
             system: cx.prompt.text.for_model(&state.model.model),
-            messages: items.to_vec(),
+            messages: state.calibration().strip_refused_reasoning(&state.model, items),
             tools: cx.tools.specs_for(state.model.edit_tool),
             max_output_tokens: state.output_for(items),
             is_limit_assumed: state.is_output_assumed(),
@@ -80,6 +87,7 @@ async fn ask_within_output_limit(
             cache_key: Some(cx.session.as_str().into()),
             context_window: Some(state.model.info.window),
             web_search: false,
+            omit_verbosity: state.calibration().has_refused_verbosity(&state.model),
         });
         let requested = request.max_output_tokens;
         let outcome = call_with_retries(
@@ -91,6 +99,12 @@ async fn ask_within_output_limit(
             OutputVisibility::Deltas,
         )
         .await?;
+        if let CallOutcome::PartRefused { error, part } = &outcome
+            && state.calibration().record_refusal(&state.model, *part, items)
+        {
+            report_left_out(cx, state, *part, error).await?;
+            continue;
+        }
         let Some((named, words)) = refused_output(state, requested, &outcome) else {
             return Ok(outcome);
         };
@@ -132,16 +146,36 @@ fn refused_output(state: &LoopState, requested: u32, outcome: &CallOutcome) -> O
         CallOutcome::Answered(_)
         | CallOutcome::TooLong { .. }
         | CallOutcome::ImageRefused(_)
+        | CallOutcome::PartRefused { .. }
         | CallOutcome::Limited(_)
         | CallOutcome::Failed(_) => return None,
     };
-    Some((
-        named,
-        error
-            .cause
-            .clone()
-            .map_or_else(|| error.message.clone(), String::from),
-    ))
+    Some((named, provider_message(error)))
+}
+
+/// Reports that later requests go without a part that the provider has rejected.
+async fn report_left_out(
+    cx: &TurnContext,
+    state: &mut LoopState,
+    part: RequestPart,
+    error: &AgentError,
+) -> Result<(), TurnStopped> {
+    // The same model answers the next request, so nothing falls back.
+    state.access.fallback_reason = None;
+    let what = match part {
+        RequestPart::Reasoning => "the reasoning of earlier answers",
+        RequestPart::Verbosity => "the setting `verbosity`",
+    };
+    let (model, words) = (state.model.label(), provider_message(error));
+    let message = format!("{model} rejected {what} ({words}); leaving it out in this session");
+    tracing::warn!(model, ?part, "a part of the request was rejected");
+    emit_late_warning(cx, PART_LEFT_OUT, message).await
+}
+
+/// Returns the provider's own words about an error.
+fn provider_message(error: &AgentError) -> String {
+    let cause = error.cause.clone();
+    cause.map_or_else(|| error.message.clone(), String::from)
 }
 
 /// Emits the answer's message, then runs its tool calls.

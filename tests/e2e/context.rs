@@ -269,6 +269,36 @@ fn a_new_result_that_fits_no_window_is_shortened_before_the_turn_fails() {
 }
 
 #[test]
+fn large_prompts_and_a_small_window_never_block_a_session() {
+    let world = World::with(config_with(
+        "[model.\"other-model\"]\ncontext_window = 32768\n",
+        "",
+    ));
+    world.mock().allow_rewrites();
+    world
+        .mock()
+        .respond_with(|request| (request.raw.len() > 120_000).then(too_long));
+    world.mock().default_reply(uncounted_ok());
+    let client = world.start();
+    let session = client.session_with(json!({"model": "other/other-model"}));
+    for round in 0..6 {
+        let words = if round < 3 {
+            "word ".repeat(9_400)
+        } else {
+            "short".to_owned()
+        };
+        let result = json!(client.ask(&session, format!("q{round}: {words}")));
+        assert_eq!(
+            describe_end(&result),
+            "completed / completed / no error",
+            "{round}"
+        );
+    }
+    assert!(!compactions(&client, &session).is_empty());
+    assert_eq!(warnings(&client, &session, "compaction_failed"), 0);
+}
+
+#[test]
 fn stubs_of_old_results_say_how_to_get_them_back() {
     let world = World::new();
     world.write("a.txt", "0123456789\n".repeat(1_000));

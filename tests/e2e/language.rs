@@ -430,7 +430,7 @@ fn a_rename_that_is_more_than_a_rename_is_refused_before_anybody_is_asked() {
     let world = World::new();
     world.write("cart.ts", CART);
     world.write("print.ts", PRINT);
-    for name in ["", "a b", "sum", "sum", "sum"] {
+    for name in ["", "a b", "sum", "sum", "sum", "sum"] {
         let args = json!({"symbol": "total", "path": "cart.ts", "line": 3, "new_name": name});
         world.mock().push(Reply::tool("rename_symbol", args));
     }
@@ -449,6 +449,9 @@ fn a_rename_that_is_more_than_a_rename_is_refused_before_anybody_is_asked() {
         let edits = json!([{"range": edit, "newText": "sum"}]);
         client.reply(&query(&client, "rename"), file(world.uri("cart.ts"), edits));
     }
+    // The right place, but more than the name.
+    let edits = json!([{"range": range((2, 2), (2, 7)), "newText": "sum(){};evil"}]);
+    client.reply(&query(&client, "rename"), file(world.uri("cart.ts"), edits));
     client.prompt_result(&id);
     assert!(client.all(&session, "agent/approvalRequested").is_empty());
     for (request, words) in [
@@ -463,6 +466,10 @@ fn a_rename_that_is_more_than_a_rename_is_refused_before_anybody_is_asked() {
             5,
             "also change other text than the symbol's name, in line 3 of `cart.ts`",
         ),
+        (
+            6,
+            "also change other text than the symbol's name, in line 3 of `cart.ts`",
+        ),
     ] {
         let text = result(&world, request);
         assert!(text.contains(words), "{text}");
@@ -473,7 +480,7 @@ fn a_rename_that_is_more_than_a_rename_is_refused_before_anybody_is_asked() {
 #[test]
 fn a_rename_may_complete_and_shorten_shorthands() {
     let world = World::new();
-    let text = "const total = 1;\nsend({ total });\nconst { total: sum } = get();\n";
+    let text = "const total = 1;\nsend({ total });\nconst { total: sum } = get();\nexport { total };\n";
     world.write("a.ts", text);
     let args = json!({"symbol": "total", "path": "a.ts", "line": 1, "new_name": "sum"});
     world.mock().push(Reply::tool("rename_symbol", args));
@@ -483,11 +490,13 @@ fn a_rename_may_complete_and_shorten_shorthands() {
         {"range": range((0, 6), (0, 11)), "newText": "sum"},
         {"range": range((1, 12), (1, 12)), "newText": ": sum"},
         {"range": range((2, 8), (2, 15)), "newText": ""},
+        {"range": range((3, 9), (3, 14)), "newText": "sum as total"},
     ]);
     let edits = json!({"edits": [{"uri": world.uri("a.ts"), "edits": edits}]});
     client.reply(&query(&client, "rename"), edits);
     client.prompt_result(&id);
-    let expected = "const sum = 1;\nsend({ total: sum });\nconst { sum } = get();\n";
+    let expected =
+        "const sum = 1;\nsend({ total: sum });\nconst { sum } = get();\nexport { sum as total };\n";
     assert_eq!(world.read("a.ts").as_deref(), Some(expected));
 }
 

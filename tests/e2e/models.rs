@@ -580,3 +580,32 @@ fn ollama_is_told_the_window_that_the_model_can_have() {
         assert_eq!(usage.last().unwrap().params["contextWindow"], window, "{model}");
     }
 }
+
+#[test]
+fn an_ollama_name_without_a_tag_is_the_latest_and_is_asked_for_first() {
+    let world = World::new();
+    let mock = world.mock();
+    let table = format!(
+        "[provider.ollama]\nbase_url = \"{}\"\napi_key = \"none\"\n",
+        mock.anthropic_url()
+    );
+    world.configure(Config {
+        tables: table,
+        ..Config::default()
+    });
+    // More than are asked for.
+    let mut names: Vec<String> = (0..70).map(|n| format!("other{n}:7b")).collect();
+    names.push("qwen3:latest".to_owned());
+    mock.list_models(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    mock.show_model(
+        "qwen3:latest",
+        json!({"model_info": {"x.context_length": 262_144}, "parameters": "num_ctx    24576"}),
+    );
+    let client = world.start();
+    let session = client.session_with(json!({"model": "ollama/qwen3"}));
+    client.ask(&session, "hello");
+    assert_eq!(world.wait_for_request(0).body["options"]["num_ctx"], 24_576);
+    let listed: Value = client.call("agent/listModels", json!({"live": true}));
+    let all = models(&listed, "ollama", "listed");
+    assert!(all.iter().all(|(_, listed)| *listed == json!(true)), "{all:?}");
+}

@@ -92,6 +92,68 @@ fn encrypted_reasoning_is_sent_back_with_its_calls() {
 }
 
 #[test]
+fn refused_reasoning_is_left_out_for_the_rest_of_the_session() {
+    for (model, code, words) in [
+        (
+            "responses/responses-model",
+            "invalid_encrypted_content",
+            "The encrypted content gAAA... could not be verified.",
+        ),
+        (
+            "mock/mock-model",
+            "invalid_request_error",
+            "messages.1.content.0: Invalid `signature` in `thinking` block",
+        ),
+    ] {
+        let world = World::with(thinking_config());
+        world.mock().allow_rewrites();
+        let client = world.start();
+        let session = client.session_with(json!({"model": model}));
+        let has_reasoning =
+            |at: usize| String::from_utf8_lossy(&world.wait_for_request(at).raw).contains("c2lnbmVk");
+        world.mock().push(read().with_text("one"));
+        client.ask(&session, "look");
+        world.mock().push(Reply::error(400, code, words));
+        world.mock().push(read().with_text("two"));
+        assert_eq!(client.ask(&session, "and now?").text, "two", "{model}");
+        assert_eq!([1, 2].map(has_reasoning), [true, false], "{model}");
+        let warnings = client.all(&session, "agent/warning");
+        let codes: Vec<String> = warnings.iter().map(|one| one.text("code").to_owned()).collect();
+        assert_eq!(codes, ["part_left_out"], "{model}");
+        // Later reasoning is sent back, what was refused is not.
+        client.ask(&session, "go on");
+        let raw = String::from_utf8_lossy(&world.wait_for_request(3).raw).into_owned();
+        assert_eq!(raw.matches("c2lnbmVk").count(), 1, "{model}: {raw}");
+        // A second refusal of the same reasoning ends the turn.
+        world.mock().push(Reply::error(400, code, words));
+        world.mock().push(Reply::error(400, code, words));
+        assert_eq!(json!(client.ask(&session, "more"))["state"], "failed", "{model}");
+    }
+}
+
+#[test]
+fn a_refused_verbosity_is_left_out_for_the_rest_of_the_session() {
+    let world = World::new();
+    world.configure(Config {
+        tables: format!(
+            "[provider.mine]\nkind = \"openai-responses\"\nbase_url = \"{}\"\napi_key = \"key\"\nverbosity = \"low\"\n",
+            world.mock().openai_url()
+        ),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session_with(json!({"model": "mine/m"}));
+    let words = "Unsupported value: 'low' is not supported with this model.";
+    let body = json!({"error": {"message": words, "code": "unsupported_value", "param": "text.verbosity"}});
+    let refusal = Reply::status(400).header("content-type", "application/json");
+    world.mock().push(refusal.body(body.to_string()));
+    assert_eq!(client.ask(&session, "hello").text, "ok");
+    client.ask(&session, "again");
+    let texts = [0, 1, 2].map(|at| world.wait_for_request(at).body["text"].clone());
+    assert_eq!(texts, [json!({"verbosity": "low"}), Value::Null, Value::Null]);
+}
+
+#[test]
 fn reasoning_is_sent_only_to_the_model_that_produced_it() {
     let world = World::with(thinking_config());
     world.write("a.txt", "hello");

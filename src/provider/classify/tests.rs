@@ -235,6 +235,7 @@ fn overloads_refused_images_and_policies_are_recognized() {
         (400, r#"{"error":{"code":400,"message":"Provided image is not valid.","status":"INVALID_ARGUMENT"}}"#.to_owned(), ProviderFault::ImageRefused),
         (400, anthropic("invalid_request_error", "messages.2.content.0.tool_result.content.1.pdf.source.base64.data: The PDF specified was not valid."), ProviderFault::ImageRefused),
         (400, anthropic("invalid_request_error", "A maximum of 100 PDF pages may be provided."), ProviderFault::ImageRefused),
+        (400, r#"{"error":{"message":"Invalid value.","type":"invalid_request_error","param":"input[0].content[1].file_data"}}"#.to_owned(), ProviderFault::ImageRefused),
         (400, r#"{"error":{"code":400,"message":"The document has no pages.","status":"INVALID_ARGUMENT"}}"#.to_owned(), ProviderFault::ImageRefused),
         (404, r#"{"error":{"message":"No endpoints found that support image input","code":404}}"#.to_owned(), ProviderFault::ImageRefused),
         (500, openai("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", "x"), ProviderFault::ImageRefused),
@@ -247,6 +248,39 @@ fn overloads_refused_images_and_policies_are_recognized() {
     ] {
         assert_eq!(classify(status, &body).fault, fault, "{body}");
     }
+}
+
+#[test]
+fn parts_that_a_request_works_without_are_recognized() {
+    let reasoning = ProviderFault::PartRefused(RequestPart::Reasoning);
+    let verbosity = ProviderFault::PartRefused(RequestPart::Verbosity);
+    let refused = |parameter: &str| {
+        let error = serde_json::json!({"message": "Unsupported value: 'x'", "code": "unsupported_value", "param": parameter});
+        serde_json::json!({ "error": error }).to_string()
+    };
+    for (status, body, fault) in [
+        (
+            400,
+            openai("could not be verified", "invalid_encrypted_content"),
+            reasoning.clone(),
+        ),
+        (
+            400,
+            anthropic(
+                "invalid_request_error",
+                "messages.1.content.0: Invalid `signature` in `thinking` block",
+            ),
+            reasoning,
+        ),
+        (400, refused("text.verbosity"), verbosity.clone()),
+        (400, openai("Unknown parameter: 'verbosity'", "x"), verbosity),
+        (500, refused("text.verbosity"), ProviderFault::Server),
+        (400, refused("reasoning.effort"), ProviderFault::InvalidRequest),
+    ] {
+        assert_eq!(classify(status, &body).fault, fault, "{body}");
+    }
+    let advice = classify(400, &refused("reasoning.effort")).user_action.unwrap();
+    assert!(advice.contains("reasoning_effort"), "{advice}");
 }
 
 #[test]

@@ -63,8 +63,7 @@ pub fn current_day() -> i64 {
 /// retired by then are omitted.
 pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
     let section = section_of(provider);
-    let own_address = PROVIDERS_WITH_RETIREMENTS.contains(&provider);
-    let is_retired = |name: &str| own_address && lookup_retirement(name).is_some_and(|end| end.day <= today);
+    let is_retired = |name: &str| is_retired_at(provider, name, today);
     let families: Vec<Family> = if section == GATEWAY {
         let ranked = GATEWAY_VENDORS
             .iter()
@@ -80,13 +79,41 @@ pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) 
         let own = if section == RESELLER { RESELLER_PREFIX } else { "" };
         rank_families(section, own, is_retired)
     };
+    let mut offered = find_newest_models(section, &families, list, is_retired);
+    offered.truncate(MAX_OFFERED);
+    offered
+}
+
+/// Returns all current models of a provider that agentls knows by name: at a gateway those of the vendor of `model`. See
+/// [`list_offered_models`] for `list` and `today`.
+pub fn list_vendor_models(provider: &str, model: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
+    let section = section_of(provider);
+    let is_retired = |name: &str| is_retired_at(provider, name, today);
+    let prefix = match model.split_once('/') {
+        Some((vendor, _)) => format!("{vendor}/"),
+        None if section == RESELLER => RESELLER_PREFIX.to_owned(),
+        None => String::new(),
+    };
+    let families = rank_families(section, &prefix, is_retired);
+    find_newest_models(section, &families, list, is_retired)
+}
+
+fn is_retired_at(provider: &str, model: &str, today: i64) -> bool {
+    let own_address = PROVIDERS_WITH_RETIREMENTS.contains(&provider);
+    own_address && lookup_retirement(model).is_some_and(|end| end.day <= today)
+}
+
+/// Returns the newest model of each family, in their order.
+fn find_newest_models(
+    section: &str,
+    families: &[Family],
+    list: Option<&[String]>,
+    is_retired: impl Fn(&str) -> bool + Copy,
+) -> Vec<String> {
     let newest = |names: &[&str]| -> Vec<String> {
         let newest = find_newest_versions(names, is_retired);
-        let offered = families.iter().filter_map(|family| newest.get(&family.pattern));
-        offered
-            .take(MAX_OFFERED)
-            .map(|(.., name)| (*name).to_owned())
-            .collect()
+        let found = families.iter().filter_map(|family| newest.get(&family.pattern));
+        found.map(|(.., name)| (*name).to_owned()).collect()
     };
     let listed: Vec<&str> = list.unwrap_or_default().iter().map(String::as_str).collect();
     let listed = newest(&listed);
@@ -346,6 +373,13 @@ mod tests {
             list_offered_models("anthropic", Some(&list(&["mine"])), current_day()),
             known
         );
+    }
+
+    #[test]
+    fn all_current_models_of_a_vendor_are_found_at_a_gateway() {
+        let all = list_vendor_models("openrouter", "openai/gpt-6.1-sol", None, overlay_day());
+        assert!(all.contains(&"openai/gpt-6-luna".to_owned()), "{all:?}");
+        assert!(all.iter().all(|name| name.starts_with("openai/")), "{all:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use super::catalog::{catalog, lookup_retirement};
 use super::defaults::list_offered_models;
-use super::{is_known, plain_name};
+use super::{is_known, is_same_model, plain_name};
 use crate::base::nearest::nearest_few;
 
 /// How many names an error suggests.
@@ -56,7 +56,7 @@ pub fn check_model_name(
 ) -> NameVerdict {
     // The provider's own list has the last word, even over a retirement date.
     if let KnownList::Names(names) = list
-        && names.iter().any(|name| name == model)
+        && names.iter().any(|name| is_same_model(name, model))
     {
         return NameVerdict::Accept;
     }

@@ -25,6 +25,16 @@ pub(crate) fn plain_name(model: &str) -> String {
     name
 }
 
+/// Returns the name without the tag `latest`, which Ollama adds to a name without a tag.
+pub fn strip_latest(name: &str) -> &str {
+    name.strip_suffix(":latest").unwrap_or(name)
+}
+
+/// Reports whether two names mean the same model of a provider.
+pub(crate) fn is_same_model(a: &str, b: &str) -> bool {
+    strip_latest(a) == strip_latest(b)
+}
+
 /// Reports whether `name` begins with `family` and a digit.
 pub(super) fn is_digit_after(name: &str, family: &str) -> bool {
     let rest = name.strip_prefix(family);

@@ -7,7 +7,7 @@ use crate::config::Verbosity;
 use crate::provider::account::{ProviderAccount, is_openai_model};
 use crate::provider::azure::is_azure_host;
 use crate::provider::models::{plain_name, reasoning_controls};
-use crate::provider::request::Effort;
+use crate::provider::request::{Effort, ModelRequest};
 
 /// The server behind the API, as far as it affects what may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,17 +113,20 @@ pub(crate) fn takes_cache_key(origin: &str, model: &str) -> bool {
     is_openai_host(host) && (!is_azure_host(host) || is_openai_model(model))
 }
 
-/// Returns the verbosity to request from `model` at `base`: the configured one, or `low` where OpenAI's models are known
-/// to accept it. Its Codex and chat models accept only their own.
+/// Returns the verbosity to request at `base`: the configured one, or `low` where OpenAI's models are known to accept it.
+/// Its Codex and chat models accept only their own. Returns `None` where the model has refused it.
 pub(crate) fn choose_verbosity(
     configured: Option<Verbosity>,
     base: &Url,
-    model: &str,
+    request: &ModelRequest,
 ) -> Option<&'static str> {
+    if request.omit_verbosity {
+        return None;
+    }
     if let Some(configured) = configured {
         return configured.wire_name();
     }
-    let name = plain_name(model);
+    let name = plain_name(&request.model);
     let version = name.strip_prefix("gpt-")?.split(['.', '-']).next()?;
     let is_current = version.parse::<u32>().is_ok_and(|version| version >= 5);
     let has_fixed = name.contains("codex") || name.contains("chat");
@@ -134,6 +137,7 @@ pub(crate) fn choose_verbosity(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::request::tests::build_request;
 
     #[test]
     fn the_cache_key_goes_to_models_of_openai_only() {
@@ -222,7 +226,18 @@ mod tests {
             (Some(Verbosity::High), &other, "m", Some("high")),
             (Some(Verbosity::Off), &openai, "gpt-5", None),
         ] {
-            assert_eq!(choose_verbosity(configured, base, model), sent, "{model} {base}");
+            let mut request = build_request(model, Vec::new());
+            assert_eq!(
+                choose_verbosity(configured, base, &request),
+                sent,
+                "{model} {base}"
+            );
+            request.omit_verbosity = true;
+            assert_eq!(
+                choose_verbosity(configured, base, &request),
+                None,
+                "{model} {base}"
+            );
         }
     }
 }

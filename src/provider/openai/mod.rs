@@ -71,7 +71,7 @@ impl Provider for OpenAi {
                     gives_back: reasoning_field(&self.section, &request.model),
                     switch: ReasoningSwitch::find(&self.section, &request.model),
                 },
-                choose_verbosity(self.verbosity, &self.account.base, &request.model),
+                choose_verbosity(self.verbosity, &self.account.base, &request),
             ),
             decoder: StreamDecoder::new(ChatDecoder::default()),
             limits: self.limits.for_call(self.account.is_local(), thinks, silent),

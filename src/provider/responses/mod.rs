@@ -61,7 +61,7 @@ impl Provider for Responses {
             body: encode::build_body(
                 &request,
                 &self.model_origin(&request.model),
-                choose_verbosity(self.verbosity, &self.account.base, &request.model),
+                choose_verbosity(self.verbosity, &self.account.base, &request),
             ),
             decoder: StreamDecoder::new(ResponsesDecoder::for_tools(&request.tools)),
             // At most a summary of the reasoning is streamed, so a model may be silent for a long time.

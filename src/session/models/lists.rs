@@ -71,7 +71,9 @@ impl Models {
     pub(super) fn default_model(&self, provider: &str) -> Option<String> {
         let settings = self.settings.providers.get(provider)?;
         let list = self.find_list(settings);
-        let names = list.as_ref().map(|list| list.chat.as_slice());
+        let today = models::current_day();
+        let names = list.map(|list| list.current_chat_models(today));
+        let names = names.as_deref();
         let mut defaults = self.lists.defaults.lock().unwrap_or_else(PoisonError::into_inner);
         // A remembered default that the provider no longer lists is replaced.
         let is_there = |remembered: &&String| {
@@ -85,7 +87,7 @@ impl Models {
         if let Some(remembered) = defaults.get(&key).filter(is_there) {
             return Some(remembered.clone());
         }
-        let offered = models::list_offered_models(provider, names, models::current_day());
+        let offered = models::list_offered_models(provider, names, today);
         let default = offered.into_iter().next().or_else(|| names?.first().cloned())?;
         defaults.insert(key, default.clone());
         Some(default)

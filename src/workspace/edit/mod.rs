@@ -79,6 +79,11 @@ pub enum EditProblem {
         /// What a reader of notebooks would complain about.
         reason: String,
     },
+    #[error(
+        "new_text contains `{heading}`, which only read_file shows, and which is not in the source of a cell; to add a \
+         cell, edit the file's JSON, which grep and bash show"
+    )]
+    CellHeading { heading: String },
     /// The result would exceed [`MAX_TEXT`].
     #[error("the result would be larger than {} MiB", MAX_TEXT >> 20)]
     TooLarge,
@@ -163,6 +168,14 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
             note: None,
         });
     }
+    if let Some((edit, last)) = without_final_newline(&unix.text, &edit)
+        && let Some(made) = replace_exact(&unix, &edit, last)?
+    {
+        return Ok(Outcome {
+            made: Some(made),
+            note: Some("made without the final line break, which the file does not have".to_owned()),
+        });
+    }
     let readings = list_readings(&edit);
     let fitting = readings
         .iter()
@@ -188,6 +201,15 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
         }
     }
     explain_unfound(&unix.text, &edit, &readings)
+}
+
+/// Returns the replacement of the end of a text that lacks the line break at the end of the old text.
+fn without_final_newline(text: &str, edit: &Replacement) -> Option<(Replacement, Range<usize>)> {
+    let old = edit.old.strip_suffix('\n').filter(|old| !old.is_empty())?;
+    let start = text.strip_suffix(old)?.len();
+    let new = edit.new.strip_suffix('\n').unwrap_or(&edit.new);
+    let (old, new, all) = (old.to_owned(), new.to_owned(), edit.all);
+    (!text.ends_with('\n')).then_some((Replacement { old, new, all }, start..text.len()))
 }
 
 /// Says that the edit was made before, or where the old text is most similar.

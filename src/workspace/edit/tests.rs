@@ -38,6 +38,15 @@ fn replaces_and_keeps_line_ends() {
         assert_eq!(apply(text, &edits).unwrap().text, expected, "{text:?}");
     }
     assert_eq!(apply("a a a", &[all("a", "b")]).unwrap().places, 3);
+    // The file has no line break at its end.
+    let made = apply("b\na = 1", &[edit("a = 1\n", "a = 2\n")]).unwrap();
+    assert_eq!((made.text.as_str(), made.places), ("b\na = 2", 1));
+    assert!(
+        made.notes[0].contains("without the final line break"),
+        "{:?}",
+        made.notes
+    );
+    assert!(apply("a = 1\nb", &[edit("a = 1\n\n", "c")]).is_err());
 }
 
 #[test]

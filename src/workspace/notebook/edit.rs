@@ -50,6 +50,13 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<EditedText, EditProblem> 
         // The same answer as for every file.
         _ => return apply_to(text),
     };
+    let is_heading = |line: &&str| line.starts_with("=== cell ") && line.ends_with(" ===");
+    let heading = edit.new.lines().map(str::trim).find(is_heading);
+    if let Some(heading) = heading.filter(|heading| !edit.old.contains(heading)) {
+        return Err(EditProblem::CellHeading {
+            heading: heading.to_owned(),
+        });
+    }
     let outcomes: Vec<CellOutcome> = notebook
         .cells
         .iter()

@@ -154,6 +154,10 @@ fn what_is_not_certain_is_refused() {
         let error = edit(old, "new").unwrap_err();
         assert!(error.contains(words), "{old}: {error}");
     }
+    let error = edit("total = 1", "total = 1\n=== cell 4, code ===\nx = 2").unwrap_err();
+    assert!(
+        error.contains("`=== cell 4, code ===`") && error.contains("to add a cell, edit the file's JSON")
+    );
     let all = Replacement {
         all: true,
         ..replacement("i", "I")

@@ -60,7 +60,7 @@ const TRANSITION_TEXTS: Record<string, string> = {
   max_output_tokens_recovery: "The answer was cut off. Asking the model to continue",
   collapse_drain_retry: "The prompt was too long. Leaving out parts of tool results",
   reactive_compact_retry: "The prompt was too long. Summarizing the history",
-  image_retry: "The image was rejected. Retrying without it",
+  image_retry: "The picture or PDF was rejected. Retrying without it",
   empty_response_retry: "The answer was empty. Retrying",
   pause_turn: "The provider paused. Asking it to continue",
   model_fallback: "Switched the model",
