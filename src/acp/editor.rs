@@ -310,7 +310,7 @@ mod tests {
         let session = SessionId::from("s");
         editor.note_text(&session, &path, "unsaved");
         let sync = async || {
-            let begun = tokio::time::Instant::now();
+            let begun = crate::base::clock::now();
             editor.sync_documents(&session, std::slice::from_ref(&path)).await;
             begun.elapsed().as_secs()
         };
