@@ -117,9 +117,7 @@ impl CompactionRange {
 ///
 /// What stays never begins with the results of an omitted call. Returns `None` if fewer than two messages would go.
 pub fn find_compaction_range(items: &[Arc<HistoryItem>]) -> Option<CompactionRange> {
-    // Without it, a summary in the first place would stay forever.
-    let from = usize::from(items.first().is_some_and(|item| !is_summary(&item.message)));
-    find_range(items, from, items.len().checked_sub(RETAINED_MESSAGES)?)
+    find_range(items, 1, items.len().checked_sub(RETAINED_MESSAGES)?)
 }
 
 /// Returns what to omit after an overflow: the first range that leaves at most `room` tokens of messages. If the last
@@ -130,7 +128,7 @@ pub fn find_overflow_range(items: &[Arc<HistoryItem>], room: u64) -> Option<Comp
     let ranges = [
         find_compaction_range(items),
         find_range(items, 1, until),
-        find_range(items, 0, until),
+        find_range(items, 0, last_prompt),
     ];
     let total = estimate_total_tokens(items);
     let room = room.min(total / 4 * 3);
@@ -148,10 +146,6 @@ pub fn find_overflow_range(items: &[Arc<HistoryItem>], room: u64) -> Option<Comp
 /// Returns whether a message is the user's own.
 fn is_prompt(item: &Arc<HistoryItem>) -> bool {
     item.message.role == Role::User && !item.message.hidden
-}
-
-fn is_summary(message: &Message) -> bool {
-    message.hidden && message.text().starts_with(PREFIX)
 }
 
 /// Returns the range from `from` on and up to `until`, at the boundaries where a range may begin and end.

@@ -118,8 +118,8 @@ fn refused_reasoning_is_left_out_for_the_rest_of_the_session() {
         assert_eq!(client.ask(&session, "and now?").text, "two", "{model}");
         assert_eq!([1, 2].map(has_reasoning), [true, false], "{model}");
         let warnings = client.all(&session, "agent/warning");
-        let codes: Vec<String> = warnings.iter().map(|one| one.text("code").to_owned()).collect();
-        assert_eq!(codes, ["part_left_out"], "{model}");
+        let warnings = warnings.iter().filter(|one| one.text("code") == "part_left_out");
+        assert_eq!(warnings.count(), 1, "{model}");
         // Later reasoning is sent back, what was refused is not.
         client.ask(&session, "go on");
         let raw = String::from_utf8_lossy(&world.wait_for_request(3).raw).into_owned();

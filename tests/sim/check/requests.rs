@@ -9,7 +9,7 @@ use super::typed::label_of;
 use crate::model::is_from_subagent;
 use agentls::base::sim_schedule;
 use agentls::context::compact::{self, SUMMARY_SYSTEM};
-use agentls::domain::{Block, Compaction, Cost, Message, Role, SessionId, ToolCallId};
+use agentls::domain::{Block, CompactTrigger, Compaction, Cost, Message, Role, SessionId, ToolCallId};
 use agentls::provider::{HistoryItem, ModelRequest};
 
 impl Checker {
@@ -127,7 +127,8 @@ impl ShownSession {
         }
     }
 
-    /// A compaction keeps the first message and the last six, and reports correct counts.
+    /// A compaction keeps the first message and the last six, and reports correct counts. After an overflow, it may
+    /// keep only the last prompt and what follows it.
     pub(super) fn check_compaction(&mut self, compaction: &Compaction) -> Result<(), String> {
         self.matched.clear();
         let before = self.fold.history.to_messages();
@@ -146,13 +147,18 @@ impl ShownSession {
         if compaction.tokens_after > compaction.tokens_before {
             return Err(format!("a compaction made the history larger: {compaction:?}"));
         }
+        let is_prompt = |item: &Arc<HistoryItem>| item.message.role == Role::User && !item.message.hidden;
+        let last_prompt = before.iter().rposition(is_prompt).unwrap_or(0);
+        let (first, n) = match (compaction.trigger, before.len() - last_prompt) {
+            (CompactTrigger::Overflow, n @ ..=6) => (0, n),
+            _ => (1, 6.min(before.len().saturating_sub(1))),
+        };
         let ids = |items: &[Arc<HistoryItem>], n: usize| -> Vec<_> {
-            let ends = items.iter().take(1).chain(items.iter().rev().take(n));
+            let ends = items.iter().take(first).chain(items.iter().rev().take(n));
             ends.filter(|item| item.message.role != Role::Tool)
                 .map(|item| item.message.id.clone())
                 .collect()
         };
-        let n = 6.min(before.len().saturating_sub(1));
         if self.is_cut_off || ids(&before, n) == ids(&after, n) {
             check_history(&after, true).or_else(|violation| {
                 if self.is_cut_off {
@@ -162,7 +168,7 @@ impl ShownSession {
                 }
             })
         } else {
-            Err("a compaction removed the first message or one of the last six".to_owned())
+            Err("a compaction removed a message that has to stay".to_owned())
         }
     }
 }
