@@ -357,10 +357,6 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("store/writer.rs", "the data folder"),
     ("transport/stdio.rs", "/dev/null"),
     (
-        "workspace/git_names.rs",
-        "compares times of git's settings; reads nothing",
-    ),
-    (
         "workspace/process/exec.rs",
         "checks whether a command's folder can be entered",
     ),

@@ -312,8 +312,8 @@ fn write_restored_file(folder: &OpenFolder, name: &OsStr, bytes: &[u8], mode: u3
     temporary.rename_to(name)
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};

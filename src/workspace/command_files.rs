@@ -373,8 +373,8 @@ fn holds_password(config: &str) -> bool {
     })
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs;
 

@@ -207,8 +207,8 @@ fn read_varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
     }
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use std::fs;

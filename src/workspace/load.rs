@@ -97,8 +97,8 @@ impl LoadError {
         }
     }
 }
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs;
     use tempfile::TempDir;

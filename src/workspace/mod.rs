@@ -416,8 +416,8 @@ impl Workspace {
     }
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use tempfile::TempDir;
 

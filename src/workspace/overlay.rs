@@ -402,8 +402,8 @@ fn compare_with_disk(path: &Path, text: &str) -> VersionOrder {
     }
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs;
 

@@ -137,8 +137,8 @@ fn in_other_root(roots: &Roots, cwd: &Path, real: &Path) -> String {
         .unwrap_or_else(|| real.to_string_lossy().into_owned())
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

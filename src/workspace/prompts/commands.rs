@@ -269,8 +269,8 @@ pub fn split_quoted_words(text: &str) -> Vec<String> {
     words
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

@@ -216,8 +216,8 @@ fn parse_skill_head(mut head: BTreeMap<String, String>, dir: &Path) -> Result<(S
     }
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
