@@ -304,7 +304,7 @@ mod tests {
             assert_eq!(adapt_schema(&stated), expected);
         }
         let both = adapt_schema(&json!({"allOf": [branch("a", "string"), branch("b", "integer")]}));
-        assert_eq!(both["required"], json!(["a", "b", "mode"]));
+        assert_eq!(both["required"], json!(["a", "mode", "b"]));
     }
 
     #[test]
