@@ -219,7 +219,7 @@ fn results_of_every_kind_reach_the_model() {
         "binary data of note://blob",
         "[link to note://two words: two]",
         "sound (audio/wav)",
-        r#"unreadable content of the type \\\"video\\\""#,
+        r#"unreadable content of the type \"video\""#,
     ] {
         assert!(embedded.contains(part), "{part}: {embedded}");
     }
