@@ -290,7 +290,8 @@ impl WriteBatch<'_> {
             self.execute_cached(
                 "INSERT INTO days (day, account, server, spent, raised) VALUES (?, ?, ?, ?, ?)
                  ON CONFLICT (day, account, server) DO UPDATE
-                 SET spent = spent + excluded.spent, raised = raised + excluded.raised",
+                 SET spent = min(spent + excluded.spent, 9223372036854775807),
+                     raised = min(raised + excluded.raised, 9223372036854775807)",
                 params![
                     op.at_ms.div_euclid(DAY_MS),
                     day.account,

@@ -345,8 +345,9 @@ impl StoreReader {
         let server = self.folder.server_id().to_owned();
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT account, sum(spent), sum(raised) FROM days WHERE day = ? AND server <> ?
-                 GROUP BY account ORDER BY account",
+                // `sum` fails where the sum is too large; `total` and the cast end at the largest integer instead.
+                "SELECT account, CAST(total(spent) AS INTEGER), CAST(total(raised) AS INTEGER)
+                 FROM days WHERE day = ? AND server <> ? GROUP BY account ORDER BY account",
             )?;
             let cost = |nanos: i64| Cost(u64::try_from(nanos).unwrap_or_default());
             let rows = statement.query_map(params![day, server], |row| {

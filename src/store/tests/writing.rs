@@ -544,6 +544,8 @@ async fn spending_of_a_day_is_kept_by_provider_and_server() {
         spent("p", 3),
         spent("q", 4),
         spent("p", 5),
+        spent("r", u64::MAX),
+        spent("r", 1),
         raised(LimitName::DayCost, Some("p")),
         raised(LimitName::ProviderDayCost, Some("q")),
         raised(LimitName::SessionCost, Some("q")),
@@ -552,13 +554,24 @@ async fn spending_of_a_day_is_kept_by_provider_and_server() {
         rig.send(append("ses_1", at as u64 + 1, event)).await;
     }
     rig.barrier().await;
+    let published = rig.published.take();
+    assert!(
+        published.iter().all(|word| word.starts_with("stored")),
+        "{published:?}"
+    );
     assert_eq!(rig.store.reader.spent_elsewhere(0).await.unwrap(), []);
     // Another server, or this one after a restart.
     let reopened = StoreFixture::in_folder(rig.kill());
     let row = |account: &str, spent, raised| (account.to_owned(), Cost(spent), Cost(raised));
     assert_eq!(
         reopened.store.reader.spent_elsewhere(0).await.unwrap(),
-        [row("", 0, 9), row("p", 8, 0), row("q", 4, 9)]
+        [
+            row("", 0, 9),
+            row("p", 8, 0),
+            row("q", 4, 9),
+            // A sum that is too large for the database ends at its largest integer.
+            row("r", i64::MAX.cast_unsigned(), 0)
+        ]
     );
     assert_eq!(reopened.store.reader.spent_elsewhere(1).await.unwrap(), []);
 }
