@@ -512,7 +512,7 @@ fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
 }
 
 fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
-    const TEXTS: [&str; 33] = [
+    const TEXTS: &[&str] = &[
         "base64 image",
         "could not process image",
         "identify image",
@@ -520,12 +520,18 @@ fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
         "image is not valid",
         "image: unknown format",
         "load image",
-        "pdf",
+        "could not process pdf",
+        "invalid pdf",
+        "not a valid pdf",
+        "pdf input",
+        "pdf is invalid",
+        "pdf is not valid",
+        "pdf pages may be provided",
+        "support pdf",
+        "the pdf specified",
         "file_data",
         "input_file",
-        "invalid file",
         "invalid_file",
-        "unsupported file",
         "unsupported_file",
         "document has no pages",
         "image_too_large",
@@ -549,7 +555,7 @@ fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
     ];
     let possible = status.is_none_or(|status| matches!(status, 400 | 404 | 413 | 415 | 422 | 500));
     possible
-        && (body.contains_any(&TEXTS)
+        && (body.contains_any(TEXTS)
             || body.contains_any(&["image_url"])
                 && body.contains_any(&["invalid content type", "unknown variant"]))
 }

@@ -234,6 +234,7 @@ fn overloads_refused_images_and_policies_are_recognized() {
         (500, r#"{"error":"failed to process inputs: image: unknown format"}"#.to_owned(), ProviderFault::ImageRefused),
         (400, r#"{"error":{"code":400,"message":"Provided image is not valid.","status":"INVALID_ARGUMENT"}}"#.to_owned(), ProviderFault::ImageRefused),
         (400, anthropic("invalid_request_error", "messages.2.content.0.tool_result.content.1.pdf.source.base64.data: The PDF specified was not valid."), ProviderFault::ImageRefused),
+        (400, anthropic("invalid_request_error", "tools.0: unexpected field of report.pdf"), ProviderFault::InvalidRequest),
         (400, anthropic("invalid_request_error", "A maximum of 100 PDF pages may be provided."), ProviderFault::ImageRefused),
         (400, r#"{"error":{"message":"Invalid value.","type":"invalid_request_error","param":"input[0].content[1].file_data"}}"#.to_owned(), ProviderFault::ImageRefused),
         (400, r#"{"error":{"code":400,"message":"The document has no pages.","status":"INVALID_ARGUMENT"}}"#.to_owned(), ProviderFault::ImageRefused),
