@@ -23,9 +23,9 @@ use super::gemini::Gemini;
 use super::http::{Http, HttpSettings};
 use super::list_facts::{ModelList, find_entry};
 use super::models::{
-    FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, SearchFee, is_search_known,
-    lookup_local, lookup_model, lookup_model_at, lookup_retirement, nearest_effort, parse_day,
-    reads_documents, search_fee, section_of,
+    FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, SearchFee, claude_version,
+    is_search_known, lookup_local, lookup_model, lookup_model_at, lookup_retirement, nearest_effort,
+    parse_day, reads_documents, reasoning_controls, search_fee, section_of,
 };
 use super::ollama::{self, Ollama};
 use super::openai::{Flavour, OpenAi, ReasoningSwitch};
@@ -230,7 +230,12 @@ impl ProviderSpec {
     /// Returns the effort that `model` accepts and that is nearest to `wanted`; `None` if it is known to accept none.
     pub fn nearest_effort(&self, model: &str, wanted: Effort) -> Option<Effort> {
         let section = self.catalog_section();
-        let has_switch = || self.kind == ApiKind::OpenAi && ReasoningSwitch::find(section, model).is_some();
+        let has_switch = || {
+            // Over Anthropic's API, all vendors have the same switch.
+            let is_relayed = self.kind == ApiKind::Anthropic && claude_version(model).is_none();
+            self.kind == ApiKind::OpenAi && ReasoningSwitch::find(section, model).is_some()
+                || is_relayed && reasoning_controls(section, model).is_some_and(|known| known.has_switch)
+        };
         if wanted == Effort::None && has_switch() {
             return Some(wanted);
         }

@@ -138,6 +138,11 @@ fn reasoning_can_be_switched_off_where_the_vendor_has_a_switch() {
             "{host} {model} {wanted:?}"
         );
     }
+    let relay = ProviderSpec {
+        base_url: Some("https://api.z.ai/api/anthropic".to_owned()),
+        ..ProviderSpec::new("work", ApiKind::Anthropic)
+    };
+    assert_eq!(relay.nearest_effort("glm-5.2", Effort::None), Some(Effort::None));
 }
 
 #[test]
