@@ -200,9 +200,12 @@ impl RenameWords {
         let touched: Vec<&str> = list_words(&text[start..end]).collect();
         // What joins two names in shorthands, import aliases, and arguments, and the marks of names themselves.
         let is_joint = |letter: char| " :,=?#$@`".contains(letter) || self.letters.contains(letter);
+        // Some servers send only the part of the name that differs.
+        let made = format!("{}{new_text}{}", &text[start..range.start], &text[range.end..end]);
         let replaced = &text[range];
-        let is_name = list_words(new_text)
-            .all(|word| has(&self.old, word) || has(&self.new, word) || matches!(word, "as" | "r"))
+        let is_name = list_words(&made).any(|word| has(&self.new, word))
+            && list_words(&made)
+                .all(|word| has(&self.old, word) || has(&self.new, word) || matches!(word, "as" | "r"))
             && new_text
                 .chars()
                 .all(|letter| is_of_word(letter) || is_joint(letter) || replaced.contains(letter));
