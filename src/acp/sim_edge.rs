@@ -24,6 +24,7 @@ use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::{CancellationToken, uri};
 use crate::config::{ConfigSource, Redactor};
 use crate::domain::{EventSink, SessionId};
+use crate::mcp::McpManager;
 use crate::session::{ConfigStore, SessionManager};
 use crate::tool::{DocumentEdit, EditorLink};
 use crate::transport::outbox::Outbox;
@@ -74,8 +75,8 @@ pub struct AcpEdge {
 }
 
 impl AcpEdge {
-    /// Opens the edge on these sessions.
-    pub fn open(events: AcpEvents, sessions: SessionManager) -> Self {
+    /// Opens the edge on these sessions and MCP servers.
+    pub fn open(events: AcpEvents, sessions: SessionManager, mcp: Arc<McpManager>) -> Self {
         let AcpEvents {
             outbox,
             feeds,
@@ -93,7 +94,7 @@ impl AcpEdge {
         );
         let state = Arc::new(AcpContext {
             sessions,
-            configured: Arc::new(configured),
+            configured: Arc::new(configured.with_mcp(mcp)),
             workspace,
             facts,
             requests,

@@ -103,6 +103,12 @@ impl ConfigStore {
         }
     }
 
+    /// Uses these MCP servers in place of its own.
+    #[cfg(feature = "sim")]
+    pub fn with_mcp(self, mcp: Arc<McpManager>) -> Self {
+        Self { mcp, ..self }
+    }
+
     /// Returns the health of all provider accounts, whatever folder names them.
     pub fn accounts(&self) -> &Accounts {
         &self.accounts

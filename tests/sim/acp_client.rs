@@ -1,6 +1,6 @@
 //! A simulated client of the Agent Client Protocol, next to the windows of the main protocol. It creates, prompts,
-//! cancels, loads, closes, deletes and changes sessions through the real edge, and answers its questions late, wrongly
-//! or never. `acp_answers` serves its files and fills in forms.
+//! cancels, loads, forks, closes, deletes and changes sessions through the real edge, names MCP servers for them, and
+//! answers its questions late, wrongly or never. `acp_answers` serves its files and fills in forms.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,10 +12,13 @@ use tokio::sync::oneshot;
 
 use super::acp_answers::{self, ClientFiles};
 use super::check::{TypedAnswer, TypedKind};
+use super::mcp;
 use super::server_run::ServerRun;
+use super::world::World;
 use agentls::acp::{AcpEdge, AcpEvents};
 use agentls::base::CancellationToken;
 use agentls::base::spawn::{AbortOnDrop, spawn};
+use agentls::config::McpServerSettings;
 use agentls::domain::{Block, Decision, DecisionKind, Mode, SessionId, TurnId};
 
 /// The client and its edge.
@@ -47,7 +50,7 @@ pub(super) fn start_client(
 ) -> (Arc<AcpClient>, Vec<AbortOnDrop<()>>) {
     let client = Arc::new(AcpClient {
         server_run: server_run.clone(),
-        edge: AcpEdge::open(events, server_run.sessions.clone()),
+        edge: AcpEdge::open(events, server_run.sessions.clone(), server_run.mcp.clone()),
         last_id: AtomicI64::new(0),
         waiting: Mutex::default(),
         files: Mutex::default(),
@@ -241,6 +244,7 @@ async fn use_sessions(client: Arc<AcpClient>) {
             12 if rng.chance(300) => delete_session(&client).await,
             13 => set_option(&client, &session).await,
             14 => acp_answers::edit_document(&client, &session).await,
+            15 if rng.chance(200) => fork_session(&client, &session).await,
             _ => tokio::time::sleep(rng.draw_pause(10_000)).await,
         }
     }
@@ -249,7 +253,7 @@ async fn use_sessions(client: Arc<AcpClient>) {
 /// Creates a session, sometimes gives it to its agent again, and prompts in it.
 async fn create_session(client: &AcpClient) {
     let world = &client.server_run.world;
-    let params = json!({"cwd": world.files.folder(), "mcpServers": []});
+    let params = json!({"cwd": world.files.folder(), "mcpServers": draw_servers(world)});
     let created = &client.call("session/new", params).await["result"];
     let mode = created["modes"]["currentModeId"]
         .as_str()
@@ -350,14 +354,45 @@ async fn send_prompt(client: &AcpClient, session: &SessionId) {
     world.lock_checker().record_answer(label, known);
 }
 
+/// Returns the params of the methods that open a stored session.
+fn open_params(world: &World, session: &SessionId) -> Value {
+    let (folder, servers) = (crate::simulation::FOLDER, draw_servers(world));
+    json!({"sessionId": session.as_str(), "cwd": folder, "mcpServers": servers})
+}
+
+/// Draws the MCP servers that the client names, in worlds where clients do so.
+fn draw_servers(world: &World) -> Value {
+    if !world.settings.mcp.is_named {
+        return json!([]);
+    }
+    let entry = |server: McpServerSettings| json!({"name": server.name, "command": server.command, "args": [], "env": []});
+    mcp::draw_named_servers(world).into_iter().map(entry).collect()
+}
+
+/// Forks a session, and prompts in the fork.
+async fn fork_session(client: &AcpClient, session: &SessionId) {
+    let server = &client.server_run;
+    server.world.lock_checker().begin_fork(session, None);
+    let params = open_params(&server.world, session);
+    let answer = client.call("session/fork", params).await;
+    let Some(fork) = answer["result"]["sessionId"].as_str() else {
+        return server.world.lock_checker().fork_failed();
+    };
+    let fork = SessionId::from(fork);
+    server.check_fork(session, &fork).await;
+    if server.world.lock_checker().session_ids().contains(&fork) {
+        client.lock_created().push(fork.clone());
+        send_prompt(client, &fork).await;
+    }
+}
+
 async fn load_session(client: &AcpClient, session: &SessionId, method: &'static str) {
     let world = &client.server_run.world;
     let replays = method == "session/load";
     if replays && !world.lock_checker().acp_load_begins(session) {
         return;
     }
-    let params = json!({"sessionId": session.as_str(), "cwd": crate::simulation::FOLDER, "mcpServers": []});
-    let answer = client.call(method, params).await;
+    let answer = client.call(method, open_params(world, session)).await;
     if replays {
         world
             .lock_checker()

@@ -60,6 +60,21 @@ pub(super) struct RunEnd {
 }
 
 impl ServerRun {
+    /// Compares the stored events of a new fork with those of its parent.
+    pub(super) async fn check_fork(&self, session: &SessionId, fork: &SessionId) {
+        let reader = &self.sessions.services().store.reader;
+        let mut events = Vec::new();
+        let mut pages = reader.walk_events(fork, 0);
+        while let Ok(Some(page)) = pages.next().await {
+            events.extend(page.events);
+        }
+        let found = reader.read_session(fork).await.ok().flatten();
+        let found = found.map(|row| (row, events));
+        self.world
+            .lock_checker()
+            .check_fork(&self.world.files, session, fork, found);
+    }
+
     /// Returns whether a deletion is running, or its check afterwards, or a closing.
     pub(super) fn is_deleting(&self) -> bool {
         self.deletes.load(Ordering::Relaxed) > 0

@@ -550,14 +550,7 @@ async fn fork_session(window: &ClientWindow, session: &SessionId) {
         Ok((fork, _)) => fork,
         Err(refused) => return check().fork_refused(session, turn.as_ref(), &refused),
     };
-    let reader = &server.sessions.services().store.reader;
-    let mut events = Vec::new();
-    let mut pages = reader.walk_events(&fork, 0);
-    while let Ok(Some(page)) = pages.next().await {
-        events.extend(page.events);
-    }
-    let row = reader.read_session(&fork).await.ok().flatten();
-    check().check_fork(&server.world.files, session, &fork, row.map(|row| (row, events)));
+    server.check_fork(session, &fork).await;
     if rng.chance(500) && check().session_ids().contains(&fork) {
         window.set_session(Some(fork));
     }

@@ -58,6 +58,11 @@ impl Checker {
         }
     }
 
+    /// The server made no fork, or could not open it.
+    pub(crate) fn fork_failed(&mut self) {
+        self.forking -= 1;
+    }
+
     /// The server made the fork: compares its stored events with those of its parent.
     pub(crate) fn check_fork(
         &mut self,
