@@ -166,6 +166,10 @@ impl Resolver<'_> {
 
     /// Returns whether the setting, or something in it, was stated but could not be used.
     fn has_failed_below(&self, path: &[&str]) -> bool {
+        // Paths are built only if something failed: each server asks for sixteen of them at the start.
+        if self.failed.is_empty() {
+            return false;
+        }
         let key = join_keys(path);
         let below = format!("{key}.");
         self.failed
