@@ -4,6 +4,7 @@
 //! Pure. A note tells what no earlier note in the history has told, so the history itself is the record: it is the same
 //! after a restart and in a fork, and a compaction that removes a note makes the next one complete again.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,11 +17,13 @@ const OPENING: &str = "<environment>\nFrom agentls, not from the user. It needs 
 const CLOSING: &str = "</environment>";
 /// The longest line of a value, in bytes.
 const MAX_LINE: usize = 1_000;
+/// The longest instructions of an MCP server, in bytes.
+const MAX_INSTRUCTIONS: usize = 2_000;
 
 /// Something about the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    key: &'static str,
+    key: Cow<'static, str>,
     value: String,
     /// It describes the start of the session, so that its changes are not told.
     is_snapshot: bool,
@@ -30,17 +33,28 @@ impl Fact {
     /// Returns a fact whose changes are told. The value becomes one line.
     pub fn new(key: &'static str, value: &str) -> Self {
         Self {
-            key,
-            value: clean_line(value),
+            key: key.into(),
+            value: clean_line(value, MAX_LINE),
+            is_snapshot: false,
+        }
+    }
+
+    /// Returns what an MCP server says about the use of its tools, as one line.
+    pub fn instructions(server: &str, text: &str) -> Self {
+        Self {
+            key: format!("the MCP server {server} says about its tools").into(),
+            value: clean_line(text, MAX_INSTRUCTIONS),
             is_snapshot: false,
         }
     }
 
     /// Returns a fact that is told once, as a list of lines.
     pub fn snapshot(key: &'static str, lines: &[String]) -> Self {
-        let lines = lines.iter().map(|line| format!("\n    {}", clean_line(line)));
+        let lines = lines
+            .iter()
+            .map(|line| format!("\n    {}", clean_line(line, MAX_LINE)));
         Self {
-            key,
+            key: key.into(),
             value: lines.collect(),
             is_snapshot: true,
         }
@@ -53,11 +67,11 @@ impl Fact {
 }
 
 /// Makes a text from outside one line that neither acts on a terminal nor looks like the end of the note.
-fn clean_line(text: &str) -> String {
+fn clean_line(text: &str, limit: usize) -> String {
     let text = text.replace(['\n', '\r', '\t'], " ").replace("</", "< /");
     let text = strip_control_characters(&text).into_owned();
     let text = escape_hidden_characters(&text).into_owned();
-    cut_middle(&text, MAX_LINE).map_or(text, |cut| cut.replace('\n', " "))
+    cut_middle(&text, limit).map_or(text, |cut| cut.replace('\n', " "))
 }
 
 /// Returns whether a message is a note about the environment.
@@ -90,7 +104,7 @@ pub fn build_environment_note(facts: &[Fact], items: &[Arc<HistoryItem>]) -> Opt
     }
     let empty = text.len();
     for fact in facts {
-        let is_news = match told.get(fact.key) {
+        let is_news = match told.get(&*fact.key) {
             _ if fact.is_snapshot => is_first,
             Some(value) => **value != fact.value,
             None => true,

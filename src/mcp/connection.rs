@@ -101,6 +101,8 @@ pub trait McpClient: Send + Sync {
 pub struct McpPeer {
     /// Its name and version, for people.
     pub title: Option<String>,
+    /// How its tools are to be used, for the model.
+    pub instructions: Option<String>,
     pub has_tools: bool,
     pub has_prompts: bool,
     pub has_resources: bool,

@@ -42,8 +42,10 @@ pub(super) fn to_peer(peer: &Peer<RoleClient>) -> McpPeer {
             100,
         )
     });
+    let instructions = info.instructions.as_deref().map(reveal_hidden_characters);
     McpPeer {
         title,
+        instructions: instructions.map(|text| prefix_within(text.trim(), MAX_DESCRIPTION).to_owned()),
         has_tools: info.capabilities.tools.is_some(),
         has_prompts: info.capabilities.prompts.is_some(),
         has_resources: info.capabilities.resources.is_some(),

@@ -231,6 +231,22 @@ impl McpFolder {
         tools.into_values().collect()
     }
 
+    /// Returns how the servers that are ready want their tools to be used, by the server's name.
+    pub fn list_instructions(&self) -> Vec<(String, String)> {
+        let instructions = self.servers.iter().filter_map(|server| {
+            let Phase::Ready(ready) = server.server.phase() else {
+                return None;
+            };
+            let text = ready
+                .peer()
+                .instructions
+                .clone()
+                .filter(|text| !text.is_empty())?;
+            Some((server.settings.name.clone(), text))
+        });
+        instructions.collect()
+    }
+
     /// Returns the names of all servers, those that never start included.
     pub fn server_names(&self) -> impl Iterator<Item = &str> {
         let usable = self.servers.iter().map(|server| &server.settings.name);

@@ -33,6 +33,9 @@ pub trait ToolSource: Send + Sync {
     /// Returns something that failed although the settings require it, as name and reason.
     fn find_missing_required(&self) -> Option<(String, String)>;
 
+    /// Returns how the tools are to be used, by the name of what provides them.
+    fn list_instructions(&self) -> Vec<(String, String)>;
+
     /// Returns the tools that are there now, in a stable order.
     fn list_tools(&self) -> Vec<Arc<dyn DynTool>>;
 
@@ -100,6 +103,10 @@ impl ToolSource for McpToolSource {
 
     fn take_new_failures(&self) -> Vec<(String, String)> {
         self.folder.take_new_failures()
+    }
+
+    fn list_instructions(&self) -> Vec<(String, String)> {
+        self.folder.list_instructions()
     }
 
     fn find_missing_required(&self) -> Option<(String, String)> {

@@ -1,6 +1,6 @@
 //! Finds out what the model is told about its environment, and tells what is new before a request.
 //!
-//! Everything but the mode is found out once a turn, before its first request. What a note says, and what counts as
+//! Everything but the mode and what MCP servers say is found out once a turn, before its first request. What a note says, and what counts as
 //! new, is [`crate::context::build_environment_note`]'s.
 
 use std::sync::Arc;
@@ -49,6 +49,14 @@ pub(super) async fn describe_environment(
     };
     let mut facts = describe_permissions(cx, state.environment.mode).await;
     facts.extend(gathered.iter().cloned());
+    let servers = cx.tools.source().map(|source| source.list_instructions());
+    let redactor = &cx.services.redactor;
+    facts.extend(
+        servers
+            .into_iter()
+            .flatten()
+            .map(|(server, text)| Fact::instructions(&server, &redactor.redact_text(&text))),
+    );
     // What described the start of the turn is out of date later, even if a compaction removed it.
     let lasting = gathered.into_iter().filter(|fact| !fact.is_snapshot()).collect();
     state.environment.facts = Some(lasting);
