@@ -239,7 +239,7 @@ fn to_status_and_output(
         }
         Err(ToolError::Cancelled) => (
             ToolCallStatus::Cancelled,
-            failed("canceled by the user".to_owned()),
+            failed("canceled while it ran".to_owned()),
         ),
         // A cancel keeps what the command had printed.
         Err(ToolError::CutShort(output)) => (
