@@ -131,24 +131,36 @@ async fn send_decision(
 }
 
 /// Returns the decisions that the user can choose from.
+///
+/// Some clients have one key for all options of a kind, which takes the last, or know the id `allow_always` alone. So that
+/// is the decision that ends with the session.
 fn permission_options(approval: &Approval) -> Value {
-    let option = |kind: DecisionKind, name: &str, icon: &str| json!({"optionId": kind.name(), "name": name, "kind": icon});
+    let option = |kind: DecisionKind, name: &str, icon: &str| json!({"optionId": option_id(kind), "name": name, "kind": icon});
     let mut options = vec![option(DecisionKind::Allow, "Allow", "allow_once")];
     if let Some(rule) = &approval.rule {
         let rule = reveal_hidden_characters(rule);
-        options.push(option(
-            DecisionKind::AllowSession,
-            &format!("Allow {rule} in this session"),
-            "allow_always",
-        ));
         options.push(option(
             DecisionKind::AllowAlways,
             &format!("Always allow {rule} in this workspace"),
             "allow_always",
         ));
+        options.push(option(
+            DecisionKind::AllowSession,
+            &format!("Allow {rule} in this session"),
+            "allow_always",
+        ));
     }
     options.push(option(DecisionKind::Deny, "Deny", "reject_once"));
     options.into()
+}
+
+fn option_id(kind: DecisionKind) -> &'static str {
+    match kind {
+        DecisionKind::Allow => "allow",
+        DecisionKind::AllowAlways => "allow_in_workspace",
+        DecisionKind::AllowSession => "allow_always",
+        DecisionKind::Deny => "deny",
+    }
 }
 
 /// Reads the client's decision. Whatever is not a clear yes denies.
@@ -165,10 +177,15 @@ fn read_decision(answer: Result<Value, String>) -> Decision {
         }
     };
     match serde_json::from_value::<PermissionAnswer>(answer).map(|answer| answer.outcome) {
-        Ok(PermissionOutcome::Selected { option_id }) => match DecisionKind::from_name(&option_id) {
-            Some(kind) => Decision::from_kind(kind),
-            None => deny(Some("the editor sent an unknown answer".to_owned())),
-        },
+        Ok(PermissionOutcome::Selected { option_id: chosen }) => {
+            let known = DecisionKind::ALL
+                .into_iter()
+                .find(|kind| option_id(*kind) == chosen);
+            known.map_or_else(
+                || deny(Some("the editor sent an unknown answer".to_owned())),
+                Decision::from_kind,
+            )
+        }
         Ok(PermissionOutcome::Cancelled) => deny(None),
         Err(_) => deny(Some("the editor sent an unknown answer".to_owned())),
     }

@@ -457,7 +457,7 @@ async fn answer_questions(client: Arc<AcpClient>) {
             ),
             3 if rng.chance(200) => (
                 DecisionKind::AllowSession,
-                json!({"outcome": "selected", "optionId": "allow_session"}),
+                json!({"outcome": "selected", "optionId": "allow_always"}),
             ),
             4 | 5 => (
                 DecisionKind::Deny,
