@@ -221,6 +221,12 @@ impl AcpEditor {
         let params = json!({"sessionId": session.as_str(), "path": path, "content": text});
         self.request("fs/write_text_file", params).await?;
         let shown = self.read_text(&session, &path).await?;
+        // Many editors change what they save, as by a formatter. One that shows the text from before has not taken it.
+        if shown != text && unix_lines(&shown) != unix_lines(&opened.text) {
+            self.clone()
+                .note_text_async(session.clone(), path.clone(), text)
+                .await;
+        }
         self.note_text_async(session, path, shown).await;
         Ok(())
     }

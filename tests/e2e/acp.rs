@@ -72,7 +72,7 @@ fn a_permission_carries_the_diff_and_four_decisions() {
         .iter()
         .map(|option| option["optionId"].as_str().unwrap())
         .collect();
-    assert_eq!(options, ["allow", "allow_session", "allow_always", "deny"]);
+    assert_eq!(options, ["allow", "allow_in_workspace", "allow_always", "deny"]);
     client.respond(
         &asked,
         json!({"outcome": {"outcome": "selected", "optionId": "allow"}}),
@@ -284,12 +284,12 @@ fn text_that_was_shown_is_followed_by_a_line_that_it_was_discarded() {
     );
 }
 
-#[test]
-fn unsaved_buffers_are_the_truth() {
-    let world = World::new();
+/// Has the model replace `buffer` by `edited` in `a.txt`, which a client shows with the text `buffer`. `save` makes of the
+/// new text what the client keeps. Returns what the client shows then, and the result of the edit.
+fn edit_buffer(world: &World, save: impl Fn(&str) -> String) -> (String, String) {
     world.write("a.txt", "disk\n");
-    let client = AcpClient::start(&world, files());
-    let session = client.new_session(&world);
+    let client = AcpClient::start(world, files());
+    let session = client.new_session(world);
     client.call(
         "session/set_mode",
         json!({"sessionId": session, "modeId": "autoEdit"}),
@@ -316,23 +316,45 @@ fn unsaved_buffers_are_the_truth() {
             None => break message,
             Some("fs/read_text_file") => client.respond(&message, json!({"content": buffer})),
             Some(_) => {
-                buffer = message["params"]["content"].as_str().unwrap().to_owned();
+                buffer = save(message["params"]["content"].as_str().unwrap());
                 world.write("a.txt", &buffer);
                 client.respond(&message, json!({}));
             }
         }
     };
     assert_eq!(answer["result"]["stopReason"], "end_turn");
+    let read = last_message(world, 1);
+    assert!(read.contains("buffer"), "{read}");
+    (buffer, last_message(world, 2))
+}
+
+#[test]
+fn unsaved_buffers_are_the_truth() {
+    let (buffer, result) = edit_buffer(&World::new(), str::to_owned);
     assert_eq!(buffer, "edited\n");
     assert!(
-        last_message(&world, 1).contains("buffer"),
-        "{}",
-        last_message(&world, 1)
+        !result.contains("not saved") && !result.contains("changed further"),
+        "{result}"
     );
+}
+
+#[test]
+fn what_the_editor_changes_in_a_text_that_it_saves_is_told() {
+    let (buffer, result) = edit_buffer(&World::new(), |text| format!("// formatted\n{text}"));
+    assert_eq!(buffer, "// formatted\nedited\n");
     assert!(
-        !last_message(&world, 2).contains("not saved"),
-        "{}",
-        last_message(&world, 2)
+        result.contains("changed further when the editor saved it") && result.contains("+// formatted"),
+        "{result}"
+    );
+    assert!(!result.contains("is_error\":true"), "{result}");
+}
+
+#[test]
+fn an_edit_that_the_editor_only_says_to_have_made_fails() {
+    let (_, result) = edit_buffer(&World::new(), |_| "buffer\n".to_owned());
+    assert!(
+        result.contains("was not changed: the editor reported success"),
+        "{result}"
     );
 }
 

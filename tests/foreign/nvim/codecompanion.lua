@@ -57,6 +57,17 @@ local function prompt(text)
   press('<CR>')
 end
 
+-- Counts the frames of the server that contain a text.
+local function count_frames(text)
+  local connection, found = chat.acp_connection, { count = 0 }
+  local handle = connection.handle_rpc_message
+  connection.handle_rpc_message = function(self, line)
+    found.count = found.count + (line:find(text, 1, true) and 1 or 0)
+    return handle(self, line)
+  end
+  return found
+end
+
 local function run()
   -- A prompt before that starts the server twice.
   wait('the connection', function()
@@ -73,19 +84,25 @@ local function run()
   wait_for_text('Written.')
   assert(support.read(workspace .. '/made.txt') == 'made by the agent\n', support.read(workspace .. '/made.txt'))
 
+  -- The plugin adds an empty line to the text of a file that is open.
+  vim.fn.writefile({ 'hello', 'you' }, workspace .. '/open.txt')
+  vim.cmd.split(workspace .. '/open.txt')
+  local failures = count_frames('"status":"failed"')
+  prompt('change')
+  wait_for_text('Proposed edits for `open.txt`')
+  press(require('codecompanion.config').interactions.shared.keymaps.accept_change.modes.n)
+  wait_for_text('Changed.')
+  assert(failures.count == 0, 'the edit counts as failed')
+  assert(vim.startswith(support.read(workspace .. '/open.txt'), 'bye\nyou\n'), support.read(workspace .. '/open.txt'))
+
   -- The answer never ends, so its text is seen before its end.
   prompt('forever')
   wait_for_text('Once upon a time')
   assert(chat.current_request, 'the answer has ended')
-  local connection = chat.acp_connection
-  local handle, was_cancelled = connection.handle_rpc_message, false
-  connection.handle_rpc_message = function(self, line)
-    was_cancelled = was_cancelled or line:find('"stopReason":"cancelled"', 1, true) ~= nil
-    return handle(self, line)
-  end
+  local cancels = count_frames('"stopReason":"cancelled"')
   press('q')
   wait('the cancel', function()
-    return was_cancelled
+    return cancels.count > 0
   end)
   prompt('stream')
   wait('the second answer', function()
