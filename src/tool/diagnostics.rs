@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files;
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::{
     DiagnosticSeverity, DiagnosticsRequest, EditorDiagnostic, Tool, ToolContext, ToolError, ToolOutput,
 };
@@ -100,7 +100,7 @@ impl Tool for Diagnostics {
                 Some(_) => {}
                 None => {
                     let suggestions = files::suggest_similar_paths(&inner, &target);
-                    return fail_with_message(format!("`{path}` does not exist{suggestions}"));
+                    return refuse_input(format!("`{path}` does not exist{suggestions}"));
                 }
             }
             // If the file is open, use the URI as the editor spells it.

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::files;
 use super::grep_hits::{GrepOutput, HitCollector, OutputMode};
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::walk::{self, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput, stored_output};
 use crate::base::nearest::nearest_few;
@@ -142,7 +142,7 @@ impl GrepInput {
             } else {
                 "a match cannot span lines unless multiline is set; set literal for plain text"
             };
-            ToolError::Reported(format!("pattern: {error} ({hint})"))
+            ToolError::WrongInput(format!("pattern: {error} ({hint})"))
         })
     }
 
@@ -166,14 +166,14 @@ impl GrepInput {
                 [] => String::new(),
                 near => format!(". Did you mean {}?", near.join(" or ")),
             };
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "type: `{name}` is not known{hint} (to choose files by name, use glob)"
             ));
         }
         let filter = builder.select(name).build();
         filter
             .map(Some)
-            .map_err(|error| ToolError::Reported(format!("type: {error}")))
+            .map_err(|error| ToolError::WrongInput(format!("type: {error}")))
     }
 }
 
@@ -237,7 +237,7 @@ impl<'a> GrepSearch<'a> {
                     && kind != Some(FileKind::Regular)
                 {
                     let suggestions = files::suggest_similar_paths(self.cx, path);
-                    return fail_with_message(format!(
+                    return refuse_input(format!(
                         "`{}` is not a file or folder{suggestions}",
                         start.display
                     ));

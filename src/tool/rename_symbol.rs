@@ -14,7 +14,7 @@ use super::content_change::{ContentChange, load_editable_file};
 use super::files::{self, build_location};
 use super::language;
 use super::new_errors;
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::{
     CallPreview, DocumentEdits, LanguageQuery, LanguageQueryKind, Tool, ToolContext, ToolError, ToolOutput,
 };
@@ -65,7 +65,7 @@ impl Tool for RenameSymbol {
     fn predict_effect(&self, input: &RenameSymbolInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         let is_blank = |letter: char| letter.is_whitespace() || letter.is_control();
         if input.new_name.is_empty() || input.new_name.contains(is_blank) {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "new_name: `{}` is no name; give one without white space",
                 one_line(&reveal_hidden_characters(&input.new_name), 80)
             ));
@@ -81,7 +81,7 @@ impl Tool for RenameSymbol {
     ) -> Result<Effect, ToolError> {
         if effect.outside || effect.secret {
             // The symbol is looked up before anybody can be asked.
-            return fail_with_message(
+            return refuse_input(
                 "a file outside the workspace, or one that may hold secrets, is only edited",
             );
         }
@@ -240,7 +240,7 @@ async fn find_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<Arc
     });
     match changed.await? {
         None if !known.is_empty() => Ok(known),
-        Some(file) if is_shown => fail_with_message(format!(
+        Some(file) if is_shown => refuse_input(format!(
             "`{file}` has changed since the user was asked; nothing was renamed. Call the tool again"
         )),
         _ => {
@@ -272,13 +272,13 @@ async fn request_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<
     let mut found = language::query(cx, query).await?.edits;
     found.retain(|file| !file.edits.is_empty());
     if found.is_empty() {
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "the language servers cannot rename `{}` there; edit the files instead",
             input.symbol
         ));
     }
     if found.len() > MAX_FILES {
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "more than {MAX_FILES} files use the symbol; edit them by a command"
         ));
     }
@@ -288,7 +288,7 @@ async fn request_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<
             edits.sort_by_key(|edit| edit.range.start);
             let target = inner.workspace.resolve_path(&inner.cwd, &uri)?;
             if !target.inside {
-                return fail_with_message(format!(
+                return refuse_input(format!(
                     "the symbol is also used in `{}`, which is outside the workspace; edit the files instead",
                     target.display
                 ));
@@ -317,7 +317,7 @@ async fn request_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<
         .windows(2)
         .any(|pair| pair[0].target.absolute == pair[1].target.absolute)
     {
-        return fail_with_message("the language servers named a file twice; edit the files instead");
+        return refuse_input("the language servers named a file twice; edit the files instead");
     }
     Ok(renames)
 }
@@ -326,7 +326,7 @@ impl FileRename {
     /// Computes the change of the file as it is now.
     fn compute_change(&self, cx: &ToolContext) -> Result<ContentChange, ToolError> {
         let Some(before) = load_editable_file(cx, &self.target)? else {
-            return fail_with_message(format!("`{}` does not exist any more", self.target.display));
+            return refuse_input(format!("`{}` does not exist any more", self.target.display));
         };
         let overlaps = |pair: &[TextEdit]| pair[0].range.end > pair[1].range.start;
         if self.edits.windows(2).any(overlaps) {
@@ -348,7 +348,7 @@ impl FileRename {
                 ));
             }
             if !self.words.allow_edit(&text, start..end, &edit.text) {
-                return fail_with_message(format!(
+                return refuse_input(format!(
                     "the language servers also change other text than the symbol's name, in line {} of `{}`; edit the \
                      files instead",
                     edit.range.start.line + 1,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::files::{self, format_title};
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::outside::wrap_untrusted_text;
 use super::walk::{MAX_TIME, WalkBound};
 use super::web::markdown;
@@ -90,7 +90,7 @@ impl Tool for WebFetch {
 fn parse_url(written: &str) -> Result<Url, ToolError> {
     let wrong = |reason: &str| {
         let display_url = one_line(&strip_control_characters(written), 200);
-        fail_with_message(format!("`{display_url}` cannot be fetched: {reason}"))
+        refuse_input(format!("`{display_url}` cannot be fetched: {reason}"))
     };
     if written.len() > MAX_URL {
         return wrong("the address is too long");
@@ -176,7 +176,7 @@ impl PageText {
     fn build_output(&self, url: &Url, offset: usize) -> Result<ToolOutput, ToolError> {
         let total = self.text.len();
         if offset > 0 && offset >= total {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "offset {offset} is past the end; the text has {total} bytes"
             ));
         }
