@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files;
-use super::output::{fail_with_message, refuse_input};
+use super::output::refuse_input;
 use super::{
     DiagnosticSeverity, DiagnosticsRequest, EditorDiagnostic, Tool, ToolContext, ToolError, ToolOutput,
 };
@@ -116,10 +116,9 @@ impl Tool for Diagnostics {
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
             answer = cx.editor.request_diagnostics(DiagnosticsRequest { uri, ..Default::default() }) => answer,
         };
-        let found = match reply {
-            Ok(answer) => answer.found,
-            Err(error) => return fail_with_message(error.to_string()),
-        };
+        let found = reply
+            .map_err(|error| ToolError::Reported(error.to_string()))?
+            .found;
         let least = input.at_least.unwrap_or_default().to_severity();
         let inner = cx.clone();
         files::run_blocking(&cx, move |_| {

@@ -41,10 +41,8 @@ pub(super) struct QueryTarget {
 
 /// Asks the editor; a cancel ends the wait.
 pub(super) async fn query(cx: &ToolContext, query: LanguageQuery) -> Result<LanguageAnswer, ToolError> {
-    match request_answer(cx, query).await? {
-        Ok(answer) => Ok(answer),
-        Err(error) => fail_with_message(error.to_string()),
-    }
+    let answer = request_answer(cx, query).await?;
+    answer.map_err(|error| ToolError::Reported(error.to_string()))
 }
 
 async fn request_answer(

@@ -44,10 +44,8 @@ impl FileRemoval {
                 ));
             }
         }
-        let found = match checkpoint::inspect_file(&target.absolute) {
-            Ok(found) => found,
-            Err(error) => return fail_with_message(format!("cannot read `{name}`: {error}")),
-        };
+        let found = checkpoint::inspect_file(&target.absolute)
+            .map_err(|error| ToolError::Reported(format!("cannot read `{name}`: {error}")))?;
         let bytes = match (&found.state, &found.bytes) {
             (FileState::Absent, _) => {
                 return refuse_input(format!(

@@ -111,20 +111,18 @@ fn parse_url(written: &str) -> Result<Url, ToolError> {
 }
 
 async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-    let (url, response) = match web.get(&url).await {
-        Ok(FetchResult::Answer { url, response }) => (url, response),
-        Ok(FetchResult::Elsewhere(to)) => {
+    let found = web.get(&url).await;
+    let (url, response) = match found.map_err(|error| ToolError::Reported(error.to_string()))? {
+        FetchResult::Answer { url, response } => (url, response),
+        FetchResult::Elsewhere(to) => {
             return Ok(ToolOutput::text(format!(
                 "{url} redirects to another address: {to}\nIt was not followed; fetch that address if you want it."
             )));
         }
-        Err(error) => return fail_with_message(error.to_string()),
     };
     let status = response.status();
-    let body = match FetchedBody::read(response).await {
-        Ok(body) => body,
-        Err(reason) => return fail_with_message(format!("{url}: {reason}")),
-    };
+    let body = FetchedBody::read(response).await;
+    let body = body.map_err(|reason| ToolError::Reported(format!("{url}: {reason}")))?;
     if let ContentKind::Other(_) = body.kind {
         let size = match body.bytes {
             0 => String::new(),
