@@ -148,12 +148,20 @@ fn is_prompt(item: &Arc<HistoryItem>) -> bool {
     item.message.role == Role::User && !item.message.hidden
 }
 
+/// Returns whether a message is the summary of a compaction.
+pub fn is_summary(message: &Message) -> bool {
+    message.hidden && message.text().starts_with(PREFIX)
+}
+
 /// Returns the range from `from` on and up to `until`, at the boundaries where a range may begin and end.
 fn find_range(items: &[Arc<HistoryItem>], from: usize, mut until: usize) -> Option<CompactionRange> {
     // What stays must not begin with results: their call would be gone (I4).
     while until > 0 && items[until].message.role == Role::Tool {
         until -= 1;
     }
+    // A summary that has replaced the first message would stay forever.
+    let has_summary = items.first().is_some_and(|item| is_summary(&item.message));
+    let from = if has_summary { 0 } else { from };
     // A message of results gets a new id whenever it is built, so no summary may refer to it.
     let from = (from..until).find(|at| items[*at].message.role != Role::Tool)?;
     // A summary in the place of one message would save nothing.

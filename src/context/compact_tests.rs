@@ -128,6 +128,25 @@ fn the_first_message_and_the_last_six_stay_and_no_call_loses_its_result() {
     );
 }
 
+#[test]
+fn a_summary_in_the_first_place_becomes_a_part_of_the_next() {
+    let mut history = history(&long(10));
+    let items = history.to_messages();
+    let all = CompactionRange { from: 0, until: 14 };
+    let summary = all.build_summary(&items, &[], "earlier".to_owned(), false);
+    history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
+    let items = history.to_messages();
+    assert_eq!(shape(&items)[..2], ["summary", "results"]);
+    for range in [
+        find_compaction_range(&items),
+        find_overflow_range(&items, u64::MAX),
+    ] {
+        let range = range.unwrap();
+        assert_eq!(shape(range.slice_items(&items))[0], "summary");
+        assert!(build_summary_prompt(&items, range, None).contains("earlier"));
+    }
+}
+
 fn long_items(rounds: usize) -> Vec<Arc<HistoryItem>> {
     history(&long(rounds)).to_messages()
 }

@@ -23,7 +23,8 @@ pub struct LanguageQueryParams {
     pub limit: u32,
 }
 
-/// What an `agent/languageQuery` asks for. The LSP request of the same name defines the result.
+/// What an `agent/languageQuery` asks for. The LSP request of the same name defines the result. A client answers a kind
+/// that it does not know with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LanguageQueryKind {
@@ -35,6 +36,10 @@ pub enum LanguageQueryKind {
     TypeDefinition,
     /// The `locations` that use the symbol, its declaration included.
     References,
+    /// The `locations` of the calls of the function.
+    IncomingCalls,
+    /// The `locations` where the functions are defined that the function calls.
+    OutgoingCalls,
     /// The signature and documentation of the symbol, as `text`.
     Hover,
     /// The `symbols` of the document.

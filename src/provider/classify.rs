@@ -224,6 +224,51 @@ impl ErrorBody {
         any.iter()
             .any(|words| fields.iter().any(|field| field.contains(words)))
     }
+
+    /// Returns whether the error refuses the parameter `name` of the request, or its value, in one of the usual phrases.
+    /// The word alone may come from the conversation.
+    fn refuses_parameter(&self, name: &str) -> bool {
+        const PARENTS: [&str; 6] = [
+            "",
+            "text.",
+            "reasoning.",
+            "reasoning_",
+            "reasoning",
+            "output_config.",
+        ];
+        const BEFORE: [&str; 10] = [
+            "unsupported value:",
+            "unsupported parameter:",
+            "unknown parameter:",
+            "unknown name",
+            "unknown field",
+            "unexpected keyword argument",
+            "argument supplied:",
+            "not supported on this model:",
+            "not support the",
+            "not support parameter",
+        ];
+        const AFTER: [&str; 4] = [
+            "is not supported",
+            "parameter is not supported",
+            "extra inputs are not permitted",
+            "input should be",
+        ];
+        let is_mark = |letter: char| letter.is_whitespace() || "'\"`:".contains(letter);
+        let is_of_path = |letter: char| letter.is_ascii_alphanumeric() || "._[]".contains(letter);
+        let is_refused = |(at, _): (usize, &str)| {
+            let (before, after) = (&self.text[..at], &self.text[at + name.len()..]);
+            let rest = before.trim_end_matches(is_of_path);
+            let after = after.trim_start_matches(is_mark);
+            let before = rest.trim_end_matches(|letter| is_mark(letter) && letter != ':');
+            PARENTS.contains(&&self.text[rest.len()..at])
+                && (BEFORE.iter().any(|words| before.ends_with(words))
+                    || AFTER.iter().any(|words| after.starts_with(words)))
+        };
+        let parent = self.parameter.strip_suffix(name);
+        parent.is_some_and(|parent| PARENTS.contains(&parent))
+            || self.text.match_indices(name).any(is_refused)
+    }
 }
 
 /// Returns the title of a web page.
@@ -562,10 +607,12 @@ fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
 
 /// Returns the part of the request that the provider refuses, if the request works without it.
 fn find_refused_part(status: Option<u16>, body: &ErrorBody) -> Option<RequestPart> {
-    const REASONING: [&str; 3] = [
+    const REASONING: [&str; 5] = [
         "invalid_encrypted_content",
         "could not decrypt the provided encrypted",
         "invalid `signature` in `thinking`",
+        "invalid `data` in `redacted_thinking`",
+        "blocks in the latest assistant message cannot be modified",
     ];
     let is_possible = status.is_none_or(|status| matches!(status, 400 | 422));
     if !is_possible {
@@ -573,7 +620,7 @@ fn find_refused_part(status: Option<u16>, body: &ErrorBody) -> Option<RequestPar
     } else if body.contains_any(&REASONING) {
         Some(RequestPart::Reasoning)
     } else {
-        body.contains_any(&["verbosity"])
+        body.refuses_parameter("verbosity")
             .then_some(RequestPart::Verbosity)
     }
 }
@@ -638,7 +685,7 @@ fn suggest_user_action(
         {
             Some(format!("choose a model that can call tools: {model} cannot"))
         }
-        ProviderFault::InvalidRequest if body.contains_any(&["effort"]) => Some(format!(
+        ProviderFault::InvalidRequest if body.refuses_parameter("effort") => Some(format!(
             "set another reasoning_effort under [agent.…], or with /model {model} EFFORT; see the provider's message"
         )),
         ProviderFault::PartRefused(_) | ProviderFault::InvalidRequest => Some(format!(

@@ -15,7 +15,7 @@ pub use self::catalog::{
     CatalogDifference, CatalogDownload, DownloadState, Retirement, catalog_source, compare_download,
     is_deprecated, lookup_retirement, parse_day, set_download_file,
 };
-pub use self::defaults::{current_day, list_offered_models, list_vendor_models};
+pub use self::defaults::{current_day, list_offered_models, list_sibling_models};
 pub use self::info::{ModelInfo, ModelOverride};
 pub use self::judge::{KnownList, ModelNaming, NameVerdict, check_model_name, suggest_model_names};
 pub(crate) use self::name::{claude_version, gpt_version, is_same_model, major_version, plain_name};

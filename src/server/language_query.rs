@@ -42,6 +42,8 @@ fn to_wire_query(query: LanguageQuery) -> LanguageQueryParams {
             LanguageQueryKind::Implementation => WireKind::Implementation,
             LanguageQueryKind::TypeDefinition => WireKind::TypeDefinition,
             LanguageQueryKind::References => WireKind::References,
+            LanguageQueryKind::IncomingCalls => WireKind::IncomingCalls,
+            LanguageQueryKind::OutgoingCalls => WireKind::OutgoingCalls,
             LanguageQueryKind::Hover => WireKind::Hover,
             LanguageQueryKind::DocumentSymbols => WireKind::DocumentSymbols,
             LanguageQueryKind::WorkspaceSymbols => WireKind::WorkspaceSymbols,

@@ -378,15 +378,14 @@ impl Models {
         info
     }
 
-    /// Returns the cheapest current model of the provider, of the same vendor at a gateway, if it is known to be cheaper
-    /// than `model`.
+    /// Returns the cheapest current model of the same vendor and line, if it is known to be cheaper than `model`.
     fn find_cheaper_model(&self, settings: &ProviderSettings, model: &str) -> Option<String> {
         let spec = self.provider_spec(settings);
         let price = |name: &str| self.model_info(&spec, name).price.map(|price| price.output);
         let today = models::current_day();
         let chat = (self.find_list(settings)).map(|list| list.current_chat_models(today));
         let own = price(model)?;
-        models::list_vendor_models(&settings.name, model, chat.as_deref(), today)
+        models::list_sibling_models(&settings.name, model, chat.as_deref(), today)
             .into_iter()
             .filter(|name| !self.learnt.find(&settings.name, name).is_missing)
             .filter_map(|name| Some((price(&name).filter(|price| *price < own)?, name)))

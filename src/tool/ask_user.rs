@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::format_title;
-use super::output::fail_with_message;
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::strip_control_characters;
 use crate::domain::{AgentQuestion, Effect, FieldChoice, InquiryReply, QuestionField};
@@ -63,10 +62,7 @@ impl Tool for AskUser {
     }
 
     async fn run(&self, input: AskUserInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let question = match build_question(&input, &cx) {
-            Ok(question) => question,
-            Err(reason) => return fail_with_message(reason),
-        };
+        let question = build_question(&input, &cx).map_err(ToolError::WrongInput)?;
         let reply = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::command_tool::quote_word;
 use super::files;
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::refusal::CommandOrigin;
 use super::run_command::{self, Overtime, not_started};
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
@@ -82,10 +82,10 @@ impl Tool for Bash {
 
     fn predict_effect(&self, input: &BashInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         if input.command.trim().is_empty() {
-            return fail_with_message("command: it is empty");
+            return refuse_input("command: it is empty");
         }
         if let Some(seconds) = input.timeout_s.filter(|seconds| *seconds <= 0.0) {
-            return fail_with_message(format!("timeout_s: {seconds} is not above 0"));
+            return refuse_input(format!("timeout_s: {seconds} is not above 0"));
         }
         let folder = resolve_folder(input, cx)?;
         let line = match &folder {
@@ -152,13 +152,13 @@ fn resolve_folder(input: &BashInput, cx: &ToolContext) -> Result<Option<Resolved
     };
     let folder = cx.resolve_path(given)?;
     if !folder.inside {
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "workdir: `{given}` is outside the workspace; leave it out, and begin the command with cd"
         ));
     }
     if nofollow::kind(&folder.absolute) != Some(FileKind::Folder) {
         let suggestions = files::suggest_similar_paths(cx, &folder.absolute);
-        return fail_with_message(format!("workdir: `{given}` is not a folder{suggestions}"));
+        return refuse_input(format!("workdir: `{given}` is not a folder{suggestions}"));
     }
     Ok(Some(folder))
 }
@@ -169,7 +169,7 @@ fn judged_line(cx: &ToolContext, folder: &ResolvedPath, command: &str) -> Result
     let path = &folder.absolute;
     if path.to_str().is_none() {
         // The line would name another folder.
-        return fail_with_message("workdir: the name of the folder is not UTF-8");
+        return refuse_input("workdir: the name of the folder is not UTF-8");
     }
     let shown = match cx.workspace.format_for_model(&cx.cwd, path) {
         shown if shown == "." => return Ok(command.to_owned()),
@@ -214,7 +214,7 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
         .await;
     let status = started.map_err(|error| match error {
         BackgroundError::Spawn(error) => not_started(error),
-        BackgroundError::TooMany => ToolError::Reported(format!("{error} with bash_kill")),
+        BackgroundError::TooMany => ToolError::WrongInput(format!("{error} with bash_kill")),
         BackgroundError::Closed | BackgroundError::Unknown { .. } => ToolError::Reported(error.to_string()),
     })?;
     Ok(ToolOutput::text(format!(

@@ -85,7 +85,7 @@ fn wait(requested: Option<f64>, configured: Option<Duration>) -> Duration {
 }
 
 pub(super) fn to_tool_error(error: BackgroundError) -> ToolError {
-    ToolError::Reported(error.to_string())
+    ToolError::WrongInput(error.to_string())
 }
 
 /// Formats what was read for the model.

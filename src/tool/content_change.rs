@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::files::{NumberedLines, build_location, count_lines};
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::diff::{Diff, DiffSides, build_file_header, build_unified_diff};
@@ -146,7 +146,7 @@ pub(super) fn load_editable_file(
         Buffer::Unsaved(_) if cx.editor.abilities().apply => {}
         Buffer::Unsaved(_) => return cannot_edit_unsaved(target, "has unsaved changes in the editor"),
         Buffer::Unknown => {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "`{}` may have unknown unsaved changes in the editor; ask the user to save it, then try again",
                 target.display
             ));
@@ -161,7 +161,7 @@ pub(super) fn load_editable_file(
 
 /// Refuses to change unsaved text if the client does not accept edits.
 pub(super) fn cannot_edit_unsaved<T>(target: &ResolvedPath, problem: &str) -> Result<T, ToolError> {
-    fail_with_message(format!(
+    refuse_input(format!(
         "`{}` {problem}, and this editor does not accept edits; ask the user to save it, then try again",
         target.display
     ))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::progress::{OutputClosed, ToolProgress};
 use super::{CurrentModel, EditorLink, Spawner, ToolError, stored_output};
 use crate::base::CancellationToken;
@@ -134,7 +134,7 @@ impl ToolContext {
     /// Refuses `path`, to which `given` leads, if the call was not judged by it.
     pub(super) fn check_judged(&self, given: &str, path: &Path) -> Result<(), ToolError> {
         match &self.judged {
-            Some(judged) if !judged.iter().any(|judged| judged == path) => fail_with_message(format!(
+            Some(judged) if !judged.iter().any(|judged| judged == path) => refuse_input(format!(
                 "`{given}` leads somewhere else than when the call was checked; call the tool again"
             )),
             // Without `judged` the call is being judged right now, by this path.

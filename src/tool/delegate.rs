@@ -12,7 +12,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::format_title;
-use super::output::fail_with_message;
 use super::{
     ChildState, DelegateResult, SubagentJob, SubagentReport, Tool, ToolContext, ToolError, ToolOutput,
 };
@@ -292,10 +291,7 @@ impl Tool for Delegate {
     }
 
     async fn run(&self, input: DelegateInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let plan = match Plan::from_input(input, &cx.spawner.agent_names()) {
-            Ok(plan) => plan,
-            Err(reason) => return fail_with_message(reason),
-        };
+        let plan = Plan::from_input(input, &cx.spawner.agent_names()).map_err(ToolError::WrongInput)?;
         if cx.cancel.is_cancelled() {
             return Err(ToolError::Cancelled);
         }

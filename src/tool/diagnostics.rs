@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files;
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::{
     DiagnosticSeverity, DiagnosticsRequest, EditorDiagnostic, Tool, ToolContext, ToolError, ToolOutput,
 };
@@ -100,7 +100,7 @@ impl Tool for Diagnostics {
                 Some(_) => {}
                 None => {
                     let suggestions = files::suggest_similar_paths(&inner, &target);
-                    return fail_with_message(format!("`{path}` does not exist{suggestions}"));
+                    return refuse_input(format!("`{path}` does not exist{suggestions}"));
                 }
             }
             // If the file is open, use the URI as the editor spells it.
@@ -116,10 +116,9 @@ impl Tool for Diagnostics {
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
             answer = cx.editor.request_diagnostics(DiagnosticsRequest { uri, ..Default::default() }) => answer,
         };
-        let found = match reply {
-            Ok(answer) => answer.found,
-            Err(error) => return fail_with_message(error.to_string()),
-        };
+        let found = reply
+            .map_err(|error| ToolError::Reported(error.to_string()))?
+            .found;
         let least = input.at_least.unwrap_or_default().to_severity();
         let inner = cx.clone();
         files::run_blocking(&cx, move |_| {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::change::{self, PlanPurpose};
 use super::content_change::{self, ContentChange, load_editable_file};
 use super::files;
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
 use crate::workspace::edit::{self, EditedText, Replacement};
@@ -96,7 +96,7 @@ impl EditFileInput {
         aim: PlanPurpose,
     ) -> Result<ContentChange, ToolError> {
         let Some(before) = load_editable_file(cx, target)? else {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "`{}` does not exist{}; to create a file use write_file",
                 target.display,
                 files::suggest_similar_paths(cx, &target.absolute)

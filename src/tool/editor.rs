@@ -161,6 +161,8 @@ pub enum LanguageQueryKind {
     Implementation,
     TypeDefinition,
     References,
+    IncomingCalls,
+    OutgoingCalls,
     Hover,
     DocumentSymbols,
     WorkspaceSymbols,

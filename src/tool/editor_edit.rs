@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::content_change::{self, ContentChange};
 use super::editor::{DocumentEdit, EditorError};
 use super::files;
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::workspace::text_edits::{self, TextEdit};
 use crate::workspace::text_file::unix_lines;
@@ -65,7 +65,7 @@ pub(super) fn route_to_editor(
         _ if !opened.unsaved => return Ok(None),
         Some(_) => return content_change::cannot_edit_unsaved(target, "has unsaved changes in the editor"),
         None => {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "`{}` has unsaved changes in the editor and carriage returns that end no line, which editors count in \
                  different ways; ask the user to save it, then try again",
                 target.display

@@ -18,13 +18,16 @@ pub(super) const MAX_LINE: usize = 2_000;
 
 impl From<PathError> for ToolError {
     fn from(error: PathError) -> Self {
-        Self::Reported(error.to_string())
+        Self::WrongInput(error.to_string())
     }
 }
 
 impl From<LoadError> for ToolError {
     fn from(error: LoadError) -> Self {
-        Self::Reported(error.to_string())
+        match error {
+            LoadError::Io { .. } => Self::Reported(error.to_string()),
+            _ => Self::WrongInput(error.to_string()),
+        }
     }
 }
 
@@ -64,7 +67,7 @@ pub(super) fn display_path(cx: &ToolContext, path: &Path) -> String {
 /// As for every path, and if it ends as only the name of a folder does.
 pub(super) fn resolve_written_file(cx: &ToolContext, given: &str) -> Result<ResolvedPath, ToolError> {
     if given.ends_with('/') {
-        return Err(ToolError::Reported(format!(
+        return Err(ToolError::WrongInput(format!(
             "`{given}` names a folder; name a file"
         )));
     }

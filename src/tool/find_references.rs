@@ -22,6 +22,22 @@ pub struct FindReferencesInput {
     path: String,
     /// The line in that file where the symbol is meant. Needed only if the file has several of this name.
     line: Option<u32>,
+    /// What to find: all uses (`references`), the calls of a function (`incoming_calls`), or the functions that
+    /// it calls (`outgoing_calls`). Default: references.
+    kind: Option<ReferenceKind>,
+}
+
+/// What to find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ReferenceKind {
+    /// All uses.
+    #[default]
+    References,
+    /// Where a function is called.
+    IncomingCalls,
+    /// The functions that a function calls.
+    OutgoingCalls,
 }
 
 impl Tool for FindReferences {
@@ -31,8 +47,8 @@ impl Tool for FindReferences {
 
     const READS_WORKSPACE: bool = true;
 
-    const DESCRIPTION: &'static str = "Finds all uses of a symbol with the function or type that each is in, through \
-        the editor's language servers. Unlike grep, it leaves out other symbols of the same name, comments, and strings.";
+    const DESCRIPTION: &'static str = "Finds all uses of a symbol, or the calls of or in a function, with the function or \
+        type that each is in, through the editor's language servers. Unlike grep, it leaves out other symbols of the same name, comments, and strings.";
 
     fn call_title(&self, input: &FindReferencesInput) -> String {
         files::format_title("References of", &input.symbol)
@@ -47,8 +63,13 @@ impl Tool for FindReferences {
         let target = language::open_target(&cx, &input.path).await?;
         let at = language::locate_symbol(&cx, &target, &input.symbol, input.line).await?;
         let limit = language::MAX_PLACES + 1;
+        let (kind, noun) = match input.kind.unwrap_or_default() {
+            ReferenceKind::References => (LanguageQueryKind::References, "reference"),
+            ReferenceKind::IncomingCalls => (LanguageQueryKind::IncomingCalls, "call"),
+            ReferenceKind::OutgoingCalls => (LanguageQueryKind::OutgoingCalls, "called function"),
+        };
         let query = LanguageQuery {
-            kind: LanguageQueryKind::References,
+            kind,
             uri: Some(target.uri),
             position: Some(at),
             text: None,
@@ -58,11 +79,11 @@ impl Tool for FindReferences {
         let is_cut = found.len() >= limit;
         let (mut text, places, files) = language::list_locations(&cx, found).await?;
         text.push_str(&match (places, is_cut) {
-            (0, _) => "The language servers report no references; try grep.\n".to_owned(),
-            (1, _) => "[1 reference]\n".to_owned(),
-            (_, true) => format!("[there are more than these {places} references; grep finds the rest]\n"),
-            (_, false) if files == 1 => format!("[{places} references in 1 file]\n"),
-            (_, false) => format!("[{places} references in {files} files]\n"),
+            (0, _) => format!("The language servers report no {noun}s; try grep.\n"),
+            (1, _) => format!("[1 {noun}]\n"),
+            (_, true) => format!("[there are more than these {places} {noun}s; grep finds the rest]\n"),
+            (_, false) if files == 1 => format!("[{places} {noun}s in 1 file]\n"),
+            (_, false) => format!("[{places} {noun}s in {files} files]\n"),
         });
         Ok(ToolOutput::text(text))
     }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::language::{self, Place};
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::{
     EditorSymbol, LanguageQuery, LanguageQueryKind, Tool, ToolContext, ToolError, ToolOutput, files,
 };
@@ -69,7 +69,7 @@ impl Tool for FindSymbol {
                 text: Some(name.to_owned()),
                 limit: MAX_ASKED,
             },
-            (None, None) => return fail_with_message("give a name, a path, or both"),
+            (None, None) => return refuse_input("give a name, a path, or both"),
         };
         let mut found = language::query(&cx, query).await?.symbols;
         if input.path.is_none() {

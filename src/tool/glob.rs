@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files;
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::walk::{self, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
@@ -74,14 +74,14 @@ impl GlobInput {
         let pattern = self.pattern.strip_prefix("./").unwrap_or(&self.pattern);
         let (folder, rest) = split(pattern);
         if rest.is_empty() {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "`{}` names no file; to see a folder use list_dir",
                 self.pattern
             ));
         }
         // Only the literal start of the pattern is resolved and judged; a later `..` would escape that.
         if rest.split('/').any(|part| part == "..") {
-            return fail_with_message(format!("`{}`: `..` cannot follow a wildcard", self.pattern));
+            return refuse_input(format!("`{}`: `..` cannot follow a wildcard", self.pattern));
         }
         let start = match (&self.path, folder) {
             (None, "") => None,
@@ -127,7 +127,7 @@ fn find(cx: &ToolContext, input: &GlobInput, bound: &WalkBound) -> Result<String
     for start in &search.starts {
         if nofollow::kind(&start.absolute) != Some(FileKind::Folder) {
             let suggestions = files::suggest_similar_paths(cx, &start.absolute);
-            return fail_with_message(format!("`{}` is not a folder{suggestions}", start.display));
+            return refuse_input(format!("`{}` is not a folder{suggestions}", start.display));
         }
         let hidden = input.hidden.unwrap_or(false);
         let mut walk = walk::FileWalk::new(cx, &start.absolute, hidden, max_depth, bound);

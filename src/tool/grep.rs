@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::files;
 use super::grep_hits::{GrepOutput, HitCollector, OutputMode};
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::walk::{self, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput, stored_output};
 use crate::base::nearest::nearest_few;
@@ -123,7 +123,16 @@ impl GrepInput {
         }
     }
 
-    fn build_matcher(&self) -> Result<RegexMatcher, ToolError> {
+    /// Builds the matcher that finds where a match is in a long line: without what only fills the line.
+    fn build_place_matcher(&self) -> Result<RegexMatcher, ToolError> {
+        let filler = if self.literal.unwrap_or(false) { "" } else { ".*" };
+        let core = self.pattern.strip_prefix(filler).unwrap_or(&self.pattern);
+        let core = core.strip_suffix(filler).unwrap_or(core);
+        self.build_matcher(core)
+            .or_else(|_| self.build_matcher(&self.pattern))
+    }
+
+    fn build_matcher(&self, pattern: &str) -> Result<RegexMatcher, ToolError> {
         let multiline = self.is_multiline();
         let mut builder = RegexMatcherBuilder::new();
         builder
@@ -136,13 +145,13 @@ impl GrepInput {
         if multiline {
             builder.line_terminator(None);
         }
-        builder.build(&self.pattern).map_err(|error| {
+        builder.build(pattern).map_err(|error| {
             let hint = if multiline {
                 "set literal for plain text"
             } else {
                 "a match cannot span lines unless multiline is set; set literal for plain text"
             };
-            ToolError::Reported(format!("pattern: {error} ({hint})"))
+            ToolError::WrongInput(format!("pattern: {error} ({hint})"))
         })
     }
 
@@ -166,14 +175,14 @@ impl GrepInput {
                 [] => String::new(),
                 near => format!(". Did you mean {}?", near.join(" or ")),
             };
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "type: `{name}` is not known{hint} (to choose files by name, use glob)"
             ));
         }
         let filter = builder.select(name).build();
         filter
             .map(Some)
-            .map_err(|error| ToolError::Reported(format!("type: {error}")))
+            .map_err(|error| ToolError::WrongInput(format!("type: {error}")))
     }
 }
 
@@ -181,6 +190,7 @@ impl GrepInput {
 struct GrepSearch<'a> {
     cx: &'a ToolContext,
     matcher: RegexMatcher,
+    place_matcher: RegexMatcher,
     searcher: Searcher,
     glob: Option<GlobMatcher>,
     types: Option<Types>,
@@ -202,7 +212,8 @@ impl<'a> GrepSearch<'a> {
         };
         Ok(Self {
             cx,
-            matcher: input.build_matcher()?,
+            matcher: input.build_matcher(&input.pattern)?,
+            place_matcher: input.build_place_matcher()?,
             searcher: SearcherBuilder::new()
                 .line_terminator(LineTerminator::crlf())
                 .line_number(true)
@@ -237,7 +248,7 @@ impl<'a> GrepSearch<'a> {
                     && kind != Some(FileKind::Regular)
                 {
                     let suggestions = files::suggest_similar_paths(self.cx, path);
-                    return fail_with_message(format!(
+                    return refuse_input(format!(
                         "`{}` is not a file or folder{suggestions}",
                         start.display
                     ));
@@ -268,8 +279,8 @@ impl<'a> GrepSearch<'a> {
             file: self.cx.open_stored_output(name)?,
             bound: &self.bound,
         };
-        let mut hits =
-            HitCollector::new(&mut self.out, self.cx, &self.matcher, Path::new(path)).with_display_path(path);
+        let mut hits = HitCollector::new(&mut self.out, self.cx, &self.place_matcher, Path::new(path))
+            .with_display_path(path);
         let searched = self.searcher.search_reader(&self.matcher, reader, &mut hits);
         let halt = searched.err().and_then(|_| self.bound.check_end());
         self.finish(halt)
@@ -303,7 +314,7 @@ impl<'a> GrepSearch<'a> {
     }
 
     fn search_file(&mut self, path: &Path) -> Option<WalkEnd> {
-        let mut hits = HitCollector::new(&mut self.out, self.cx, &self.matcher, path);
+        let mut hits = HitCollector::new(&mut self.out, self.cx, &self.place_matcher, path);
         let searched =
             match self.cx.workspace.overlay().lookup_buffer(path) {
                 Buffer::Unsaved(document) => {
@@ -564,18 +575,20 @@ mod tests {
         // Of a long line, the text round the match is shown.
         let numbers: String = (0..9_000).map(|n| format!("n{n}é ")).collect();
         harness.write("one-line.json", &numbers);
-        let text = found(&harness, json!({"pattern": "n4000", "path": "one-line.json"})).await;
-        for part in [
-            "one-line.json:1:[… ",
-            " bytes …] ",
-            "n3990é ",
-            "n4000é ",
-            "n4030é ",
-            " [… cut …]\n",
-        ] {
-            assert!(text.contains(part), "{part}: {text}");
+        for pattern in ["n4000", ".*n4000.*"] {
+            let text = found(&harness, json!({"pattern": pattern, "path": "one-line.json"})).await;
+            for part in [
+                "one-line.json:1:[… ",
+                " bytes …] ",
+                "n3990é ",
+                "n4000é ",
+                "n4030é ",
+                " [… cut …]\n",
+            ] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            assert!(text.len() < 800, "{text}");
         }
-        assert!(text.len() < 800, "{text}");
         let text = found(&harness, json!({"pattern": "n8999", "path": "one-line.json"})).await;
         assert!(text.ends_with("n8999é \n"), "{text}");
         let input: GrepInput = serde_json::from_value(json!({"pattern": "x"})).unwrap();

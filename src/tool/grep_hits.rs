@@ -115,6 +115,7 @@ impl GrepOutput {
 pub(super) struct HitCollector<'a> {
     out: &'a mut GrepOutput,
     cx: &'a ToolContext,
+    /// Finds the place in a long line that is shown.
     matcher: &'a RegexMatcher,
     path: &'a Path,
     /// The formatted path; `None` before the first line.

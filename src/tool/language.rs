@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use futures::future::join_all;
 
 use super::files;
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::{
     EditorError, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind, ToolContext,
     ToolError,
@@ -41,10 +41,8 @@ pub(super) struct QueryTarget {
 
 /// Asks the editor; a cancel ends the wait.
 pub(super) async fn query(cx: &ToolContext, query: LanguageQuery) -> Result<LanguageAnswer, ToolError> {
-    match request_answer(cx, query).await? {
-        Ok(answer) => Ok(answer),
-        Err(error) => fail_with_message(error.to_string()),
-    }
+    let answer = request_answer(cx, query).await?;
+    answer.map_err(|error| ToolError::Reported(error.to_string()))
 }
 
 async fn request_answer(
@@ -74,11 +72,11 @@ pub(super) async fn open_target(cx: &ToolContext, path: &str) -> Result<QueryTar
     files::run_blocking(cx, move |_| {
         let file = inner.resolve_path(&path)?;
         match nofollow::kind(&file.absolute) {
-            Some(FileKind::Folder) => return fail_with_message(format!("`{path}` is a folder; name a file")),
+            Some(FileKind::Folder) => return refuse_input(format!("`{path}` is a folder; name a file")),
             Some(_) => {}
             None => {
                 let suggestions = files::suggest_similar_paths(&inner, &file.absolute);
-                return fail_with_message(format!("`{path}` does not exist{suggestions}"));
+                return refuse_input(format!("`{path}` does not exist{suggestions}"));
             }
         }
         let open = inner.workspace.overlay().find_open_document(&file.absolute);
@@ -102,7 +100,7 @@ pub(super) async fn locate_symbol(
     let (container, name) = split_name(symbol);
     let lines = find_name(&target.text, name);
     if lines.is_empty() {
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "`{name}` does not occur in {}; find_symbol and grep tell where it does",
             target.file.display
         ));
@@ -115,7 +113,7 @@ pub(super) async fn locate_symbol(
         let found = lines.iter().find(|(line, _)| line + 1 == wanted);
         return match found {
             Some(found) => Ok(to_position(*found)),
-            None => fail_with_message(format!(
+            None => refuse_input(format!(
                 "`{name}` does not occur in line {wanted} of {}, but in {}",
                 target.file.display,
                 list_lines(lines.iter().map(|(line, _)| line + 1))
@@ -152,7 +150,7 @@ pub(super) async fn locate_symbol(
     match places[..] {
         [] => Ok(to_position(lines[0])),
         [at] => Ok(at),
-        _ => fail_with_message(format!(
+        _ => refuse_input(format!(
             "{} declares `{name}` in {}; give `line`",
             target.file.display,
             list_lines(places.iter().map(|at| at.line + 1))

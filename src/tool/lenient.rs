@@ -14,7 +14,7 @@ use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::workspace::Buffer;
 
 /// Other names of fields: what models have learned from other tools, and our field.
-const ALIASES: [(&str, &str); 36] = [
+const ALIASES: [(&str, &str); 40] = [
     ("absolute_path", "path"),
     ("file", "path"),
     ("file_path", "path"),
@@ -50,6 +50,10 @@ const ALIASES: [(&str, &str); 36] = [
     ("regex", "pattern"),
     ("include", "glob"),
     ("head_limit", "limit"),
+    ("-i", "ignore_case"),
+    ("-A", "context"),
+    ("-B", "context"),
+    ("-C", "context"),
     ("run_in_background", "background"),
 ];
 
@@ -306,17 +310,19 @@ fn find_meant_field<'k>(known: &'k Map<String, Value>, name: &str) -> Option<&'k
     let snake = to_snake_case(name);
     let direct = known.get_key_value(&snake).map(|(field, _)| field.as_str());
     let mut aliases = (ALIASES.iter())
-        .filter(|(alias, _)| *alias == snake)
+        .filter(|(alias, _)| *alias == snake || *alias == name)
         .filter_map(|(_, field)| known.get_key_value(*field));
     // An alias with two fields that the tool knows has two readings.
     let alias = aliases.next().filter(|_| aliases.next().is_none());
     direct.or(alias.map(|(field, _)| field.as_str()))
 }
 
-/// Returns whether another unknown field means the same one.
+/// Returns whether another unknown field means the same one, with another value.
 fn others_mean(known: &Map<String, Value>, fields: &Map<String, Value>, name: &str, field: &str) -> bool {
     fields.keys().any(|other| {
-        other != name && !known.contains_key(other) && find_meant_field(known, other) == Some(field)
+        fields.get(other) != fields.get(name)
+            && !known.contains_key(other)
+            && find_meant_field(known, other) == Some(field)
     })
 }
 

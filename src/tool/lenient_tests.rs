@@ -33,6 +33,18 @@ fn unambiguous_arguments_are_corrected_and_told() {
             "without the unknown field `-n`; `limit` for `head_limit`",
         ),
         (
+            "grep",
+            json!({"pattern": "x", "-i": true, "-A": 2, "-B": 2}),
+            &json!({"pattern": "x", "ignore_case": true, "context": 2}),
+            "`context` for `-A`; `context` alone, without the same `-B`; `ignore_case` for `-i`",
+        ),
+        (
+            "grep",
+            json!({"pattern": "x", "limit": 5, "-C": "3"}),
+            &json!({"pattern": "x", "limit": 5, "context": 3}),
+            "`context` for `-C`; 3 for \"3\" in `context`",
+        ),
+        (
             "read_file",
             json!({"file_path": "a.rs"}),
             &read,

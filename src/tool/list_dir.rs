@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files;
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::walk::{MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind, OpenFolder};
@@ -67,13 +67,13 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
     match nofollow::kind(path) {
         Some(FileKind::Folder) => {}
         Some(FileKind::Regular) => {
-            return fail_with_message(format!("`{}` is a file; use read_file", target.display));
+            return refuse_input(format!("`{}` is a file; use read_file", target.display));
         }
         // A link here has appeared since the path was resolved.
-        Some(kind) => return fail_with_message(format!("`{}` is {kind}, not a folder", target.display)),
+        Some(kind) => return refuse_input(format!("`{}` is {kind}, not a folder", target.display)),
         None => {
             let suggestions = files::suggest_similar_paths(cx, path);
-            return fail_with_message(format!("`{}` does not exist{suggestions}", target.display));
+            return refuse_input(format!("`{}` does not exist{suggestions}", target.display));
         }
     }
     let failed = |error| ToolError::Reported(format!("cannot list `{}`: {error}", target.display));

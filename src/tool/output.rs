@@ -64,7 +64,10 @@ pub enum ToolError {
     /// A failed result with this text for the model.
     #[error("{0}")]
     Reported(String),
-    /// As `Reported`, but the tool works: the arguments do not fit what is there. For example, the file does not contain the
+    /// As `Reported`, but the tool works: the call asks for what is not there or not possible.
+    #[error("{0}")]
+    WrongInput(String),
+    /// As `WrongInput`, and for the model alone: the arguments do not fit what is there. For example, the file does not contain the
     /// text to replace.
     #[error("{0}")]
     Misfit(String),
@@ -82,4 +85,9 @@ pub enum ToolError {
 /// Returns a failed result with this text for the model.
 pub(super) fn fail_with_message<T>(text: impl Into<String>) -> Result<T, ToolError> {
     Err(ToolError::Reported(text.into()))
+}
+
+/// Returns a failed result with this text for the model, whose arguments cannot be served.
+pub(super) fn refuse_input<T>(text: impl Into<String>) -> Result<T, ToolError> {
+    Err(ToolError::WrongInput(text.into()))
 }

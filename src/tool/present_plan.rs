@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::strip_control_characters;
 use crate::domain::{
@@ -55,12 +55,10 @@ impl Tool for PresentPlan {
     async fn run(&self, input: PresentPlanInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         // Plan mode is the only one with this policy.
         if cx.sandbox.policy != SandboxPolicy::ReadOnly {
-            return fail_with_message(
-                "plan mode is off, so there is nothing to approve; go on with the work",
-            );
+            return refuse_input("plan mode is off, so there is nothing to approve; go on with the work");
         }
         if input.plan.trim().is_empty() || input.plan.chars().count() > MAX_PLAN {
-            return fail_with_message(format!("the plan must have from 1 to {MAX_PLAN} characters"));
+            return refuse_input(format!("the plan must have from 1 to {MAX_PLAN} characters"));
         }
         let reply = tokio::select! {
             biased;

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{self, NumberedLines, build_location, count_lines};
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::{Tool, ToolContext, ToolError, ToolOutput, notebook, outline, stored_output};
 use crate::base::CancellationToken;
 use crate::base::picture::{self, PictureError};
@@ -144,11 +144,11 @@ fn read_disk(
     let mut file = match load::open(path) {
         Ok(file) => file,
         Err(LoadError::Folder(_)) => {
-            return fail_with_message(format!("`{}` is a folder; use list_dir", input.path));
+            return refuse_input(format!("`{}` is a folder; use list_dir", input.path));
         }
         Err(LoadError::Missing(_)) => {
             let suggestions = files::suggest_similar_paths(cx, path);
-            return fail_with_message(format!("`{}` does not exist{suggestions}", input.path));
+            return refuse_input(format!("`{}` does not exist{suggestions}", input.path));
         }
         Err(error) => return Err(error.into()),
     };
@@ -168,7 +168,7 @@ fn read_disk(
         Err(_)
             if is_binary(&head) && !head.starts_with(&[0xff, 0xfe]) && !head.starts_with(&[0xfe, 0xff]) =>
         {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "`{}` is a binary file of {length} bytes; it cannot be read as text",
                 input.path
             ));
@@ -271,7 +271,7 @@ fn render_window(input: &ReadFileInput, text: &str) -> Result<Window, ToolError>
         });
     }
     if first > total {
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "`{}` has only {total} lines; line {first} is beyond its end",
             input.path
         ));
@@ -343,7 +343,7 @@ fn read_stream(
         }
     };
     if number < first {
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "`{}` has only {number} lines; line {first} is beyond its end",
             input.path
         ));
@@ -398,7 +398,7 @@ fn show_media(
         Ok(None) => (media_type, bytes, String::new()),
         Err(PictureError::Cancelled) => return Err(ToolError::Cancelled),
         // A provider would refuse it, and the whole request with it.
-        Err(error) => return fail_with_message(format!("`{}` cannot be shown: {error}", input.path)),
+        Err(error) => return refuse_input(format!("`{}` cannot be shown: {error}", input.path)),
     };
     let text = format!("[a picture, {media_type}, {} bytes{note}]", bytes.len());
     Ok(build_media_output(text, media_type, &bytes))

@@ -49,7 +49,7 @@ impl Tool for ReadSkill {
             skills
                 .read(&input.name, input.file.as_deref())
                 .map(ToolOutput::text)
-                .map_err(|error| ToolError::Reported(error.to_string()))
+                .map_err(|error| ToolError::WrongInput(error.to_string()))
         })
         .await
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::change::{self, PlanPurpose};
 use super::content_change::not_kept;
 use super::files::{self, build_location};
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, FoundFile};
@@ -31,35 +31,33 @@ impl FileRemoval {
     ) -> Result<Self, ToolError> {
         let name = &target.display;
         if is_link(cx, given, target)? {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "`{name}` is reached through a link, so it is not deleted"
             ));
         }
         match cx.workspace.overlay().lookup_buffer(&target.absolute) {
             Buffer::Saved => {}
             Buffer::Unsaved(_) | Buffer::Unknown => {
-                return fail_with_message(format!(
+                return refuse_input(format!(
                     "`{name}` has unsaved changes in the editor, so it is not deleted; ask the user to save or close \
                      it, then try again"
                 ));
             }
         }
-        let found = match checkpoint::inspect_file(&target.absolute) {
-            Ok(found) => found,
-            Err(error) => return fail_with_message(format!("cannot read `{name}`: {error}")),
-        };
+        let found = checkpoint::inspect_file(&target.absolute)
+            .map_err(|error| ToolError::Reported(format!("cannot read `{name}`: {error}")))?;
         let bytes = match (&found.state, &found.bytes) {
             (FileState::Absent, _) => {
-                return fail_with_message(format!(
+                return refuse_input(format!(
                     "`{name}` does not exist{}",
                     files::suggest_similar_paths(cx, &target.absolute)
                 ));
             }
             (FileState::File { .. }, Some(bytes)) => bytes.clone(),
-            _ => return fail_with_message(format!("`{name}` is not a regular file, so it is not deleted")),
+            _ => return refuse_input(format!("`{name}` is not a regular file, so it is not deleted")),
         };
         let Ok(file) = TextFile::from_bytes(bytes) else {
-            return fail_with_message(format!("`{name}` is not a text file; delete it with a command"));
+            return refuse_input(format!("`{name}` is not a text file; delete it with a command"));
         };
         change::check_unchanged(cx, target, &file, aim)?;
         Ok(Self { found, file })

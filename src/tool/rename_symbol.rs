@@ -14,7 +14,7 @@ use super::content_change::{ContentChange, load_editable_file};
 use super::files::{self, build_location};
 use super::language;
 use super::new_errors;
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::{
     CallPreview, DocumentEdits, LanguageQuery, LanguageQueryKind, Tool, ToolContext, ToolError, ToolOutput,
 };
@@ -63,10 +63,10 @@ impl Tool for RenameSymbol {
     }
 
     fn predict_effect(&self, input: &RenameSymbolInput, cx: &ToolContext) -> Result<Effect, ToolError> {
-        let is_blank = |letter: char| letter.is_whitespace() || letter.is_control();
-        if input.new_name.is_empty() || input.new_name.contains(is_blank) {
-            return fail_with_message(format!(
-                "new_name: `{}` is no name; give one without white space",
+        if !is_identifier(&input.new_name) {
+            return refuse_input(format!(
+                "new_name: `{}` is no name; give one of letters, digits, `_`, `$`, and `-`, with the signs of the \
+                 language before or after it, such as `#` or `?`",
                 one_line(&reveal_hidden_characters(&input.new_name), 80)
             ));
         }
@@ -81,7 +81,7 @@ impl Tool for RenameSymbol {
     ) -> Result<Effect, ToolError> {
         if effect.outside || effect.secret {
             // The symbol is looked up before anybody can be asked.
-            return fail_with_message(
+            return refuse_input(
                 "a file outside the workspace, or one that may hold secrets, is only edited",
             );
         }
@@ -198,23 +198,45 @@ impl RenameWords {
         let end = text.len() - after.trim_start_matches(is_of_word).len();
         let has = |words: &[String], word: &str| words.iter().any(|known| known == word);
         let touched: Vec<&str> = list_words(&text[start..end]).collect();
-        // What joins two names in shorthands, import aliases, and arguments, and the marks of names themselves.
-        let is_joint = |letter: char| " :,=?#$@`".contains(letter) || self.letters.contains(letter);
         // Some servers send only the part of the name that differs.
         let made = format!("{}{new_text}{}", &text[start..range.start], &text[range.end..end]);
         let replaced = &text[range];
-        let is_name = list_words(&made).any(|word| has(&self.new, word))
-            && list_words(&made)
-                .all(|word| has(&self.old, word) || has(&self.new, word) || matches!(word, "as" | "r"))
-            && new_text
-                .chars()
-                .all(|letter| is_of_word(letter) || is_joint(letter) || replaced.contains(letter));
-        is_name
+        let is_name = |name: &str, words: &[String]| {
+            let name = name.trim_matches(' ');
+            let name = name.strip_prefix("r#").unwrap_or(name);
+            let quoted = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
+            let is_sign = |letter| {
+                "#$@'?!\"".contains(letter) && (self.letters.contains(letter) || replaced.contains(letter))
+            };
+            let name = quoted.unwrap_or(name).trim_matches(is_sign);
+            list_words(name).next().is_some()
+                && list_words(name).all(|word| has(words, word))
+                && name.chars().all(|letter| is_of_word(letter) || letter == '-')
+        };
+        // In shorthands, import aliases, and arguments, the new name is joined to the old one.
+        let is_pair = [":", " as ", "="].iter().any(|joint| {
+            made.split_once(joint).is_some_and(|(left, right)| {
+                is_name(left, &self.old) && is_name(right, &self.new)
+                    || is_name(left, &self.new) && is_name(right, &self.old)
+            })
+        });
+        (is_pair || is_name(&made, &self.new))
             && touched.iter().any(|word| has(&self.old, word))
             && touched
                 .iter()
                 .all(|word| has(&self.old, word) || has(&self.new, word))
     }
+}
+
+/// Returns whether `name` can be the name of a symbol: a word with the signs that languages put before or after one.
+fn is_identifier(name: &str) -> bool {
+    let name = name.strip_prefix("r#").unwrap_or(name);
+    let name = name.trim_start_matches(['#', '@', '\'']);
+    let name = name.strip_suffix(['?', '!', '\'']).unwrap_or(name);
+    !name.is_empty()
+        && name
+            .chars()
+            .all(|letter| is_of_word(letter) || matches!(letter, '$' | '-'))
 }
 
 fn is_of_word(letter: char) -> bool {
@@ -240,7 +262,7 @@ async fn find_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<Arc
     });
     match changed.await? {
         None if !known.is_empty() => Ok(known),
-        Some(file) if is_shown => fail_with_message(format!(
+        Some(file) if is_shown => refuse_input(format!(
             "`{file}` has changed since the user was asked; nothing was renamed. Call the tool again"
         )),
         _ => {
@@ -272,13 +294,13 @@ async fn request_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<
     let mut found = language::query(cx, query).await?.edits;
     found.retain(|file| !file.edits.is_empty());
     if found.is_empty() {
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "the language servers cannot rename `{}` there; edit the files instead",
             input.symbol
         ));
     }
     if found.len() > MAX_FILES {
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "more than {MAX_FILES} files use the symbol; edit them by a command"
         ));
     }
@@ -288,7 +310,7 @@ async fn request_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<
             edits.sort_by_key(|edit| edit.range.start);
             let target = inner.workspace.resolve_path(&inner.cwd, &uri)?;
             if !target.inside {
-                return fail_with_message(format!(
+                return refuse_input(format!(
                     "the symbol is also used in `{}`, which is outside the workspace; edit the files instead",
                     target.display
                 ));
@@ -317,7 +339,7 @@ async fn request_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<
         .windows(2)
         .any(|pair| pair[0].target.absolute == pair[1].target.absolute)
     {
-        return fail_with_message("the language servers named a file twice; edit the files instead");
+        return refuse_input("the language servers named a file twice; edit the files instead");
     }
     Ok(renames)
 }
@@ -326,7 +348,7 @@ impl FileRename {
     /// Computes the change of the file as it is now.
     fn compute_change(&self, cx: &ToolContext) -> Result<ContentChange, ToolError> {
         let Some(before) = load_editable_file(cx, &self.target)? else {
-            return fail_with_message(format!("`{}` does not exist any more", self.target.display));
+            return refuse_input(format!("`{}` does not exist any more", self.target.display));
         };
         let overlaps = |pair: &[TextEdit]| pair[0].range.end > pair[1].range.start;
         if self.edits.windows(2).any(overlaps) {
@@ -348,7 +370,7 @@ impl FileRename {
                 ));
             }
             if !self.words.allow_edit(&text, start..end, &edit.text) {
-                return fail_with_message(format!(
+                return refuse_input(format!(
                     "the language servers also change other text than the symbol's name, in line {} of `{}`; edit the \
                      files instead",
                     edit.range.start.line + 1,
@@ -443,4 +465,57 @@ async fn undo_changes(cx: &ToolContext, made: Vec<(FileRename, TextFile, TextFil
 
 fn plural(word: &str, count: usize) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_all_languages_are_taken_and_code_is_not() {
+        for name in [
+            "sum", "größe", "合計", "_x9", "$el", "a-b", "#id", "@@all", "'a", "empty?", "save!", "r#type",
+        ] {
+            assert!(is_identifier(name), "{name}");
+        }
+        for name in [
+            "", "#", "a b", "a\nb", "a;b", "a()", "a{", "a.b", "sum=1", "a,b", "<a>", "a?b",
+        ] {
+            assert!(!is_identifier(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_edit_leaves_the_new_name_alone_or_joined_to_the_old_one() {
+        let input =
+            serde_json::from_value(serde_json::json!({"symbol": "total", "path": "a", "new_name": "sum"}));
+        let words = RenameWords::new(&input.unwrap());
+        let text = "send(total)";
+        for made in [
+            "sum",
+            "total: sum",
+            "total=sum",
+            "sum as total",
+            "r#sum",
+            "`sum`",
+            "sum:total",
+        ] {
+            assert!(words.allow_edit(text, 5..10, made), "{made}");
+        }
+        for made in [
+            "sum=sum,total",
+            "#sum",
+            "sum=sum",
+            "sum,total",
+            "sum total",
+            "sum?",
+            "sum:",
+            "total",
+            "sum as total as sum",
+            "",
+        ] {
+            assert!(!words.allow_edit(text, 5..10, made), "{made}");
+        }
+        assert!(words.allow_edit("$total", 0..6, "$sum"));
+    }
 }

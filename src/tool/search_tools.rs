@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::tool_source::LoadedTools;
 use super::{CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, schema};
 use crate::base::text::one_line;
@@ -159,7 +159,7 @@ impl PreparedCall for SearchCall {
     fn run(self: Box<Self>, _cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let found = self.tool.find_tools(&self.query);
         let result = if found.is_empty() {
-            fail_with_message(format!(
+            refuse_input(format!(
                 "no tool fits {:?}; try other words",
                 one_line(&self.query, 100)
             ))

@@ -34,7 +34,7 @@ pub(super) fn explain_unreadable(name: &str, reason: &str) -> ToolError {
 
 /// Returns the error of a tool that was given such a path but needs the path of a file.
 pub(super) fn refuse_stored_path(path: &str) -> ToolError {
-    ToolError::Reported(format!(
+    ToolError::WrongInput(format!(
         "`{}` is the output of a call, not a file; only read_file and grep take it",
         one_line(path, 150)
     ))

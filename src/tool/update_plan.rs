@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::{Tool, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::text::one_line;
 use crate::domain::{Effect, PlanItem, PlanStatus};
@@ -69,7 +69,7 @@ impl Tool for UpdatePlan {
 
     async fn run(&self, input: UpdatePlanInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         if input.items.len() > MAX_ITEMS {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "a plan has at most {MAX_ITEMS} items, got {}",
                 input.items.len()
             ));

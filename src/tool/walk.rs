@@ -146,7 +146,9 @@ pub(super) fn build_glob_matcher(pattern: &str) -> Result<GlobMatcher, ToolError
         .literal_separator(true)
         .build()
         .map(|glob| glob.compile_matcher())
-        .map_err(|error| ToolError::Reported(format!("`{pattern}` is not a valid pattern: {}", error.kind())))
+        .map_err(|error| {
+            ToolError::WrongInput(format!("`{pattern}` is not a valid pattern: {}", error.kind()))
+        })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::files::{self, format_title};
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::outside::wrap_untrusted_text;
 use super::walk::{MAX_TIME, WalkBound};
 use super::web::markdown;
@@ -90,7 +90,7 @@ impl Tool for WebFetch {
 fn parse_url(written: &str) -> Result<Url, ToolError> {
     let wrong = |reason: &str| {
         let display_url = one_line(&strip_control_characters(written), 200);
-        fail_with_message(format!("`{display_url}` cannot be fetched: {reason}"))
+        refuse_input(format!("`{display_url}` cannot be fetched: {reason}"))
     };
     if written.len() > MAX_URL {
         return wrong("the address is too long");
@@ -111,20 +111,18 @@ fn parse_url(written: &str) -> Result<Url, ToolError> {
 }
 
 async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-    let (url, response) = match web.get(&url).await {
-        Ok(FetchResult::Answer { url, response }) => (url, response),
-        Ok(FetchResult::Elsewhere(to)) => {
+    let found = web.get(&url).await;
+    let (url, response) = match found.map_err(|error| ToolError::Reported(error.to_string()))? {
+        FetchResult::Answer { url, response } => (url, response),
+        FetchResult::Elsewhere(to) => {
             return Ok(ToolOutput::text(format!(
                 "{url} redirects to another address: {to}\nIt was not followed; fetch that address if you want it."
             )));
         }
-        Err(error) => return fail_with_message(error.to_string()),
     };
     let status = response.status();
-    let body = match FetchedBody::read(response).await {
-        Ok(body) => body,
-        Err(reason) => return fail_with_message(format!("{url}: {reason}")),
-    };
+    let body = FetchedBody::read(response).await;
+    let body = body.map_err(|reason| ToolError::Reported(format!("{url}: {reason}")))?;
     if let ContentKind::Other(_) = body.kind {
         let size = match body.bytes {
             0 => String::new(),
@@ -176,7 +174,7 @@ impl PageText {
     fn build_output(&self, url: &Url, offset: usize) -> Result<ToolOutput, ToolError> {
         let total = self.text.len();
         if offset > 0 && offset >= total {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "offset {offset} is past the end; the text has {total} bytes"
             ));
         }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::format_title;
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::outside::wrap_untrusted_text;
 use super::{
     CurrentModel, DEFAULT_TIMEOUT, ModelFailure, SearchAnswer, SearchJob, Tool, ToolContext, ToolError,
@@ -119,10 +119,10 @@ fn fail_unavailable<T>() -> Result<T, ToolError> {
 fn check_query(query: &str) -> Result<&str, ToolError> {
     let query = query.trim();
     if query.is_empty() {
-        return fail_with_message("the query is empty");
+        return refuse_input("the query is empty");
     }
     if query.chars().count() > MAX_QUERY {
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "the query is longer than {MAX_QUERY} characters; ask one thing at a time"
         ));
     }

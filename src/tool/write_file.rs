@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::change::{self, PlanPurpose};
 use super::content_change::{ContentChange, load_editable_file};
 use super::files;
-use super::output::fail_with_message;
+use super::output::refuse_input;
 use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
 use crate::workspace::text_file::{MAX_TEXT, TextFile, unix_lines, with_line_ends_of};
@@ -79,7 +79,7 @@ impl WriteFileInput {
         aim: PlanPurpose,
     ) -> Result<ContentChange, ToolError> {
         if self.content.len() > MAX_TEXT {
-            return fail_with_message(format!("content is larger than {} MiB", MAX_TEXT >> 20));
+            return refuse_input(format!("content is larger than {} MiB", MAX_TEXT >> 20));
         }
         let Some(before) = load_editable_file(cx, target)? else {
             return Ok(ContentChange {
@@ -99,7 +99,7 @@ impl WriteFileInput {
         let seen_version = change::check_unchanged(cx, target, &before, aim)?;
         // Overwriting loses text, so the model must have seen it. An empty or equal file has nothing to lose.
         if seen_version == SeenVersion::Never && !before.text.is_empty() && !same {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "`{}` exists and you have not read it; read it first with read_file",
                 target.display
             ));

@@ -150,7 +150,9 @@ async fn run_call(
             CallReport::Failed(&run_result.failure_text)
         }
         ToolRunDisposition::TimedOut => CallReport::Failed("timed out"),
-        ToolRunDisposition::Refused | ToolRunDisposition::JoinViolated => CallReport::Nothing,
+        ToolRunDisposition::Refused | ToolRunDisposition::WrongInput | ToolRunDisposition::JoinViolated => {
+            CallReport::Nothing
+        }
     };
     gate.record_call_end(report).await?;
     run_result.ended_by = run_result.ended_by.or(objection);

@@ -3,8 +3,8 @@
 //! Three failures of a tool in a row with the same pattern open its circuit, and calls are then answered immediately.
 //! After a cool-down, one call is admitted as a trial; a success closes the circuit.
 //!
-//! A call that did not run (a denial, invalid arguments, a cancel, a hook's objection) says nothing about the tool. It
-//! neither counts nor interrupts the row.
+//! A call that did not run (a denial, invalid arguments, a cancel, a hook's objection), or that asked for what is not
+//! there, says nothing about the tool. It neither counts nor interrupts the row.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub(super) enum CallReport<'a> {
     Succeeded,
     /// The tool failed with this message.
     Failed(&'a str),
-    /// The call did not run, so it says nothing about the tool.
+    /// The call did not run, or its input was wrong, so it says nothing about the tool.
     Nothing,
 }
 

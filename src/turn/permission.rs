@@ -239,7 +239,9 @@ async fn build_preview(
     let reason = match preview_result {
         Ok(preview) => return Ok(Ok(redact::redact_preview(&cx.services.redactor, preview))),
         Err(ToolError::Cancelled | ToolError::CutShort(_)) => return Err(TurnStopped),
-        Err(ToolError::Reported(reason) | ToolError::Misfit(reason)) => reason,
+        Err(ToolError::Reported(reason) | ToolError::WrongInput(reason) | ToolError::Misfit(reason)) => {
+            reason
+        }
         Err(ToolError::Internal(reason)) => internal_error_message(call, &reason),
     };
     if effect.secret || effect.outside {
@@ -468,10 +470,9 @@ fn declared_effect(
 
 fn refuse_unknown_effect(call: &ToolRun, error: ToolError) -> Permission {
     let reason = match error {
+        ToolError::WrongInput(reason) | ToolError::Misfit(reason) => return Permission::Invalid(reason),
         ToolError::Internal(reason) => internal_error_message(call, &reason),
-        ToolError::Reported(_) | ToolError::Misfit(_) | ToolError::Cancelled | ToolError::CutShort(_) => {
-            error.to_string()
-        }
+        ToolError::Reported(_) | ToolError::Cancelled | ToolError::CutShort(_) => error.to_string(),
     };
     Permission::Refused(ToolCallStatus::Failed, reason)
 }

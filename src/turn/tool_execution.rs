@@ -50,7 +50,11 @@ pub(super) async fn execute_call(
     let result = run_to_end(cx, call, prepared).await?;
     let took = started.elapsed();
     cx.services.totals.tool.record(took);
-    let is_misfit = matches!(result, Err(ToolError::Misfit(_)));
+    let wrong_input = match result {
+        Err(ToolError::Misfit(_)) => Some(ToolRunDisposition::Refused),
+        Err(ToolError::WrongInput(_)) => Some(ToolRunDisposition::WrongInput),
+        _ => None,
+    };
     let (status, output) = to_status_and_output(call, result);
     // Before anything leaves this function: neither the model nor a client may read an API key (I15).
     let output = redact::redact_output(&cx.services.redactor, output);
@@ -58,17 +62,10 @@ pub(super) async fn execute_call(
     // What differs by call (where the whole output is, notes, messages of hooks) is added later, so that it does not hide
     // a repeated result from the loop guard.
     let fingerprint = fingerprint_result(&result);
-    let disposition = if is_misfit {
-        ToolRunDisposition::Refused
-    } else {
-        to_disposition(status, &output)
-    };
+    let disposition = wrong_input.unwrap_or_else(|| to_disposition(status, &output));
     let failure_text = match disposition {
         ToolRunDisposition::Ran | ToolRunDisposition::Refused => String::new(),
-        ToolRunDisposition::Failed
-        | ToolRunDisposition::TimedOut
-        | ToolRunDisposition::SubagentFailed
-        | ToolRunDisposition::JoinViolated => result.text.clone(),
+        _ => result.text.clone(),
     };
     if let Some(location) = locate_full_output(cx, &result) {
         result.text.push('\n');
@@ -77,16 +74,12 @@ pub(super) async fn execute_call(
     if let Some(note) = &call.note {
         tool_guard::append_note(&mut result, note);
     }
-    let ended_by = match disposition {
-        ToolRunDisposition::Refused => None,
+    let ended_by = if disposition == ToolRunDisposition::Refused {
+        None
+    } else {
         // A cancel in the hook does not undo what the tool did. The turn notices the cancel next.
-        ToolRunDisposition::Ran
-        | ToolRunDisposition::Failed
-        | ToolRunDisposition::TimedOut
-        | ToolRunDisposition::SubagentFailed
-        | ToolRunDisposition::JoinViolated => tool_guard::run_post_tool_hooks(cx, call, &mut result)
-            .await
-            .unwrap_or_default(),
+        let ended = tool_guard::run_post_tool_hooks(cx, call, &mut result).await;
+        ended.unwrap_or_default()
     };
     // Before the client learns of the failure: its answer to another question must not start that call.
     halt.observe(cx, disposition, ended_by.as_ref());
@@ -234,7 +227,7 @@ fn to_status_and_output(
             (ToolCallStatus::Failed, output)
         }
         Ok(output) => (ToolCallStatus::Completed, output),
-        Err(ToolError::Reported(reason) | ToolError::Misfit(reason)) => {
+        Err(ToolError::Reported(reason) | ToolError::WrongInput(reason) | ToolError::Misfit(reason)) => {
             (ToolCallStatus::Failed, failed(reason))
         }
         Err(ToolError::Cancelled) => (

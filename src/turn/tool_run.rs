@@ -67,6 +67,8 @@ pub(super) enum ToolRunDisposition {
     Ran,
     /// The tool failed or panicked.
     Failed,
+    /// The tool works, but the call asks for what is not there.
+    WrongInput,
     TimedOut,
     /// A sub-agent failed under the join policy `all_required`.
     SubagentFailed,
@@ -103,7 +105,7 @@ impl ToolRunDisposition {
     pub(super) fn failure_policy(self, policy: &AgentPolicy) -> FailurePolicy {
         match self {
             Self::Ran | Self::Refused => FailurePolicy::Continue,
-            Self::Failed => policy.tool_failure,
+            Self::Failed | Self::WrongInput => policy.tool_failure,
             Self::TimedOut => policy.tool_timeout,
             Self::SubagentFailed => policy.subagent_failure,
             // R-ERR-2: a violated join is terminal, whatever the policy.

@@ -142,6 +142,7 @@ fn judge_results(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunRes
             ToolRunDisposition::Ran
             | ToolRunDisposition::Refused
             | ToolRunDisposition::Failed
+            | ToolRunDisposition::WrongInput
             | ToolRunDisposition::TimedOut => Outcome::ToolFailed,
         };
         return StepOutcome::from_failure(outcome, to_agent_error(end));
@@ -161,7 +162,10 @@ fn to_agent_error(end: &ToolRunResult) -> AgentError {
             format!("the tool {} timed out", end.tool),
             prepare_continuation("tool_timeout"),
         ),
-        ToolRunDisposition::Ran | ToolRunDisposition::Refused | ToolRunDisposition::Failed => (
+        ToolRunDisposition::Ran
+        | ToolRunDisposition::Refused
+        | ToolRunDisposition::Failed
+        | ToolRunDisposition::WrongInput => (
             format!("the tool {} failed", end.tool),
             prepare_continuation("tool_failure"),
         ),

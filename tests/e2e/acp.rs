@@ -569,7 +569,12 @@ fn modes_and_options_can_be_chosen() {
     assert_eq!(set("effort", "configured")[2]["currentValue"], "configured");
     let options = set("model", "other/other-model");
     assert_eq!(options[1]["currentValue"], "other/other-model");
-    for (option, value) in [("mode", "reckless"), ("model", " "), ("effort", "huge")] {
+    for (option, value) in [
+        ("mode", "reckless"),
+        ("model", " "),
+        ("model", "other/"),
+        ("effort", "huge"),
+    ] {
         let wrong = json!({"sessionId": session, "configId": option, "value": value});
         let refused = client.answer(client.request("session/set_config_option", wrong));
         assert_eq!(refused["error"]["code"], -32602, "{option}");

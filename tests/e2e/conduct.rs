@@ -31,6 +31,14 @@ fn sleeping_tool() -> Reply {
     Reply::tool("slow", json!({}))
 }
 
+/// A tool that fails as long as a file is missing.
+const LOOKUP_TOOL: &str = "[tool.lookup]\ndescription = \"Looks.\"\ncommand = \"cat there.txt\"\neffect = \"read\"\n\
+                           [tool.lookup.schema]\nadditionalProperties = false\n";
+
+fn lookup() -> Reply {
+    Reply::tool("lookup", json!({}))
+}
+
 fn full_session(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
@@ -198,30 +206,28 @@ fn nonzero_exit_is_a_failure_for_all_but_the_model() {
 
 #[test]
 fn tool_circuit_can_be_reset() {
-    let world = world("", "");
+    let world = world("", LOOKUP_TOOL);
     for _ in 0..3 {
-        world.mock().push(read_missing_file());
+        world.mock().push(lookup());
         world.mock().push(Reply::tool("list_dir", json!({})));
     }
-    world.write("there.txt", "here\n");
     let client = world.start();
     let session = full_session(&client);
     client.ask(&session, "read it");
     let other = full_session(&client);
-    let reset = |session: &str| json!({"subject": "tool", "name": "read_file", "sessionId": session});
+    let reset = |session: &str| json!({"subject": "tool", "name": "lookup", "sessionId": session});
     let done: serde_json::Value = client.call("agent/resetCircuit", reset(&other));
     assert_eq!(done, json!({"wasOpen": false}));
     let done: serde_json::Value = client.call("agent/resetCircuit", reset(&session));
     assert_eq!(done, json!({"wasOpen": true}));
-    let state = |state: &str| ("read_file".to_owned(), state.to_owned());
+    let state = |state: &str| ("lookup".to_owned(), state.to_owned());
     // The notification follows once the event is stored; the answer does not wait for it.
     client.next_matching(&session, "agent/circuit", |notification| {
         notification.text("state") == "closed"
     });
     assert_eq!(circuits(&client, &session), [state("open"), state("closed")]);
-    world
-        .mock()
-        .push(Reply::tool("read_file", json!({"path": "there.txt"})));
+    world.write("there.txt", "here\n");
+    world.mock().push(lookup());
     client.ask(&session, "again");
     let last = client
         .all(&session, "agent/toolCall")
@@ -230,7 +236,7 @@ fn tool_circuit_can_be_reset() {
         .params
         .clone();
     assert_eq!(last["status"], "completed", "{last}");
-    let all = json!({"subject": "tool", "name": "read_file"});
+    let all = json!({"subject": "tool", "name": "lookup"});
     let done: serde_json::Value = client.call("agent/resetCircuit", all);
     assert_eq!(done, json!({"wasOpen": false}));
     let nobody = json!({"subject": "tool", "name": "nobody"});
@@ -266,21 +272,46 @@ fn edits_that_do_not_fit_say_nothing_about_the_tool() {
 }
 
 #[test]
+fn wrong_input_says_nothing_about_the_tool() {
+    let world = World::new();
+    world.write("a.txt", "one\n");
+    let client = world.start();
+    let wrong = [
+        ("read_file", json!({"path": "missing.txt"})),
+        ("read_file", json!({"path": "a.txt", "offset": 9})),
+        ("bash", json!({"command": "true", "workdir": "missing"})),
+        ("bash", json!({"command": "true", "timeout_s": -1})),
+        ("grep", json!({"pattern": "("})),
+        ("glob", json!({"pattern": "*", "path": "missing"})),
+        ("list_dir", json!({"path": "a.txt"})),
+    ];
+    for (tool, arguments) in wrong {
+        let session = full_session(&client);
+        for turn in ["one", "two", "three", "four"] {
+            world.mock().push(Reply::tool(tool, arguments.clone()));
+            client.ask(&session, turn);
+            client.tool_call(&session, "failed");
+        }
+        assert_eq!(circuits(&client, &session), [], "{tool} {arguments}");
+    }
+}
+
+#[test]
 fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
-    let world = world("", "[tool.default]\ncircuit_cooldown_s = 0.5\n");
+    let world = world(
+        "",
+        &format!("[tool.default]\ncircuit_cooldown_s = 0.5\n{LOOKUP_TOOL}"),
+    );
     for _ in 0..3 {
-        world.mock().push(read_missing_file());
+        world.mock().push(lookup());
         // A call of another tool in between avoids the doom-loop guard and does not reset the circuit.
         world.mock().push(Reply::tool("list_dir", json!({})));
     }
-    world
-        .mock()
-        .push(Reply::tool("read_file", json!({"path": "there.txt"})));
-    world.write("there.txt", "here\n");
+    world.mock().push(lookup());
     let client = world.start();
     let session = full_session(&client);
     client.ask(&session, "read it");
-    let open = ("read_file".to_owned(), "open".to_owned());
+    let open = ("lookup".to_owned(), "open".to_owned());
     assert_eq!(circuits(&client, &session), [open]);
     let open_circuit = client.all(&session, "agent/circuit")[0].params.clone();
     assert_eq!(open_circuit["subject"], "tool");
@@ -292,7 +323,7 @@ fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
     assert_eq!(listed.len(), 1, "{metrics}");
     assert_eq!(
         (&listed[0]["name"], &listed[0]["state"]),
-        (&json!("read_file"), &json!("open"))
+        (&json!("lookup"), &json!("open"))
     );
     assert!(
         (listed[0]["until"].as_i64().unwrap() - until).abs() < 50,
@@ -307,32 +338,31 @@ fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
     assert_eq!(refused["status"], "failed");
     let output = refused["output"].as_str().unwrap();
     assert!(
-        output.contains("its circuit is open") && output.contains("missing.txt"),
+        output.contains("its circuit is open") && output.contains("there.txt"),
         "{output}"
     );
     assert!(refused["durationMs"].is_null(), "it did not run: {refused}");
     // Circuits of tools are per session.
     let other = full_session(&client);
-    world
-        .mock()
-        .push(Reply::tool("read_file", json!({"path": "there.txt"})));
+    world.mock().push(lookup());
     client.ask(&other, "read it");
     assert_eq!(circuits(&client, &other), []);
     // The first trial fails, the second one succeeds.
-    let half = ("read_file".to_owned(), "halfOpen".to_owned());
-    for (path, then) in [("missing.txt", "open"), ("there.txt", "closed")] {
+    let half = ("lookup".to_owned(), "halfOpen".to_owned());
+    for then in ["open", "closed"] {
         std::thread::sleep(std::time::Duration::from_millis(600));
-        world.mock().push(Reply::tool("read_file", json!({"path": path})));
+        if then == "closed" {
+            world.write("there.txt", "here\n");
+        }
+        world.mock().push(lookup());
         client.ask(&session, "again");
         let circuits = circuits(&client, &session);
         let [.., before, last] = &circuits[..] else {
             panic!("{circuits:?}")
         };
-        assert_eq!((before, last.1.as_str()), (&half, then), "{path}");
+        assert_eq!((before, last.1.as_str()), (&half, then));
     }
-    world
-        .mock()
-        .push(Reply::tool("read_file", json!({"path": "there.txt"})));
+    world.mock().push(lookup());
     client.ask(&session, "again");
     let last = client
         .all(&session, "agent/toolCall")

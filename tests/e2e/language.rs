@@ -103,6 +103,41 @@ fn references_are_found_by_name_and_listed_with_what_encloses_them() {
 }
 
 #[test]
+fn calls_are_listed_like_references_and_an_editor_may_not_know_them() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    for kind in ["incoming_calls", "outgoing_calls"] {
+        let args = json!({"symbol": "total", "path": "cart.ts", "line": 3, "kind": kind});
+        world.mock().push(Reply::tool("find_references", args));
+    }
+    let client = start(&world);
+    let session = client.session();
+    let id = client.prompt(&session, "who calls it?");
+    let request = query(&client, "incomingCalls");
+    assert_eq!(request.params["position"], json!({"line": 2, "character": 2}));
+    let calls = json!({"locations": [{"uri": world.uri("print.ts"), "range": range((3, 12), (3, 17))}]});
+    client.reply(&request, calls);
+    let print = json!({"name": "print", "kind": 12, "uri": world.uri("print.ts"),
+        "range": range((2, 0), (4, 1)), "selectionRange": range((2, 16), (2, 21))});
+    client.reply(&query(&client, "documentSymbols"), json!({"symbols": [print]}));
+    let error = json!({"code": -32803, "message": "the editor does not answer `outgoingCalls`"});
+    let refusal = json!({"jsonrpc": "2.0", "id": query(&client, "outgoingCalls").id, "error": error});
+    client.frame(refusal.to_string().as_bytes());
+    client.prompt_result(&id);
+    let text = result(&world, 1);
+    assert!(
+        text.contains("print.ts:4: show(cart.total());  (in print)\\n[1 call]"),
+        "{text}"
+    );
+    let text = result(&world, 2);
+    assert!(
+        text.contains("the editor does not answer `outgoingCalls`"),
+        "{text}"
+    );
+}
+
+#[test]
 fn references_are_looked_up_after_the_earlier_writes_of_the_step() {
     let world = World::new();
     world.write("cart.ts", CART);

@@ -216,6 +216,15 @@ fn unknown_model_is_refused_with_suggestions() {
         wrong,
         "unknown provider antropic in antropic/claude-sonnet-5, did you mean anthropic? the providers are anthropic, work"
     );
+    for nothing in ["work/", "work/ ", "anthropic/", "work/a\u{7}b"] {
+        let wrong = set_model(&client, &session, nothing).unwrap_err();
+        assert!(
+            wrong.contains("names no model; give provider/model, as agent/listModels shows it"),
+            "{wrong}"
+        );
+        let wrong = client.refused("agent/newSession", json!({"model": nothing}));
+        assert!(wrong.message.contains("names no model"), "{}", wrong.message);
+    }
     // A refused model changes nothing.
     client.ask(&session, "hello");
     assert_eq!(world.wait_for_request(0).body["model"], "house-model");

@@ -117,6 +117,11 @@ return function(_, drive)
       nvim.cmd('edit print.ts')
       local references = ask(nvim, vim.tbl_extend('error', { kind = 'references' }, at_total))
       eq(list(references), { 'cart.ts:2:15', 'print.ts:3:14' })
+      local calls = ask(nvim, vim.tbl_extend('error', { kind = 'incomingCalls' }, at_total))
+      eq(list(calls), { 'print.ts:3:14' })
+      local in_print =
+        { kind = 'outgoingCalls', uri = uri('print.ts'), position = { line = 2, character = 16 }, limit = 10 }
+      eq(list(ask(nvim, in_print)), { 'cart.ts:2:15' })
       local utf16 =
         { kind = 'references', uri = uri('cart.ts'), position = { line = 2, character = 12 }, limit = 1 }
       eq(#list(ask(nvim, utf16, 'utf-16')), 1, 'the limit')

@@ -1,6 +1,9 @@
 // Answers `agent/languageQuery` with the editor's language providers. They load documents that are not open.
 
 import {
+  type CallHierarchyIncomingCall,
+  type CallHierarchyItem,
+  type CallHierarchyOutgoingCall,
   commands,
   type DocumentSymbol,
   type Hover,
@@ -59,6 +62,9 @@ export async function answerLanguageQuery(params: LanguageQueryParams): Promise<
       })),
     };
   }
+  if ((kind === "incomingCalls" || kind === "outgoingCalls") && position !== undefined) {
+    return { locations: (await findCalls(kind, uri, position)).slice(0, limit) };
+  }
   const command = COMMANDS[kind];
   if (command === undefined || position === undefined) throw new Error(`the editor does not answer \`${kind}\``);
   const at = new Position(position.line, position.character);
@@ -69,6 +75,27 @@ export async function answerLanguageQuery(params: LanguageQueryParams): Promise<
   }
   const locations = await commands.executeCommand<(Location | LocationLink)[]>(command, uri, at);
   return { locations: (locations ?? []).slice(0, limit).map(fromLocation) };
+}
+
+async function findCalls(
+  kind: "incomingCalls" | "outgoingCalls",
+  uri: Uri,
+  position: { line: number; character: number },
+): Promise<DocumentLocation[]> {
+  const at = new Position(position.line, position.character);
+  const items = await commands.executeCommand<CallHierarchyItem[] | undefined>("vscode.prepareCallHierarchy", uri, at);
+  if (!items?.length) throw new Error("the language support of the editor knows no calls there");
+  const found = items.map(async (item) => {
+    if (kind === "incomingCalls") {
+      const calls = await commands.executeCommand<CallHierarchyIncomingCall[]>("vscode.provideIncomingCalls", item);
+      return calls.flatMap(({ from, fromRanges }) =>
+        fromRanges.map((range) => ({ uri: from.uri.toString(), range: toRange(range) })),
+      );
+    }
+    const calls = await commands.executeCommand<CallHierarchyOutgoingCall[]>("vscode.provideOutgoingCalls", item);
+    return calls.map(({ to }) => ({ uri: to.uri.toString(), range: toRange(to.selectionRange) }));
+  });
+  return (await Promise.all(found)).flat();
 }
 
 type DocumentSymbols = (SymbolInformation & DocumentSymbol)[];

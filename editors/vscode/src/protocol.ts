@@ -2202,7 +2202,10 @@ export interface LanguageQueryParams {
   uri?: string;
 }
 
-/** What an `agent/languageQuery` asks for. The LSP request of the same name defines the result. */
+/**
+ * What an `agent/languageQuery` asks for. The LSP request of the same name defines the result. A
+ * client answers a kind that it does not know with an error.
+ */
 export type LanguageQueryKind =
   /** The `locations` where the symbol is defined. */
   | "definition"
@@ -2212,6 +2215,10 @@ export type LanguageQueryKind =
   | "typeDefinition"
   /** The `locations` that use the symbol, its declaration included. */
   | "references"
+  /** The `locations` of the calls of the function. */
+  | "incomingCalls"
+  /** The `locations` where the functions are defined that the function calls. */
+  | "outgoingCalls"
   /** The signature and documentation of the symbol, as `text`. */
   | "hover"
   /** The `symbols` of the document. */

@@ -64,6 +64,11 @@ testWithFakeServer("language queries", { files: FILES }, async (s, t) => {
     assert.equal(await ask("references cart.ts 1 2"), "cart.ts:1:2, print.ts:3:14");
   });
 
+  await t.test("the calls of a function, and the functions that it calls, are found across files", async () => {
+    assert.equal(await ask("incomingCalls cart.ts 1 2"), "print.ts:3:14");
+    assert.equal(await ask("outgoingCalls print.ts 2 16"), "cart.ts:1:2");
+  });
+
   await t.test("a rename returns the edits of all files and makes none", async () => {
     assert.equal(await ask("rename cart.ts 1 2"), "1 in cart.ts, 1 in print.ts, all true");
     assert.equal(s.readFile("cart.ts"), FILES["cart.ts"]);

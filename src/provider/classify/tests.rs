@@ -271,17 +271,81 @@ fn parts_that_a_request_works_without_are_recognized() {
                 "invalid_request_error",
                 "messages.1.content.0: Invalid `signature` in `thinking` block",
             ),
+            reasoning.clone(),
+        ),
+        (
+            400,
+            anthropic(
+                "invalid_request_error",
+                "messages.1.content.0: Invalid `data` in `redacted_thinking` block",
+            ),
+            reasoning.clone(),
+        ),
+        (
+            400,
+            anthropic(
+                "invalid_request_error",
+                "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot \
+                 be modified.",
+            ),
             reasoning,
         ),
         (400, refused("text.verbosity"), verbosity.clone()),
-        (400, openai("Unknown parameter: 'verbosity'", "x"), verbosity),
+        (
+            400,
+            openai("Unknown parameter: 'verbosity'", "x"),
+            verbosity.clone(),
+        ),
+        (
+            400,
+            openai("text.verbosity: Extra inputs are not permitted", "x"),
+            verbosity,
+        ),
+        (
+            400,
+            openai("messages[2]: `verbosity.md` is invalid", "x"),
+            ProviderFault::InvalidRequest,
+        ),
+        (
+            400,
+            refused("tools[0].parameters.verbosity"),
+            ProviderFault::InvalidRequest,
+        ),
         (500, refused("text.verbosity"), ProviderFault::Server),
         (400, refused("reasoning.effort"), ProviderFault::InvalidRequest),
     ] {
         assert_eq!(classify(status, &body).fault, fault, "{body}");
     }
-    let advice = classify(400, &refused("reasoning.effort")).user_action.unwrap();
-    assert!(advice.contains("reasoning_effort"), "{advice}");
+    for (body, is_effort) in [
+        (refused("reasoning.effort"), true),
+        (
+            openai("This model does not support the effort parameter.", "x"),
+            true,
+        ),
+        (
+            openai("`reasoning_effort` is not supported with this model", "x"),
+            true,
+        ),
+        (
+            openai("Argument not supported on this model: reasoningEffort", "x"),
+            true,
+        ),
+        (
+            anthropic("x", "output_config.effort: Input should be 'low' or 'high'"),
+            true,
+        ),
+        (
+            anthropic("x", "tools.0.input_schema.effort: Input should be a string"),
+            false,
+        ),
+        (
+            openai("messages[2]: 'in an effort to help' is invalid", "x"),
+            false,
+        ),
+    ] {
+        let advice = classify(400, &body).user_action.unwrap();
+        assert_eq!(advice.contains("reasoning_effort"), is_effort, "{body}: {advice}");
+    }
 }
 
 #[test]

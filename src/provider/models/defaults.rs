@@ -84,9 +84,9 @@ pub fn list_offered_models(provider: &str, list: Option<&[String]>, today: i64) 
     offered
 }
 
-/// Returns all current models of a provider that agentls knows by name: at a gateway those of the vendor of `model`. See
-/// [`list_offered_models`] for `list` and `today`.
-pub fn list_vendor_models(provider: &str, model: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
+/// Returns all current models that may do the simple work of `model` at a provider that agentls knows by name: of the same
+/// vendor and line, such as `gpt` or `gemini`, and no larger variant. See [`list_offered_models`] for `list` and `today`.
+pub fn list_sibling_models(provider: &str, model: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
     let section = section_of(provider);
     let is_retired = |name: &str| is_retired_at(provider, name, today);
     let prefix = match model.split_once('/') {
@@ -95,7 +95,16 @@ pub fn list_vendor_models(provider: &str, model: &str, list: Option<&[String]>, 
         None => String::new(),
     };
     let families = rank_families(section, &prefix, is_retired);
-    find_newest_models(section, &families, list, is_retired)
+    let mut found = find_newest_models(section, &families, list, is_retired);
+    found.retain(|name| first_word(name) == first_word(model) && !name.split('-').any(|word| word == "pro"));
+    found
+}
+
+/// Returns the first word of a model's name, without its vendor: `gemini` of `google/gemini-3.8-flash`.
+fn first_word(model: &str) -> &str {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let end = name.find(|letter: char| !letter.is_ascii_alphabetic());
+    end.map_or(name, |end| &name[..end])
 }
 
 fn is_retired_at(provider: &str, model: &str, today: i64) -> bool {
@@ -162,7 +171,13 @@ fn rank_families(section: &str, prefix: &str, is_retired: impl Fn(&str) -> bool)
             .is_none_or(|(day, latest)| latest - day <= CURRENT_DAYS)
     };
     families.retain(is_current);
-    families.sort_by(|a, b| b.price.total_cmp(&a.price).then(b.released.cmp(&a.released)));
+    // Of those at the lowest price, the plainest and newest comes last.
+    families.sort_by(|a, b| {
+        let released = |family: &Family| family.released.unwrap_or(i64::MAX);
+        let by_price = b.price.total_cmp(&a.price);
+        let by_name = by_price.then(b.pattern.len().cmp(&a.pattern.len()));
+        by_name.then(released(a).cmp(&released(b)))
+    });
     // If even the cheapest is expensive, it is the default.
     let medium = families
         .iter()
@@ -376,10 +391,20 @@ mod tests {
     }
 
     #[test]
-    fn all_current_models_of_a_vendor_are_found_at_a_gateway() {
-        let all = list_vendor_models("openrouter", "openai/gpt-6.1-sol", None, overlay_day());
-        assert!(all.contains(&"openai/gpt-6-luna".to_owned()), "{all:?}");
-        assert!(all.iter().all(|name| name.starts_with("openai/")), "{all:?}");
+    fn models_for_simple_work_are_of_the_same_line_and_no_larger_variant() {
+        for (model, line, simple) in [
+            ("openai/gpt-6.1-sol", "openai/gpt-", "openai/gpt-6-luna"),
+            (
+                "google/gemini-3.8-pro",
+                "google/gemini-",
+                "google/gemini-3.8-flash",
+            ),
+        ] {
+            let all = list_sibling_models("openrouter", model, None, overlay_day());
+            assert!(all.contains(&simple.to_owned()), "{all:?}");
+            let fits = |name: &String| name.starts_with(line) && !name.contains("-pro");
+            assert!(all.iter().all(fits), "{all:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use super::Models;
 use crate::base::nearest::nearest_name;
+use crate::base::text::prefix_within;
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings};
 use crate::provider::ProviderSpec;
 use crate::provider::models::{KnownList, ModelNaming, NameVerdict, check_model_name, current_day};
@@ -99,6 +100,12 @@ impl Models {
             .map_or((None, named), |(at, rest)| (Some(at), rest));
         let now = self.current_settings();
         let prefixed = prefix.and_then(|prefix| now.providers.get(prefix));
+        if named.contains(char::is_control) || (prefixed.is_some() && rest.trim().is_empty()) {
+            let named = prefix_within(named, 200);
+            return Err(format!(
+                "{named:?} names no model; give provider/model, as agent/listModels shows it"
+            ));
+        }
         if let Some(provider) = prefixed {
             return Ok(Some((provider.clone(), rest.to_owned())));
         }

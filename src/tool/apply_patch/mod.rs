@@ -135,7 +135,7 @@ impl Tool for ApplyPatch {
 }
 
 fn read_patch(input: &ApplyPatchInput) -> Result<Vec<FilePatch>, ToolError> {
-    parse_patch(&input.patch).map_err(ToolError::Reported)
+    parse_patch(&input.patch).map_err(ToolError::WrongInput)
 }
 
 /// Returns the tools that together do what the patch does, for rules. To delete or move a file takes as much as to

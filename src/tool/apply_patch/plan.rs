@@ -11,7 +11,7 @@ use crate::tool::change::{self, PlanPurpose};
 use crate::tool::content_change::{ContentChange, load_editable_file};
 use crate::tool::edit_file::build_change;
 use crate::tool::files;
-use crate::tool::output::fail_with_message;
+use crate::tool::output::{fail_with_message, refuse_input};
 use crate::tool::removal::{self, FileRemoval};
 use crate::tool::{ToolContext, ToolError, ToolOutput};
 use crate::workspace::ResolvedPath;
@@ -86,7 +86,7 @@ pub(super) fn plan_steps(cx: &ToolContext, patches: Vec<FilePatch>) -> Result<Ve
             (Some(FileStep::Update(_, known)), FileStep::Update(_, hunks)) => known.extend(hunks),
             (Some(known), _) => {
                 let name = known.name();
-                return fail_with_message(format!("the patch names `{name}` twice; use one patch for each"));
+                return refuse_input(format!("the patch names `{name}` twice; use one patch for each"));
             }
         }
     }
@@ -167,7 +167,7 @@ fn plan_addition(cx: &ToolContext, target: &ResolvedPath, text: &str) -> Result<
     let after = match &before {
         Some(there) if unix_lines(&there.text) == text => there.clone(),
         Some(_) => {
-            return fail_with_message(format!(
+            return refuse_input(format!(
                 "`{}` exists already; change it with `*** Update File`",
                 target.display
             ));
@@ -194,7 +194,7 @@ fn plan_update(
     hunks: &[Hunk],
 ) -> Result<ContentChange, ToolError> {
     let Some(before) = load_editable_file(cx, target)? else {
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "`{}` does not exist{}; to create it use `*** Add File`",
             target.display,
             files::suggest_similar_paths(cx, &target.absolute)
@@ -241,7 +241,7 @@ fn plan_move(
 ) -> Result<MovePlan, ToolError> {
     let removal = FileRemoval::plan(cx, &from.given, &from.target, aim)?;
     if nofollow::kind(&to.target.absolute).is_some() || load_editable_file(cx, &to.target)?.is_some() {
-        return fail_with_message(format!("`{}` exists already", to.target.display));
+        return refuse_input(format!("`{}` exists already", to.target.display));
     }
     // Without the bits that let a program act for its owner.
     let mode = removal.mode() & 0o777;

@@ -255,8 +255,16 @@ fn replace_exact(
     if unix.original.len() + found.len().saturating_mul(2 * edit.new.len()) > 2 * MAX_TEXT {
         return Err(EditProblem::TooLarge);
     }
-    let places = found.iter().map(|at| *at..at + edit.old.len());
-    Ok(Some((unix.replace(places, &edit.new), found.len())))
+    let end = found.last().map_or(first, |at| at + edit.old.len());
+    // The last line may be one more place, without its line break.
+    let last = without_final_newline(&unix.text, edit)
+        .filter(|(_, last)| edit.all && last.start >= end && last.end == scope.end);
+    let places = found
+        .iter()
+        .map(|at| (*at..at + edit.old.len(), edit.new.as_str()));
+    let places = places.chain(last.iter().map(|(edit, last)| (last.clone(), edit.new.as_str())));
+    let count = found.len() + usize::from(last.is_some());
+    Ok(Some((unix.replace_each(places), count)))
 }
 
 /// Replaces an old text that is in the scope by whole lines; `None` if it is not.

@@ -47,6 +47,8 @@ fn replaces_and_keeps_line_ends() {
         made.notes
     );
     assert!(apply("a = 1\nb", &[edit("a = 1\n\n", "c")]).is_err());
+    let made = apply("a\r\nb\r\na", &[all("a\n", "c\n")]).unwrap();
+    assert_eq!((made.text.as_str(), made.places), ("c\r\nb\r\nc", 2));
 }
 
 #[test]
@@ -405,14 +407,16 @@ proptest! {
     fn equals_a_plain_replacement(text in "([ab]|\r\n|\n){0,20}", old in "([ab]|\n){1,3}", new in "([abc]|\n){0,3}") {
         match apply(&text, &[all(&old, &new)]) {
             Ok(edited) if edited.places == 0 => prop_assert_eq!(edited.text, text),
-            Ok(edited) if unix_lines(&text).contains(&old) => {
+            Ok(edited) if old == "\n" || !old.ends_with('\n') || text.ends_with('\n') => {
                 prop_assert_eq!(unix_lines(&edited.text), unix_lines(&text).replace(&old, &new));
             }
             // As if the last line had a line break, which the file does not get.
             Ok(edited) => {
-                let end = if new.ends_with('\n') { "\n" } else { "" };
-                let made = unix_lines(&edited.text) + end;
-                prop_assert_eq!(made, (unix_lines(&text) + "\n").replace(&old, &new));
+                let text = unix_lines(&text) + "\n";
+                let last = text.match_indices(&old).last();
+                let is_last_replaced = last.is_some_and(|(at, _)| at + old.len() == text.len());
+                let end = if !is_last_replaced || new.ends_with('\n') { "\n" } else { "" };
+                prop_assert_eq!(unix_lines(&edited.text) + end, text.replace(&old, &new));
             }
             Err(error) => match error.problem {
                 EditProblem::NotFound { .. } => prop_assert!(!unix_lines(&text).contains(&old)),

@@ -128,7 +128,7 @@ impl ShownSession {
     }
 
     /// A compaction keeps the first message and the last six, and reports correct counts. After an overflow, it may
-    /// keep only the last prompt and what follows it.
+    /// keep only the last prompt and what follows it. A summary in the first place becomes a part of the next one.
     pub(super) fn check_compaction(&mut self, compaction: &Compaction) -> Result<(), String> {
         self.matched.clear();
         let before = self.fold.history.to_messages();
@@ -149,10 +149,19 @@ impl ShownSession {
         }
         let is_prompt = |item: &Arc<HistoryItem>| item.message.role == Role::User && !item.message.hidden;
         let last_prompt = before.iter().rposition(is_prompt).unwrap_or(0);
+        let earlier_summary = before.first().filter(|item| compact::is_summary(&item.message));
         let (first, n) = match (compaction.trigger, before.len() - last_prompt) {
             (CompactTrigger::Overflow, n @ ..=6) => (0, n),
-            _ => (1, 6.min(before.len().saturating_sub(1))),
+            _ => (
+                usize::from(earlier_summary.is_none()),
+                6.min(before.len().saturating_sub(1)),
+            ),
         };
+        let stays =
+            |old: &Arc<HistoryItem>| after.first().is_some_and(|new| new.message.id == old.message.id);
+        if compaction.summary.is_some() && earlier_summary.is_some_and(stays) {
+            return Err("a compaction kept an earlier summary in the first place".to_owned());
+        }
         let ids = |items: &[Arc<HistoryItem>], n: usize| -> Vec<_> {
             let ends = items.iter().take(first).chain(items.iter().rev().take(n));
             ends.filter(|item| item.message.role != Role::Tool)

@@ -19,11 +19,16 @@ local METHODS = {
   implementation = 'textDocument/implementation',
   typeDefinition = 'textDocument/typeDefinition',
   references = 'textDocument/references',
+  incomingCalls = 'textDocument/prepareCallHierarchy',
+  outgoingCalls = 'textDocument/prepareCallHierarchy',
   hover = 'textDocument/hover',
   documentSymbols = 'textDocument/documentSymbol',
   workspaceSymbols = 'workspace/symbol',
   rename = 'textDocument/rename',
 }
+
+---What is then asked about each item of an answer.
+local CALLS = { incomingCalls = 'callHierarchy/incomingCalls', outgoingCalls = 'callHierarchy/outgoingCalls' }
 
 ---Converts a column between two encodings.
 ---@param line string
@@ -187,6 +192,27 @@ local function add_locations(list, result, to_range)
   end
 end
 
+---Asks for the calls of or in the functions of an answer, and adds their locations. Returns false after the deadline.
+---@return boolean
+local function add_calls(list, kind, answer, buffer, deadline, to_range)
+  for _, item in ipairs(answer.result) do
+    local function make_params()
+      return { item = item }
+    end
+    local answers, is_complete = request_all({ answer.client }, CALLS[kind], make_params, buffer, deadline)
+    if not is_complete then
+      return false
+    end
+    for _, call in ipairs(answers[1] and answers[1].result or {}) do
+      for _, range in ipairs(call.from and call.fromRanges or { call.to.selectionRange }) do
+        local uri = (call.from or call.to).uri
+        table.insert(list, { uri = uri, range = to_range(uri, range) })
+      end
+    end
+  end
+  return true
+end
+
 ---Adds the edits of a workspace edit, by document. Returns false if it creates, renames, or deletes files.
 ---@return boolean
 local function add_edits(list, result, to_range)
@@ -292,6 +318,10 @@ function M.answer_query(params, encoding, own_id)
       -- Two language servers would rename the same places twice.
       if #edits == 0 and not add_edits(edits, answer.result, to_range) then
         return nil, 'the rename would also create, rename, or delete files'
+      end
+    elseif CALLS[params.kind] then
+      if not add_calls(locations, params.kind, answer, buffer, deadline, to_range) then
+        return nil, 'the language server does not answer in time; try again in a while'
       end
     elseif params.kind == 'hover' then
       vim.list_extend(texts, vim.lsp.util.convert_input_to_markdown_lines(answer.result.contents))

@@ -1242,12 +1242,15 @@ M.server_notifications = {
 ---@field query? string For `workspaceSymbols`: the text to search for. For `rename`: the new name.
 ---@field uri? string The document, by the URI with which the client opened it if it is open; absent for `workspaceSymbols`.
 
----What an `agent/languageQuery` asks for. The LSP request of the same name defines the result.
+---What an `agent/languageQuery` asks for. The LSP request of the same name defines the result. A
+---client answers a kind that it does not know with an error.
 ---@alias agentls.LanguageQueryKind
 ---| "definition" # The `locations` where the symbol is defined.
 ---| "implementation" # The `locations` that implement the symbol.
 ---| "typeDefinition" # The `locations` where the symbol's type is defined.
 ---| "references" # The `locations` that use the symbol, its declaration included.
+---| "incomingCalls" # The `locations` of the calls of the function.
+---| "outgoingCalls" # The `locations` where the functions are defined that the function calls.
 ---| "hover" # The signature and documentation of the symbol, as `text`.
 ---| "documentSymbols" # The `symbols` of the document.
 ---| "workspaceSymbols" # The `symbols` of the workspace whose names match `query`.
