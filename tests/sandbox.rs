@@ -12,7 +12,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
@@ -32,6 +32,8 @@ use serde_json::Value;
 mod attacks;
 #[path = "sandbox/nested_folders.rs"]
 mod nested_folders;
+#[path = "sandbox/outer_repository.rs"]
+mod outer_repository;
 #[path = "sandbox/private_folders.rs"]
 mod private_folders;
 #[path = "sandbox/random_plans.rs"]
@@ -66,10 +68,10 @@ struct World {
     bus_folder: tempfile::TempDir,
     /// A socket in `/run`, where only root can create one.
     run_socket: Option<(tempfile::TempDir, UnixListener)>,
-    resolver_port: u16,
-    /// A terminal, in whose other end commands may try to write.
     /// The path and abstract socket of an X server, whose number is that of the TCP port.
     _x_server: [UnixListener; 2],
+    resolver_port: u16,
+    /// A terminal, in whose other end commands may try to write.
     terminal: OwnedFd,
 }
 
@@ -128,9 +130,9 @@ impl World {
             std::os::unix::fs::symlink(target, root.path().join(link)).unwrap();
         }
         let (tcp, udp) = bind_same_port();
+        let port = tcp.local_addr().unwrap().port();
         let unix = UnixListener::bind(root.path().join("outside/socket")).unwrap();
         let datagrams = UnixDatagram::bind(root.path().join("outside/datagrams")).unwrap();
-        let port = tcp.local_addr().unwrap().port();
         mkfifoat(CWD, root.path().join("outside/pipe"), Mode::from_raw_mode(0o600)).unwrap();
         // Open, so that a writer need not wait for a reader.
         let pipe = fs::File::options()
@@ -157,9 +159,9 @@ impl World {
             run_socket: bind_in_run(),
             resolver_port: start_resolver(),
             shared: tempfile::NamedTempFile::new_in("/dev/shm").unwrap(),
+            _x_server: bind_x_server(port),
             _datagrams: datagrams,
             _pipe: pipe,
-            _x_server: bind_x_server(port),
             _bus: bus,
             bus_folder,
             terminal,
@@ -177,12 +179,12 @@ impl World {
         world
     }
 
-    fn terminal_path(&self) -> PathBuf {
-        let name = ptsname(&self.terminal, Vec::new()).unwrap();
     fn port(&self) -> u16 {
         self.tcp.local_addr().unwrap().port()
     }
 
+    fn terminal_path(&self) -> PathBuf {
+        let name = ptsname(&self.terminal, Vec::new()).unwrap();
         PathBuf::from(name.into_string().unwrap())
     }
 
@@ -211,9 +213,9 @@ impl World {
             .env("RUN_SOCKET", self.run_socket_path())
             .env("PORT", self.port().to_string())
             .env("ABSTRACT", &self.abstract_name)
+            .env("X_SERVER", x_server_path(self.port()))
             .env("SHARED", self.shared.path())
             .env("BUS", self.bus_folder.path().join("bus"))
-            .env("X_SERVER", x_server_path(self.port()))
             .env("TTY", self.terminal_path())
             .env("AGENTLS_SANDBOX_METHOD", method);
         if self.as_nobody {
@@ -252,9 +254,9 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        let _ = fs::remove_file(x_server_path(self.port()));
         if let Some(other) = &mut self.other {
             let _ = other.kill();
-        let _ = fs::remove_file(x_server_path(self.port()));
             let _ = other.wait();
         }
     }
@@ -303,8 +305,6 @@ fn bind_in_run() -> Option<(tempfile::TempDir, UnixListener)> {
     Some((folder, socket))
 }
 
-/// Binds a port that is free for both protocols. Another test may use the number that one of them gets.
-fn bind_same_port() -> (TcpListener, UdpSocket) {
 fn x_server_path(number: u16) -> String {
     format!("/tmp/.X11-unix/X{number}")
 }
@@ -323,6 +323,8 @@ fn bind_x_server(number: u16) -> [UnixListener; 2] {
     [by_path, UnixListener::bind_addr(&address).unwrap()]
 }
 
+/// Binds a port that is free for both protocols. Another test may use the number that one of them gets.
+fn bind_same_port() -> (TcpListener, UdpSocket) {
     loop {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         match UdpSocket::bind(tcp.local_addr().unwrap()) {
@@ -437,8 +439,6 @@ test_attacks! {
     KERNEL: attacks_on_the_kernel_fail_in_the_sandbox, attacks_on_the_kernel_of_an_ordinary_user_fail_in_the_sandbox;
 }
 
-/// Tries attacks with every method, and sees them succeed without one.
-fn try_attacks(world: &World, attacks: &[Attack]) {
 /// Returns whether this machine denies an attack to everybody.
 fn may_fail_here(name: &str) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
@@ -451,6 +451,8 @@ fn may_fail_here(name: &str) -> bool {
     known.any(|(script, _)| is_filtered || denies(script))
 }
 
+/// Tries attacks with every method, and sees them succeed without one.
+fn try_attacks(world: &World, attacks: &[Attack]) {
     let mut wrong = Vec::new();
     let who = if world.as_nobody {
         "an ordinary user"
@@ -855,6 +857,71 @@ fn a_home_folder_as_workspace_is_writable_only_where_it_is_visible() {
     }
     for attack in IN_HOME {
         assert_eq!(run("none", "home", attack).stdout, OPEN, "{attack}");
+    }
+}
+
+#[test]
+fn the_configuration_of_agentls_cannot_be_created() {
+    let world = World::new(false);
+    let run = |method: Method, folder: &str| {
+        let folder = world.path(folder);
+        let _ = fs::remove_dir_all(world.path("home/.config/agentls"));
+        let script = "mkdir -p $HOME/.config/agentls; echo > $HOME/.config/agentls/config.toml && echo open";
+        let mut command = match method {
+            "none" => Command::new("bash"),
+            method => world.agentls(method, &["run", "--", "bash"]),
+        };
+        command.args(["-c", script]).env("HOME", world.path("home"));
+        command.current_dir(folder).output().unwrap()
+    };
+    for folder in ["home/.config", "home"] {
+        for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+            let output = run(method, folder);
+            assert_eq!(output.stdout, b"", "{method}: {folder}: {output:?}");
+        }
+        assert_eq!(run("none", folder).stdout, OPEN, "{folder}");
+    }
+    if is_available(&world, "landlock") {
+        let errors = String::from_utf8(run("landlock", "home/.config").stderr).unwrap();
+        assert!(
+            errors.contains("agentls/config.toml, obeyed by agentls"),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn what_is_piped_in_reaches_a_command() {
+    let world = World::new(false);
+    let input = world.path("outside/input");
+    fs::write(&input, "from a file\n").unwrap();
+    for method in ALL.iter().copied().filter(|method| is_available(&world, method)) {
+        let mut command = world.agentls(
+            method,
+            &["run", "--", "bash", "-c", "cat; echo x > /proc/self/fd/0"],
+        );
+        let output = command.stdin(fs::File::open(&input).unwrap()).output().unwrap();
+        assert_eq!(output.stdout, b"from a file\n", "{method}: {output:?}");
+        assert_eq!(fs::read(&input).unwrap(), b"from a file\n", "{method}: a copy");
+        let mut command = world.agentls(method, &["run", "--", "cat"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"from a pipe\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.stdout, b"from a pipe\n", "{method}");
+    }
+}
+
+#[test]
+fn a_workspace_in_a_place_of_secrets_is_refused_with_the_reason() {
+    let world = World::new(false);
+    fs::create_dir(world.path("home/.ssh/x")).unwrap();
+    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+        let mut command = world.agentls(method, &["run", "--", "true"]);
+        let output = command.current_dir(world.path("home/.ssh/x")).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("as a place of secrets"), "{method}: {errors}");
+        assert_eq!(output.status.code(), Some(1), "{method}");
     }
 }
 
