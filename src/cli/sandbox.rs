@@ -3,17 +3,17 @@
 //! Needs no server: it confines and starts the command as a session's workspace does.
 
 use std::error::Error;
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::{FileType, fstat};
 
 use super::args::SandboxCommand;
 use super::sandbox_test;
 use super::sandbox_tools::SandboxTools;
 use super::screen::Screen;
+use crate::base::nofollow;
 use crate::base::text::reveal_hidden_characters;
 use crate::config::{ConfigSource, Trust};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
@@ -94,16 +94,14 @@ pub(super) async fn run_sandbox_command(
 /// Returns what the command reads: what was piped in, or a file, of which it gets a copy. It could write the file itself
 /// through the descriptor, and a terminal belongs to this program.
 fn read_stdin() -> io::Result<Stdin> {
-    let stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let kind = stdin.metadata()?.file_type();
-    if kind.is_fifo() {
-        Ok(Stdin::Inherited)
-    } else if kind.is_file() {
-        let mut bytes = Vec::new();
-        (&stdin).read_to_end(&mut bytes)?;
-        Ok(Stdin::Bytes(bytes))
-    } else {
-        Ok(Stdin::Null)
+    match FileType::from_raw_mode(fstat(io::stdin())?.st_mode) {
+        FileType::Fifo => Ok(Stdin::Inherited),
+        FileType::RegularFile => {
+            let mut bytes = Vec::new();
+            io::stdin().read_to_end(&mut bytes)?;
+            Ok(Stdin::Bytes(bytes))
+        }
+        _ => Ok(Stdin::Null),
     }
 }
 
@@ -112,7 +110,7 @@ fn read_stdin() -> io::Result<Stdin> {
 fn report_change(folder: &Path, path: &Path, existed: bool) {
     let shown = path.strip_prefix(folder).unwrap_or(path).display().to_string();
     let (shown, reader) = (reveal_hidden_characters(&shown).into_owned(), name_reader(path));
-    let (verb, consequence) = match (existed, std::fs::symlink_metadata(path).is_ok()) {
+    let (verb, consequence) = match (existed, nofollow::kind(path).is_some()) {
         (_, false) => ("removed", ""),
         (true, true) => ("changed", RENAMED),
         (false, true) => ("created", RENAMED),
