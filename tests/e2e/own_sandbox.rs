@@ -336,12 +336,19 @@ fn git_that_looks_at_an_untrusted_repository_can_only_read() {
         "git init -q . && echo one > file && git add file",
         &mark,
     );
-    let options = || Options {
-        env: vec![("PATH".to_owned(), format!("{}:{path}", programs.display()))],
-        ..Options::default()
+    let workspace = confined.world.workspace().display().to_string();
+    let start = || {
+        let client = confined.world.start_with(Options {
+            env: vec![("PATH".to_owned(), format!("{}:{path}", programs.display()))],
+            ..Options::default()
+        });
+        // Git reads the settings of the repository only if nobody trusts it.
+        let trust = json!({"folder": workspace, "trusted": false});
+        client.call::<Value>("agent/setTrust", trust);
+        let session = client.session_with(json!({"mode": "autoEdit"}));
+        (client, session)
     };
-    let client = confined.world.start_with(options());
-    let session = client.session_with(json!({"mode": "autoEdit"}));
+    let (client, session) = start();
     let call = |command: &str| Reply::tool("bash", json!({"command": command}));
     confined.world.mock().push(call("git status"));
     confined.world.mock().push(call("echo changed > file"));
@@ -357,8 +364,7 @@ fn git_that_looks_at_an_untrusted_repository_can_only_read() {
         tables: "[sandbox]\nenabled = false\n".to_owned(),
         ..Config::default()
     });
-    let client = confined.world.start_with(options());
-    let session = client.session_with(json!({"mode": "autoEdit"}));
+    let (client, session) = start();
     confined.world.mock().push(call("git status"));
     confined.world.mock().push(Reply::text("done"));
     client.ask(&session, "look");
