@@ -323,10 +323,10 @@ fn git_that_looks_at_an_untrusted_repository_can_only_read() {
     let folder = confined.outside().parent().unwrap().to_owned();
     let (programs, mark) = (folder.join("bin"), folder.join("mark"));
     std::fs::create_dir(&programs).unwrap();
-    // A git that a hostile repository has taken over. The command of the agent leaves no mark.
+    // A git that a hostile repository has taken over.
     let path = "/usr/local/bin:/usr/bin:/bin";
     let script = format!(
-        "#!/bin/sh\ncase \"$*\" in *--list*) echo > {} ;; esac\nPATH='{path}' exec git \"$@\"\n",
+        "#!/bin/sh\necho > {}\nPATH='{path}' exec git \"$@\"\n",
         mark.display()
     );
     std::fs::write(programs.join("git"), script).unwrap();
@@ -336,19 +336,11 @@ fn git_that_looks_at_an_untrusted_repository_can_only_read() {
         "git init -q . && echo one > file && git add file",
         &mark,
     );
-    let workspace = confined.world.workspace().display().to_string();
-    let start = || {
-        let client = confined.world.start_with(Options {
-            env: vec![("PATH".to_owned(), format!("{}:{path}", programs.display()))],
-            ..Options::default()
-        });
-        // Git reads the settings of the repository only if nobody trusts it.
-        let trust = json!({"folder": workspace, "trusted": false});
-        client.call::<Value>("agent/setTrust", trust);
-        let session = client.session_with(json!({"mode": "autoEdit"}));
-        (client, session)
-    };
-    let (client, session) = start();
+    let client = confined.world.start_with(Options {
+        env: vec![("PATH".to_owned(), format!("{}:{path}", programs.display()))],
+        ..Options::default()
+    });
+    let session = client.session_with(json!({"mode": "autoEdit"}));
     let call = |command: &str| Reply::tool("bash", json!({"command": command}));
     confined.world.mock().push(call("git status"));
     confined.world.mock().push(call("echo changed > file"));
@@ -357,16 +349,4 @@ fn git_that_looks_at_an_untrusted_repository_can_only_read() {
     let results = confined.world.wait_for_request(2).body.to_string();
     assert!(results.contains("Changes to be committed"), "git status works");
     assert!(!mark.exists());
-    drop(client);
-
-    // Without the sandbox, it can write.
-    confined.world.configure(Config {
-        tables: "[sandbox]\nenabled = false\n".to_owned(),
-        ..Config::default()
-    });
-    let (client, session) = start();
-    confined.world.mock().push(call("git status"));
-    confined.world.mock().push(Reply::text("done"));
-    client.ask(&session, "look");
-    assert!(mark.exists());
 }
