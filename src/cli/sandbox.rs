@@ -1,30 +1,34 @@
 //! `agentls sandbox`: runs a command as the agent's commands run, and tests what confines them.
 //!
-//! Needs no server: it starts the command through the same launcher and with the same plan.
+//! Needs no server: it confines and starts the command as a session's workspace does.
 
-use std::collections::BTreeSet;
 use std::error::Error;
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{FileType, fstat};
+
 use super::args::SandboxCommand;
 use super::sandbox_test;
-use super::sandbox_tools::{SandboxTools, confine};
+use super::sandbox_tools::SandboxTools;
 use super::screen::Screen;
+use crate::base::nofollow;
 use crate::base::text::reveal_hidden_characters;
-use crate::config::{ConfigSource, SandboxSettings, Trust};
+use crate::config::{ConfigSource, Trust};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
-use crate::proxy::{CommandProxy, NoPrompt};
-use crate::sandbox::{SandboxScope, name_reader, visit_steering_files};
+use crate::sandbox::name_reader;
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{
-    Command, ExitStatus, Launcher, SpawnError, Stream, adopt_orphans, sweep_orphans,
+    Command, ExitStatus, Launcher, SpawnError, Stdin, Stream, adopt_orphans, sweep_orphans,
 };
-use crate::workspace::{ReadDeny, Workspace, WorkspaceShared};
+use crate::workspace::{NoPrompt, Workspace, WorkspaceShared};
 
 /// The exit code of a shell for a program that does not exist.
 const NOT_FOUND: i32 = 127;
+
+/// What follows after a command of the agent.
+const RENAMED: &str = "; a command of the agent would have it renamed";
 
 /// Runs one of the commands and returns the exit code.
 pub(super) async fn run_sandbox_command(
@@ -36,99 +40,85 @@ pub(super) async fn run_sandbox_command(
 ) -> Result<i32, Box<dyn Error>> {
     // A command can kill the helper that supervises it, unless it has a PID namespace.
     adopt_orphans();
-    let tools = SandboxTools::prepare(source).await?;
     match command {
-        SandboxCommand::Test { json } => sandbox_test::test_sandbox(&tools, source, json, screen).await,
+        SandboxCommand::Test { json } => {
+            let tools = SandboxTools::prepare(source).await?;
+            sandbox_test::test_sandbox(&tools, source, json, screen).await
+        }
         SandboxCommand::Run {
             read_only,
             network,
             command,
         } => {
-            if tools.detected.method == SandboxMethod::None {
-                return Err(format!("no sandbox works here: {}", tools.detected.explain()).into());
+            let home = source.env.home_dir().map(Path::to_owned);
+            let workspace = Workspace::new(WorkspaceShared::new(&[], home));
+            let detected = workspace.shared().sandbox().detect().await;
+            if detected.method == SandboxMethod::None {
+                return Err(format!("no sandbox works here: {}", detected.explain()).into());
             }
             let all_settings = source.load_settings(Some(&folder), trust).settings;
-            let settings = all_settings.sandbox.clone();
-            let refused = |reason| format!("cannot set up the sandbox: {reason}");
-            tools
-                .detected
-                .check_required(settings.required)
-                .map_err(refused)?;
-            let scope = SandboxScope {
-                policy: if read_only {
-                    SandboxPolicy::ReadOnly
-                } else {
-                    // In `full`, no command is confined; this one is, since that is what it is for.
-                    all_settings
-                        .default_agent()
-                        .mode
-                        .sandbox_policy()
-                        .min(SandboxPolicy::Workspace)
-                },
-                network: if network {
-                    SandboxNetwork::Open
-                } else {
-                    settings.network
-                },
-                extra_write: settings.write.iter().map(|path| folder.join(path)).collect(),
-                extra_hide: ReadDeny::new(settings.read_deny.iter().map(|path| folder.join(path)))
-                    .list_paths()
-                    .ok_or("the patterns in [sandbox] read_deny match too many files")?,
-                extra_read_only: list_git_names(source, &folder, Arc::new(settings.clone())).await,
-                ..tools.scope(source, &folder)
-            };
-            let command = confine(Command::from_argv(command).current_dir(&folder), &scope, source);
-            let command = if command.needs_proxy() {
-                // Nobody is asked: this is for trying what a command may do without a question.
-                let proxy = CommandProxy::new(settings.host_rules(), Arc::default(), Arc::new(NoPrompt));
-                command.proxy(Arc::new(proxy))
+            let mut settings = source.sandbox_settings(&all_settings);
+            // Although the settings may confine no command; this one is, since that is what it is for.
+            settings.enabled = true;
+            let most = if read_only {
+                SandboxPolicy::ReadOnly
             } else {
-                command
+                SandboxPolicy::Workspace
             };
-            let (known, has_closed_submodules) = list_steering_files(&folder, true);
+            if network {
+                settings.network = SandboxNetwork::Open;
+            }
+            let sandbox = CallSandbox {
+                policy: all_settings.default_agent().mode.sandbox_policy().min(most),
+                settings: Arc::new(settings),
+            };
+            let command = Command::from_argv(command)
+                .current_dir(&folder)
+                .stdin(read_stdin()?);
+            let command = workspace.confine_command(&folder, &sandbox, command).await?;
+            // Nobody is asked: this is for trying what a command may do without a question.
+            let command = workspace.connect_command(&sandbox.settings, Arc::new(NoPrompt), command);
+            let watched = workspace.watch_command(&folder, &sandbox, &command).await?;
             let stripped = all_settings.secret_env_names(&source.env);
-            let launcher = tools.launcher.with_stripped_env(stripped);
-            let code = run_command(&launcher, command).await?;
-            let (now, _) = list_steering_files(&folder, has_closed_submodules);
-            now.difference(&known)
-                .for_each(|path| report_created(&folder, path));
+            let code = run_command(&Launcher::new(stripped), command).await?;
+            watched.finish().await;
+            let changes = workspace.list_steering_changes(&folder).await;
+            for (path, existed) in changes.list_outermost() {
+                report_change(&folder, path, existed);
+            }
             Ok(code)
         }
     }
 }
 
-/// Lists what git's settings name in the folder, as for a command of the agent.
-async fn list_git_names(
-    source: &ConfigSource,
-    folder: &Path,
-    settings: Arc<SandboxSettings>,
-) -> Vec<PathBuf> {
-    let home = source.env.home_dir().map(Path::to_owned);
-    let sandbox = CallSandbox {
-        settings,
-        policy: SandboxPolicy::ReadOnly,
-    };
-    let workspace = Workspace::new(WorkspaceShared::new(&[], home));
-    workspace.list_git_names(&[folder.to_owned()], &sandbox).await
+/// Returns what the command reads: what was piped in, or a file, of which it gets a copy. It could write the file itself
+/// through the descriptor, and a terminal belongs to this program.
+fn read_stdin() -> io::Result<Stdin> {
+    match FileType::from_raw_mode(fstat(io::stdin())?.st_mode) {
+        FileType::Fifo => Ok(Stdin::Inherited),
+        FileType::RegularFile => {
+            let mut bytes = Vec::new();
+            io::stdin().read_to_end(&mut bytes)?;
+            Ok(Stdin::Bytes(bytes))
+        }
+        _ => Ok(Stdin::Null),
+    }
 }
 
-/// Lists the files that make programs run, as [`visit_steering_files`] does.
-fn list_steering_files(folder: &Path, closes_submodules: bool) -> (BTreeSet<PathBuf>, bool) {
-    let mut found = BTreeSet::new();
-    let has_closed_submodules = visit_steering_files(folder, closes_submodules, &mut |path, steers| {
-        found.extend(steers.then_some(path));
-    });
-    (found, has_closed_submodules)
-}
-
-/// Says that a file that makes programs run is new. A command of the agent has it renamed; this one is the user's own.
-fn report_created(folder: &Path, path: &Path) {
+/// Says that a file that makes programs run has changed. A command of the agent has it renamed; this one is the user's
+/// own.
+fn report_change(folder: &Path, path: &Path, existed: bool) {
     let shown = path.strip_prefix(folder).unwrap_or(path).display().to_string();
     let (shown, reader) = (reveal_hidden_characters(&shown).into_owned(), name_reader(path));
+    let (verb, consequence) = match (existed, nofollow::kind(path).is_some()) {
+        (_, false) => ("removed", ""),
+        (true, true) => ("changed", RENAMED),
+        (false, true) => ("created", RENAMED),
+    };
     // Nobody may read it, as below.
     let _ = writeln!(
-        std::io::stderr(),
-        "agentls: created {shown}, obeyed by {reader}; a command of the agent would have it renamed"
+        io::stderr(),
+        "agentls: {verb} {shown}, obeyed by {reader}{consequence}"
     );
 }
 
@@ -137,15 +127,15 @@ async fn run_command(launcher: &Launcher, command: Command) -> Result<i32, Box<d
     let network = command.proxy_report();
     let mut child = match launcher.spawn(command).await {
         Err(error @ SpawnError::NotFound { .. }) => {
-            writeln!(std::io::stderr(), "agentls: {error}")?;
+            writeln!(io::stderr(), "agentls: {error}")?;
             return Ok(NOT_FOUND);
         }
         spawned => spawned?,
     };
     while let Some(chunk) = child.output.next().await {
         let passed_on = match chunk.stream {
-            Stream::Stdout => std::io::stdout().write_all(&chunk.bytes),
-            Stream::Stderr => std::io::stderr().write_all(&chunk.bytes),
+            Stream::Stdout => io::stdout().write_all(&chunk.bytes),
+            Stream::Stderr => io::stderr().write_all(&chunk.bytes),
         };
         // Nobody reads any more, as in `| head`.
         if passed_on.is_err() {
@@ -156,7 +146,7 @@ async fn run_command(launcher: &Launcher, command: Command) -> Result<i32, Box<d
     sweep_orphans();
     for refusal in network.iter().flat_map(|network| network.take_refusals()) {
         // Nobody may read it any more, as above.
-        let _ = writeln!(std::io::stderr(), "agentls: {refusal}");
+        let _ = writeln!(io::stderr(), "agentls: {refusal}");
     }
     Ok(match ending.status {
         ExitStatus::Code(code) => code,

@@ -15,7 +15,7 @@ use super::sandbox_tools::{SandboxTools, confine};
 use super::screen::{Screen, print_json};
 use super::style::Color;
 use crate::config::ConfigSource;
-use crate::domain::{SandboxLevel, SandboxMethod};
+use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::sandbox::{PrivateTemp, SandboxScope};
 use crate::workspace::process::Command;
 
@@ -313,9 +313,16 @@ async fn run_checks(
     fs::create_dir_all(&parent)?;
     let fixture = CheckFixture::create(&parent)?;
     let scope = SandboxScope {
+        policy: SandboxPolicy::Workspace,
+        method: tools.detected.method,
+        workspace: vec![fixture.path("workspace")],
         home: Some(fixture.path("home")),
+        temp: tools.temp.path().to_owned(),
+        network: SandboxNetwork::Offline,
         own_secrets: Vec::new(),
-        ..tools.scope(source, &fixture.path("workspace"))
+        extra_write: Vec::new(),
+        extra_hide: Vec::new(),
+        extra_read_only: Vec::new(),
     };
     let mut results = Vec::new();
     for check in &CHECKS {

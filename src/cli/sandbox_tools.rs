@@ -1,13 +1,12 @@
-//! What the commands of `agentls sandbox` confine with: the method that works here, a temporary folder, and a plan.
+//! What `agentls sandbox test` confines with: the method that works here, a temporary folder, and a plan.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::config::ConfigSource;
-use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
+use crate::domain::{SandboxMethod, SandboxPolicy};
 use crate::sandbox::{PrivateTemp, SandboxScope};
 use crate::workspace::process::{Command, Launcher};
-use crate::workspace::resolve::real_path;
 use crate::workspace::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
 
 /// The launcher, and how it confines commands.
@@ -40,27 +39,6 @@ impl SandboxTools {
             detected,
             temp,
         })
-    }
-
-    /// Returns what a command in this workspace folder may do.
-    pub(super) fn scope(&self, source: &ConfigSource, folder: &Path) -> SandboxScope {
-        let own = source.places.as_ref();
-        SandboxScope {
-            policy: SandboxPolicy::Workspace,
-            method: self.detected.method,
-            workspace: vec![folder.to_owned()],
-            // The workspace folder is resolved, and is compared with it.
-            home: source
-                .env
-                .home_dir()
-                .map(|home| real_path(home).unwrap_or_else(|_| home.to_owned())),
-            temp: self.temp.path().to_owned(),
-            network: SandboxNetwork::Offline,
-            own_secrets: own.map_or_else(Vec::new, |own| own.secret_paths()),
-            extra_write: Vec::new(),
-            extra_hide: Vec::new(),
-            extra_read_only: Vec::new(),
-        }
     }
 }
 

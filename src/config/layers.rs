@@ -683,6 +683,7 @@ impl ConfigSource {
         let own = self.places.as_ref();
         SandboxSettings {
             own_secrets: own.map_or_else(Vec::new, ConfigPaths::secret_paths),
+            own_folder: own.map(|own| own.config_dir.clone()),
             ..settings.sandbox.clone()
         }
     }

@@ -288,10 +288,10 @@ async fn build_command(
     };
     let workspace = Workspace::new(shared.host.workspace.clone());
     let confined = workspace.confine_command(&cwd, &sandbox, command).await;
-    let (command, is_confined) = confined.map_err(|error| McpError::Failed(error.to_string()))?;
+    let command = confined.map_err(|error| McpError::Failed(error.to_string()))?;
     let prompt = Arc::new(CallHostPrompt(requests.clone()));
     let command = workspace.connect_command(&sandbox.settings, prompt, command);
-    let watched = workspace.watch_command(&cwd, &sandbox, is_confined).await;
+    let watched = workspace.watch_command(&cwd, &sandbox, &command).await;
     let watched = watched.map_err(|error| McpError::Failed(error.to_string()))?;
     Ok(ConfinedProgram {
         command,

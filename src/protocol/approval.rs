@@ -73,7 +73,7 @@ pub struct ApprovalRequestedNotification {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<String>,
     /// Options of the call that change its effect, and how its command or its MCP server is confined, as short phrases:
-    /// `keeps running in the background`, `runs in the sandbox (full, network open)`.
+    /// `keeps running in the background`, `runs in the sandbox (full, writes in the workspace)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
     /// The planned changes, as a unified diff.

@@ -136,7 +136,7 @@ pub struct StatusNotification {
     /// Warnings that concern the whole server and still apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<ServerWarning>,
-    /// How commands are confined. Absent before the first turn. If the settings of open folders differ, those that
+    /// How commands are confined. Absent before the first session. If the settings of open folders differ, those that
     /// confine the least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxStatus>,

@@ -30,7 +30,7 @@ pub use proxy_variables::list_proxy_variables;
 pub use scope::SandboxScope;
 #[cfg(target_os = "macos")]
 pub use seatbelt::build_seatbelt_profile;
-pub use steering_files::{find_linked_repository, read_pointer};
+pub use steering_files::{find_linked_repository, find_outer_repository, read_pointer};
 pub use steering_inventory::{COMMON_POINTER, name_reader, read_todo_commands, visit_steering_files};
 
 /// A step of setting up the sandbox that failed. The command must not run.

@@ -2,9 +2,10 @@
 //!
 //! Looks only at what exists, at the top of the workspace and in its repository; runs in the helper.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::plan::PathRule;
+use super::plan::{PathRule, REPLACED};
 use crate::base::nofollow::{self, FileKind, FolderEntry, OpenFolder};
 use crate::base::steering::{find_steering, may_hold_steering};
 
@@ -24,8 +25,17 @@ const MAX_HOME_ENTRIES: usize = 500;
 /// Folders of programs in visible folders of a home folder.
 const HOME_PROGRAM_FOLDERS: [&str; 1] = ["go/bin"];
 
-/// Returns the rules of a workspace folder: the folder itself, then its files that make programs run.
+/// Largest file of settings that is searched for a work tree elsewhere, in bytes.
+const MAX_CONFIG: u64 = 1 << 20;
+
+/// Returns the rules of a workspace folder: the folder itself, then its files that make programs run. For a `.git` it
+/// returns those of the repository.
 pub(super) fn expand_workspace(folder: &Path) -> Vec<(PathRule, PathBuf)> {
+    if folder.ends_with(".git") {
+        let mut rules = Vec::new();
+        protect_repository(folder, &mut rules);
+        return rules;
+    }
     let mut rules = vec![(PathRule::Write, folder.to_owned())];
     for (name, kind) in list_entries(folder) {
         let path = folder.join(&name);
@@ -123,6 +133,37 @@ pub(super) fn find_repository_folder(dot_git: &Path) -> Option<PathBuf> {
         FileKind::Folder => Some(dot_git.to_owned()),
         _ => find_linked_repository(dot_git).map(|(_, common)| common),
     }
+}
+
+/// Returns the `.git` of the repository around a workspace folder, if commands in the folder may write it.
+///
+/// It must be the one that git finds there and accepts: the nearest one, on the same file system, of this user, with its
+/// work tree around it. None that contains the home folder is: its history is that of the user's own settings. None in a
+/// folder such as `/tmp` is either: commands do not see the rest of the work tree there, and would commit its removal.
+pub fn find_outer_repository(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    let dot_gits = folder.ancestors().map(|around| around.join(".git"));
+    let dot_git = dot_gits.into_iter().find(|path| nofollow::kind(path).is_some())?;
+    let root = dot_git.parent().filter(|root| *root != folder)?;
+    let repository = find_repository_folder(&dot_git)?;
+    let user = rustix::process::geteuid().as_raw();
+    let look_at = |path: &Path| std::fs::symlink_metadata(path).ok();
+    let is_own = |path: &Path| look_at(path).is_some_and(|found| found.uid() == user);
+    let is_accepted = [root, &dot_git, &repository].into_iter().all(is_own)
+        && look_at(root)?.dev() == look_at(folder)?.dev()
+        && !home.is_some_and(|home| home.starts_with(root))
+        && !REPLACED.iter().any(|replaced| root.starts_with(replaced))
+        && !["config", "config.worktree"]
+            .iter()
+            .any(|name| names_work_tree(&repository.join(name)));
+    is_accepted.then_some(dot_git)
+}
+
+/// Returns whether a file of git's settings says where the work tree is. A line that git reads in another way counts too.
+fn names_work_tree(config: &Path) -> bool {
+    let text = nofollow::read(config, MAX_CONFIG).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
+    let mut settings = text.split("worktree").skip(1);
+    settings.any(|rest| rest.trim_start().starts_with('='))
 }
 
 fn protect_repository_folder(folder: &Path, rules: &mut Vec<(PathRule, PathBuf)>) {

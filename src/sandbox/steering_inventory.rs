@@ -26,7 +26,8 @@ const TODO_LIST: &str = "rebase-merge/git-rebase-todo";
 /// Longest such list that is read, in bytes.
 const MAX_TODO_LIST: u64 = 1 << 20;
 
-/// Calls `visit` with every path of a workspace folder that makes programs run.
+/// Calls `visit` with every path of a workspace folder that makes programs run. The folder may be the `.git` of a
+/// repository around another one.
 ///
 /// With `false`, it is called with files that run nothing as they are: linked work trees find their repository by them.
 ///
@@ -42,7 +43,12 @@ pub fn visit_steering_files(
         has_closed_submodules: false,
         visit,
     };
-    walk.visit_workspace(folder);
+    if folder.ends_with(".git") {
+        let repository = find_repository_folder(folder);
+        repository.iter().for_each(|folder| walk.visit_repository(folder));
+    } else {
+        walk.visit_workspace(folder);
+    }
     walk.has_closed_submodules
 }
 
@@ -171,8 +177,13 @@ pub fn read_todo_commands(path: &Path) -> Option<Vec<Vec<u8>>> {
 
 /// Returns who obeys a path that makes programs run, for people.
 pub fn name_reader(path: &Path) -> &'static str {
-    // Only a bare repository's file is on the list without being in the table.
-    find_steering(path).map_or("git", |found| found.obeyed_by)
+    let is_own = || path.ends_with("agentls") || path.ends_with("agentls/config.toml");
+    match find_steering(path) {
+        Some(found) => found.obeyed_by,
+        None if is_own() => "agentls",
+        // A bare repository's file, or what git's settings name.
+        None => "git",
+    }
 }
 
 #[cfg(test)]

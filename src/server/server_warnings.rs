@@ -112,7 +112,6 @@ pub(super) async fn report_status(
     let mut circuits = configured.accounts().subscribe();
     let mut servers = configured.mcp().subscribe_changes();
     let mut last_sent: Option<StatusNotification> = None;
-    let mut has_run_turn = false;
     loop {
         // Each source is marked as seen before it is read: a change in between wakes the loop again.
         let now = *activity.borrow_and_update();
@@ -128,9 +127,8 @@ pub(super) async fn report_status(
             .iter()
             .filter_map(|(name, view)| to_wire::to_provider_circuit(name, view));
         // Trying the methods starts processes, which the server's start need not wait for.
-        has_run_turn |= now.turns > 0;
         let sandbox = match active.find_widest_network() {
-            Some(network) if has_run_turn => {
+            Some(network) if now.has_sessions => {
                 let method = match network {
                     Some(_) => workspace.sandbox().detect().await.method,
                     None => SandboxMethod::None,

@@ -28,6 +28,8 @@ pub(super) struct LiveSessions {
 /// The server's activity, for a status bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerActivity {
+    /// Whether a session was ever loaded.
+    pub has_sessions: bool,
     pub turns: usize,
     pub approvals: usize,
 }
@@ -94,6 +96,12 @@ impl LiveSessions {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, LiveSessionTable> {
         lock_ignoring_poison(&self.live)
+    }
+
+    /// Records that a session is loaded.
+    pub(super) fn record_session(&self) {
+        self.activity
+            .send_if_modified(|activity| !std::mem::replace(&mut activity.has_sessions, true));
     }
 
     /// Records that a session has opened an approval, or with `None` that it is settled.

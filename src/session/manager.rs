@@ -326,5 +326,6 @@ impl SessionManager {
             number,
         };
         roll.live.insert(id, live);
+        self.roll.record_session();
     }
 }

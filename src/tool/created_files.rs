@@ -40,7 +40,7 @@ pub(super) async fn settle_created_files(cx: &ToolContext, earlier: EarlierChang
     let mut created = CreatedFiles::default();
     let notes = &mut created.notes;
     let mut changes = cx.workspace.settle_steering(&cx.cwd, earlier).await;
-    changes.extend(cx.workspace.take_unreported_steering(&cx.cwd));
+    changes.extend(cx.workspace.take_unreported_steering(&cx.cwd).await);
     let is_back = |change: &SteeringChange| matches!(change.outcome, SteeringOutcome::PutBack);
     let is_over =
         |change: &mut SteeringChange| is_back(change) || matches!(change.outcome, SteeringOutcome::Failed(_));

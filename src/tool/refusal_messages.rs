@@ -97,6 +97,9 @@ const PRIVILEGED: &[(&[&str], &str)] = &[
 /// What programs say before the error that a mode with a set-id bit causes.
 const MODE_CHANGES: &[&str] = &["chmod: ", "change mode", "change permissions", "set permissions"];
 
+/// What git says if it cannot record which branch another one follows, or forget it. The rest of its work is done then.
+const GIT_SETTINGS: &str = "could not write config file";
+
 /// What such a program says if it lacks privileges.
 const UNPRIVILEGED: &[&str] = &[
     "operation not permitted",
@@ -117,7 +120,7 @@ pub(super) fn find_refused_actions(output: &str, has_failed: bool) -> Vec<Refuse
     for (at, line) in lines.iter().enumerate() {
         let before = &lines[at.saturating_sub(6)..at];
         if let Some(action) = read_message(line, before)
-            && (has_failed || action.is_named())
+            && (has_failed || (action.is_named() && !line.contains(GIT_SETTINGS)))
             && !found.contains(&action)
         {
             found.push(action);
@@ -533,6 +536,10 @@ mod tests {
             ("ConnectionRefusedError: [Errno 111] Connection refused", false),
             ("kill: (4000) - No such process", false),
             ("Network is unreachable", false),
+            (
+                "error: could not write config file .git/config: Device or resource busy",
+                false,
+            ),
         ] {
             assert_eq!(
                 !find_refused_actions(output, false).is_empty(),

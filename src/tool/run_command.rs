@@ -133,12 +133,12 @@ pub(super) async fn confine_command(
     cx: &ToolContext,
 ) -> Result<(Command, WatchedCommand), ToolError> {
     let confined = cx.workspace.confine_command(&cx.cwd, &cx.sandbox, command).await;
-    let (command, is_confined) = confined.map_err(not_started)?;
-    if !is_confined {
+    let command = confined.map_err(not_started)?;
+    if command.confinement().is_none() {
         return Ok((command, cx.workspace.count_unconfined_command()));
     }
     let command = command_network::connect_command(command, cx);
-    let watched = cx.workspace.watch_command(&cx.cwd, &cx.sandbox, true).await;
+    let watched = cx.workspace.watch_command(&cx.cwd, &cx.sandbox, &command).await;
     Ok((command, watched.map_err(not_started)?))
 }
 

@@ -57,7 +57,7 @@ async fn run_hook_command(
         policy: hook.sandbox.unwrap_or(SandboxPolicy::Off),
     };
     let confined = context.workspace.confine_command(context.cwd, &sandbox, command);
-    let (command, is_confined) = match confined.await {
+    let command = match confined.await {
         Ok(confined) => confined,
         Err(error) => return Ok(HookExit::Failed(error.to_string())),
     };
@@ -65,9 +65,7 @@ async fn run_hook_command(
     let command = context
         .workspace
         .connect_command(context.sandbox, Arc::new(NoPrompt), command);
-    let watched = context
-        .workspace
-        .watch_command(context.cwd, &sandbox, is_confined);
+    let watched = context.workspace.watch_command(context.cwd, &sandbox, &command);
     let watched = match watched.await {
         Ok(watched) => watched,
         Err(error) => return Ok(HookExit::Failed(error.to_string())),

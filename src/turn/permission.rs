@@ -433,10 +433,10 @@ async fn describe_confinement(cx: &TurnContext, effect: &Effect, policy: Sandbox
         (_, SandboxLevel::Partial | SandboxLevel::Full) => {
             let level = method.describe(cx.settings.sandbox.network);
             let limit = match policy {
-                SandboxPolicy::ReadOnly => ", read-only",
-                SandboxPolicy::Workspace | SandboxPolicy::Off => "",
+                SandboxPolicy::ReadOnly => "read-only",
+                SandboxPolicy::Workspace | SandboxPolicy::Off => "writes in the workspace",
             };
-            format!("in the sandbox ({level}{limit})")
+            format!("in the sandbox ({level}, {limit})")
         }
     };
     Some(format!("{subject}runs {place}"))

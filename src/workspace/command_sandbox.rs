@@ -101,7 +101,7 @@ pub(super) struct CommandPlace<'a> {
     pub(super) home: Option<PathBuf>,
 }
 
-/// Confines a command, and returns whether it is confined now.
+/// Confines a command, if the settings and this machine allow that.
 ///
 /// # Errors
 /// The sandbox is required, and does not hold in full on this machine.
@@ -109,15 +109,15 @@ pub(super) async fn confine_command(
     place: CommandPlace<'_>,
     sandbox: &CallSandbox,
     command: Command,
-) -> Result<(Command, bool), SpawnError> {
+) -> Result<Command, SpawnError> {
     let settings = &sandbox.settings;
     if !settings.enabled || sandbox.policy == SandboxPolicy::Off {
-        return Ok((command, false));
+        return Ok(command);
     }
     let detected = place.detection.detect().await;
     detected.check_required(settings.required).map_err(refuse)?;
     if detected.method == SandboxMethod::None {
-        return Ok((command, false));
+        return Ok(command);
     }
     let Some(temp) = place.temp.path() else {
         return Err(refuse("cannot create its temporary folder".to_owned()));
@@ -139,7 +139,7 @@ pub(super) async fn confine_command(
     place.temp.create_caches(&scope).await;
     let plan = scope.build_plan(read_path_variable);
     let visible_temp = plan.visible_temp().to_owned();
-    Ok((command.sandbox(plan).env("TMPDIR", visible_temp), true))
+    Ok(command.sandbox(plan).env("TMPDIR", visible_temp))
 }
 
 /// Returns the paths, absolute: those of the editor's settings may start at the command's folder.

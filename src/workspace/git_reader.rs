@@ -37,8 +37,7 @@ impl GitReader<'_> {
             home: self.home.clone(),
         };
         let confined = confine_command(place, &sandbox, command).await;
-        let (command, _) = confined.ok()?;
-        let child = self.launcher.spawn(command).await.ok()?;
+        let child = self.launcher.spawn(confined.ok()?).await.ok()?;
         // Not returned before its end: without the temporary folder, it loses its view of `/tmp`.
         Some(child.collect_output(limit).await)
     }

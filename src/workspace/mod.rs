@@ -68,6 +68,7 @@ pub use write::{WriteError, WriteLocks};
 
 pub use crate::proxy::{HostPrompt, NoPrompt};
 pub use crate::sandbox::PathRule;
+use crate::sandbox::find_outer_repository;
 
 use crate::proxy::{CommandProxy, SessionHosts};
 use command_sandbox::{CallSandbox, CommandPlace, SandboxDetection, SessionTemp};
@@ -76,6 +77,7 @@ use git_names::GitNames;
 use process::{Command, Launcher, SpawnError, StopMode};
 use steering_watch::SteeringWatch;
 
+use crate::base::spawn::run_blocking;
 use crate::config::{FolderItem, SandboxSettings};
 use crate::domain::{CommandFiles, FileFinding, SandboxPolicy};
 
@@ -326,7 +328,7 @@ impl Workspace {
         }
     }
 
-    /// Confines a command that runs in `cwd`, and returns whether it is confined now.
+    /// Confines a command that runs in `cwd`, if the settings and this machine allow that.
     ///
     /// # Errors
     /// The sandbox is required, and does not hold in full on this machine.
@@ -335,11 +337,11 @@ impl Workspace {
         cwd: &Path,
         sandbox: &CallSandbox,
         command: Command,
-    ) -> Result<(Command, bool), SpawnError> {
-        let folders = self.list_folders(cwd);
+    ) -> Result<Command, SpawnError> {
+        let folders = self.list_folders(cwd).await;
         let named = match sandbox.policy {
             SandboxPolicy::Workspace if sandbox.settings.enabled => {
-                self.list_git_names(&folders, sandbox).await
+                self.list_named_files(&folders, sandbox).await
             }
             SandboxPolicy::Workspace | SandboxPolicy::ReadOnly | SandboxPolicy::Off => Vec::new(),
         };
@@ -369,9 +371,22 @@ impl Workspace {
         command.proxy(Arc::new(proxy))
     }
 
-    fn list_folders(&self, cwd: &Path) -> Vec<PathBuf> {
+    /// Lists the folders that confined commands write: the workspace folders, and the `.git` of repositories around them.
+    pub async fn list_folders(&self, cwd: &Path) -> Vec<PathBuf> {
         let roots = self.resolve_roots(cwd);
-        roots.iter().map(|root| root.path().to_owned()).collect()
+        let mut folders: Vec<PathBuf> = roots.iter().map(|root| root.path().to_owned()).collect();
+        let (inner, home) = (folders.clone(), self.shared.home.clone());
+        let outer = run_blocking(move || {
+            let home = home.map(|home| resolve::real_path(&home).unwrap_or(home));
+            let found = inner
+                .iter()
+                .filter_map(|folder| find_outer_repository(folder, home.as_deref()));
+            // Several folders may be in the same repository, and one of them may be its root.
+            let found = found.filter(|dot_git| !inner.iter().any(|folder| dot_git.parent() == Some(folder)));
+            found.collect::<BTreeSet<PathBuf>>()
+        });
+        folders.extend(outer.await.unwrap_or_default());
+        folders
     }
 
     /// Resolves a path as a user or a model wrote it. Reads only link targets, so it is quick.

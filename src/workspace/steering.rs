@@ -12,16 +12,19 @@ use std::sync::atomic::Ordering;
 use super::Workspace;
 use super::command_sandbox::CallSandbox;
 use super::git_guard;
-use super::process::SpawnError;
+use super::process::{Command, SpawnError};
+use super::real_path::real_path;
 use super::steering_change::SteeringChange;
 use super::steering_snapshot::SnapshotOptions;
 use super::steering_watch::{EarlierChanges, SettledChanges, WatchedCommand};
+use crate::base::nofollow::OpenFolder;
 use crate::base::spawn::run_blocking;
 use crate::domain::SandboxPolicy;
 
 impl Workspace {
-    /// Watches from now on for files that make programs run, until the confined process that starts has ended and
-    /// [`Self::settle_steering`] was called. Does nothing if the process is not confined, or cannot write in the workspace.
+    /// Watches from now on for files that make programs run, until the process of a command that
+    /// [`Self::confine_command`] has returned has ended and [`Self::settle_steering`] was called. Does nothing if it is not
+    /// confined, or cannot write in the workspace.
     ///
     /// # Errors
     /// The watch panicked.
@@ -29,15 +32,16 @@ impl Workspace {
         &self,
         cwd: &Path,
         sandbox: &CallSandbox,
-        is_confined: bool,
+        command: &Command,
     ) -> Result<WatchedCommand, SpawnError> {
-        if !is_confined || sandbox.policy == SandboxPolicy::ReadOnly {
-            return Ok(WatchedCommand::default());
-        }
-        let folders = self.list_folders(cwd);
+        let named = match command.list_read_only() {
+            Some(named) if sandbox.policy != SandboxPolicy::ReadOnly => named,
+            Some(_) | None => return Ok(WatchedCommand::default()),
+        };
+        let folders = self.list_folders(cwd).await;
         let options = SnapshotOptions {
             keeps_contents: !self.shared.sandbox.detect().await.method.has_namespaces(),
-            named: self.list_git_names(&folders, sandbox).await,
+            named,
         };
         let shared = self.shared.clone();
         let started = run_blocking(move || {
@@ -56,7 +60,7 @@ impl Workspace {
 
     /// Lists the files that make programs run and have changed since confined processes started to run here.
     pub async fn list_steering_changes(&self, cwd: &Path) -> EarlierChanges {
-        let (shared, folders) = (self.shared.clone(), self.list_folders(cwd));
+        let (shared, folders) = (self.shared.clone(), self.list_folders(cwd).await);
         let listed = run_blocking(move || shared.steering.list_changes(&folders));
         listed.await.unwrap_or_default()
     }
@@ -66,7 +70,7 @@ impl Workspace {
     /// `earlier` is [`Self::list_steering_changes`] from before a process that has ended by now. What others may have
     /// made is undecided: the caller asks about it. Without an answer, it is found again.
     pub async fn settle_steering(&self, cwd: &Path, earlier: EarlierChanges) -> Vec<SteeringChange> {
-        let folders = self.list_folders(cwd);
+        let folders = self.list_folders(cwd).await;
         let (shared, earlier) = (self.shared.clone(), Arc::new(earlier));
         if !shared.steering.has_watches(&folders) {
             return Vec::new();
@@ -97,8 +101,9 @@ impl Workspace {
     }
 
     /// Takes the changes that an earlier check has found, but was cut short before anybody was told.
-    pub fn take_unreported_steering(&self, cwd: &Path) -> Vec<SteeringChange> {
-        self.shared.steering.take_unreported(&self.list_folders(cwd))
+    pub async fn take_unreported_steering(&self, cwd: &Path) -> Vec<SteeringChange> {
+        let folders = self.list_folders(cwd).await;
+        self.shared.steering.take_unreported(&folders)
     }
 
     /// Lets a file keep its name, or gives it back, because the user keeps it. Also returns the new path of what was put
@@ -108,7 +113,7 @@ impl Workspace {
         cwd: &Path,
         mut change: SteeringChange,
     ) -> (SteeringChange, io::Result<Option<PathBuf>>) {
-        let (shared, folders) = (self.shared.clone(), self.list_folders(cwd));
+        let (shared, folders) = (self.shared.clone(), self.list_folders(cwd).await);
         let kept = run_blocking(move || {
             let kept = shared.steering.keep(&folders, &mut change);
             (change, kept)
@@ -119,7 +124,7 @@ impl Workspace {
 
     /// Puts aside a file that was undecided, because the user does not keep it. `None` after a panic.
     pub async fn put_steering_aside(&self, cwd: &Path, mut change: SteeringChange) -> Option<SteeringChange> {
-        let (shared, folders) = (self.shared.clone(), self.list_folders(cwd));
+        let (shared, folders) = (self.shared.clone(), self.list_folders(cwd).await);
         let put = run_blocking(move || {
             shared.steering.put_aside(&folders, &mut change);
             change
@@ -136,10 +141,23 @@ impl Workspace {
         is_new.then(|| text.to_owned())
     }
 
-    /// Lists the paths in workspace folders that git's settings name, so that git obeys what is there.
-    pub async fn list_git_names(&self, folders: &[PathBuf], sandbox: &CallSandbox) -> Vec<PathBuf> {
+    /// Lists the paths in workspace folders that steer a program, but not by their names: what git's settings name, and
+    /// the folder of our own configuration. Creates that folder, since nothing can be mounted on what is missing.
+    pub async fn list_named_files(&self, folders: &[PathBuf], sandbox: &CallSandbox) -> Vec<PathBuf> {
         let git = self.shared.git_reader(sandbox.settings.clone());
         let mut named = BTreeSet::new();
+        if let Some(own) = sandbox.settings.own_folder.clone() {
+            let around = folders.to_vec();
+            let own = run_blocking(move || {
+                let own = real_path(&own).ok()?;
+                if around.iter().any(|folder| own.starts_with(folder)) {
+                    // Without it, a file in it is put aside after the command.
+                    let _ = OpenFolder::create_all(&own);
+                }
+                Some([own.join("config.toml"), own])
+            });
+            named.extend(own.await.ok().flatten().into_iter().flatten());
+        }
         for folder in folders {
             named.extend(self.shared.git_names.list(&git, folder).await);
         }

@@ -42,7 +42,8 @@ struct UnconfinedCommands {
 /// everything.
 #[derive(Debug, Default)]
 pub struct EarlierChanges {
-    paths: BTreeSet<PathBuf>,
+    /// Whether something was there before, by path.
+    paths: BTreeMap<PathBuf, bool>,
     /// How many commands had ended outside of the sandbox.
     unconfined_ended: Option<usize>,
 }
@@ -129,15 +130,15 @@ impl SteeringWatch {
     /// Lists what has changed up to now. Blocks.
     pub(super) fn list_changes(&self, folders: &[PathBuf]) -> EarlierChanges {
         let mut earlier = EarlierChanges {
-            paths: BTreeSet::new(),
+            paths: BTreeMap::new(),
             unconfined_ended: Some(self.unconfined.ended.load(Ordering::SeqCst)),
         };
         for (folder, watch) in self.find_watches(folders) {
             if let Some(since) = &*watch.lock() {
-                let found = since.find_differences(&folder, |_| false);
+                let found = since.find_differences(&folder, |_| false).into_iter();
                 earlier
                     .paths
-                    .extend(found.into_iter().map(|difference| difference.path));
+                    .extend(found.map(|difference| (difference.path, difference.before.is_some())));
             }
         }
         earlier
@@ -185,7 +186,7 @@ impl SteeringWatch {
     /// Returns whether no one but confined processes can have made a change since `earlier`.
     fn is_certain(&self, earlier: &EarlierChanges, path: &Path) -> bool {
         earlier.unconfined_ended == Some(self.unconfined.started.load(Ordering::SeqCst))
-            && !earlier.paths.iter().any(|changed| path.starts_with(changed))
+            && !earlier.paths.keys().any(|changed| path.starts_with(changed))
     }
 
     /// Takes the changes that an earlier check has found and that nobody was told about.
@@ -274,6 +275,20 @@ impl FolderWatch {
     fn track(&self, mut change: SteeringChange) -> SteeringChange {
         change.unreported = Some(self.unreported.clone());
         change
+    }
+}
+
+impl EarlierChanges {
+    /// Lists the outermost changed paths, and whether something was there before.
+    pub fn list_outermost(&self) -> Vec<(&Path, bool)> {
+        let mut outermost: Vec<(&Path, bool)> = Vec::new();
+        for (path, existed) in &self.paths {
+            // A folder comes before what is in it.
+            if outermost.last().is_none_or(|(outer, _)| !path.starts_with(outer)) {
+                outermost.push((path, *existed));
+            }
+        }
+        outermost
     }
 }
 

@@ -156,7 +156,11 @@ fn where_the_sandbox_does_not_hold_in_full_nothing_runs_with_less_in_silence() {
             "runs outside the sandbox, which does not work here",
             "does not work",
         ),
-        ("landlock", "runs in the sandbox (partial)", "holds only in part"),
+        (
+            "landlock",
+            "runs in the sandbox (partial, writes in the workspace)",
+            "holds only in part",
+        ),
     ] {
         let server = "[mcp.watched]\ncommand = 'no-such-program'\nsandbox = 'workspace'\n";
         let own = hook("plain", "") + &declared_tool("free", "read") + server;
@@ -212,7 +216,10 @@ fn a_call_of_an_mcp_server_shows_how_its_program_is_confined() {
     let Some(confined) = Confined::new("") else { return };
     for (setting, option) in [
         ("", "its server runs outside the sandbox"),
-        ("sandbox = 'workspace'", "its server runs in the sandbox (full)"),
+        (
+            "sandbox = 'workspace'",
+            "its server runs in the sandbox (full, writes in the workspace)",
+        ),
         (
             "sandbox = 'read_only'",
             "its server runs in the sandbox (full, read-only)",
@@ -240,14 +247,20 @@ fn a_call_of_an_mcp_server_shows_how_its_program_is_confined() {
 fn the_status_and_the_questions_show_the_level_of_the_sandbox() {
     let Some(confined) = Confined::new("") else { return };
     let client = confined.world.start();
+    let status = client.next("", "agent/status");
+    assert!(
+        status.params["sandbox"].is_null(),
+        "nothing is tried at the start"
+    );
     let session = client.session_with(json!({"mode": "ask"}));
+    // Before its first turn.
+    let status = client.next_matching("", "agent/status", |status| !status.params["sandbox"].is_null());
     confined
         .world
         .mock()
         .push(Reply::tool("bash", json!({"command": "make"})));
     confined.world.mock().push(Reply::text("done"));
     let id = client.prompt(&session, "build");
-    let status = client.next_matching("", "agent/status", |status| !status.params["sandbox"].is_null());
     let sandbox = &status.params["sandbox"];
     assert_eq!(sandbox["level"], "full");
     assert_eq!(sandbox["network"], "offline");
@@ -256,7 +269,10 @@ fn the_status_and_the_questions_show_the_level_of_the_sandbox() {
         json!({"mode": "plan", "policy": "readOnly"})
     );
     let approval = client.next_approval(&session);
-    assert_eq!(approval.params["options"], json!(["runs in the sandbox (full)"]));
+    assert_eq!(
+        approval.params["options"],
+        json!(["runs in the sandbox (full, writes in the workspace)"])
+    );
     // As after a reconnect.
     let open: Value = client.call("agent/listApprovals", json!({"sessionId": session}));
     assert_eq!(open["approvals"][0]["options"], approval.params["options"]);
@@ -269,7 +285,7 @@ fn the_status_and_the_questions_show_the_level_of_the_sandbox() {
         (
             "network = true",
             [json!("namespaces"), json!("full"), json!("open")],
-            json!(["runs in the sandbox (full, network open)"]),
+            json!(["runs in the sandbox (full, network open, writes in the workspace)"]),
         ),
         (
             "enabled = false",

@@ -2,7 +2,8 @@
 //!
 //! The variables in them: `OUT` is a folder outside of the workspace, `HOME` a home folder with secrets, `OTHER` a
 //! process, `PORT` a TCP and UDP port, `ABSTRACT` an abstract socket, `SHARED` a file in the machine's shared memory,
-//! `TTY` a terminal of the user, `BUS` a socket in `/tmp`, `RUN_SOCKET` one in `/run`, and `DNS` the port of a resolver.
+//! `X_SERVER` the name of the sockets of an X server, `TTY` a terminal of the user, `BUS` a socket in `/tmp`,
+//! `RUN_SOCKET` one in `/run`, and `DNS` the port of a resolver.
 
 use crate::Method;
 
@@ -124,7 +125,7 @@ pub(crate) const PLAIN: &[Attack] = &[
     (
         "trace another process",
         ALL,
-        "python3 - <<'P'\nimport ctypes,os\nl=ctypes.CDLL(None)\nprint('open') if l.ptrace(16,int(os.environ['OTHER']),0,0)==0 and l.ptrace(17,int(os.environ['OTHER']),0,0)==0 else 0\nP",
+        "python3 - <<'P'\nimport ctypes,os\nl=ctypes.CDLL(None)\np=int(os.environ['OTHER'])\nif l.ptrace(16,p,0,0)==0: os.waitpid(p,0x40000000); print('open') if l.ptrace(17,p,0,0)==0 else 0\nP",
     ),
     (
         "connect over TCP",
@@ -378,6 +379,16 @@ pub(crate) const SOCKETS: &[Attack] = &[
         "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect(os.environ['BUS'])\" && echo open",
     ),
     (
+        "connect to an X server by a path",
+        ALL,
+        "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect(os.environ['X_SERVER'])\" && echo open",
+    ),
+    (
+        "connect to an X server by an abstract name",
+        ALL,
+        "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect('\\0'+os.environ['X_SERVER'])\" && echo open",
+    ),
+    (
         "send a message to a socket in the file system",
         ALL,
         "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM).sendto(b'x',os.environ['OUT']+'/datagrams')\" && echo open",
@@ -491,33 +502,65 @@ pub(crate) const KERNEL: &[Attack] = &[
     ),
 ];
 
-/// Attacks that hardened machines deny to everybody, or that this kernel does not know.
-pub(crate) const MAY_FAIL_ANYWAY: &[&str] = &[
-    "create a user namespace",
-    "trace another process",
-    "use io_uring",
-    "mount a file system",
-    "change the root folder",
-    "create a namespace by clone",
-    "create a namespace by clone3",
-    "open a socket of a virtual machine",
-    "open a socket for the kernel's ciphers",
-    "type into a terminal",
-    "type into a terminal, with a longer request",
-    "use a keyring",
-    "add a key",
-    "watch the performance of processes",
-    "load a program into the kernel",
-    "handle page faults",
-    "copy the memory of another process",
-    "take a file from another process",
-    "win a race for a folder with rules",
-    "send a query to the resolvers of the system",
+/// Attacks that some machines deny to everybody, each with a script that says whether this one does. A container with a
+/// seccomp filter may deny all of them. Everywhere else, each must be seen to succeed without the sandbox.
+pub(crate) const MAY_FAIL_ANYWAY: &[(&str, &[&str])] = &[
+    (
+        // Ubuntu lets only chosen programs create user namespaces, and Debian had a switch.
+        "cd /proc/sys; grep -qx 0 user/max_user_namespaces kernel/unprivileged_userns_clone || \
+         grep -qx 1 kernel/apparmor_restrict_unprivileged_userns",
+        &[
+            "create a user namespace",
+            "mount a file system",
+            "change the root folder",
+            "create a namespace by clone",
+            "create a namespace by clone3",
+        ],
+    ),
+    (
+        // Yama lets a process trace only its own children.
+        "grep -q '[1-3]' /proc/sys/kernel/yama/ptrace_scope",
+        &[
+            "trace another process",
+            "copy the memory of another process",
+            "take a file from another process",
+        ],
+    ),
+    (
+        "grep -q '[12]' /proc/sys/kernel/io_uring_disabled",
+        &["use io_uring"],
+    ),
+    (
+        "grep -qx 0 /proc/sys/dev/tty/legacy_tiocsti",
+        &[
+            "type into a terminal",
+            "type into a terminal, with a longer request",
+        ],
+    ),
+    (
+        "grep -q '[3-9]' /proc/sys/kernel/perf_event_paranoid",
+        &["watch the performance of processes"],
+    ),
+    // The kernel is built without these, or nothing loads their modules.
+    (
+        "! grep -q ^AF_VSOCK /proc/net/protocols",
+        &["open a socket of a virtual machine"],
+    ),
+    (
+        "! grep -q ^ALG /proc/net/protocols",
+        &["open a socket for the kernel's ciphers"],
+    ),
+    ("! grep -q keyring /proc/keys", &["use a keyring", "add a key"]),
+    (
+        "! grep -q nameserver /etc/resolv.conf",
+        &["send a query to the resolvers of the system"],
+    ),
 ];
 
 /// Attacks that need privileges, so that only root sees them succeed.
 pub(crate) const ONLY_ROOT: &[&str] = &[
     "enter the namespaces of another process",
+    "load a program into the kernel",
     "open a raw socket",
     "open a packet socket",
     "open a file by its handle",

@@ -419,7 +419,7 @@ return function(_, drive)
       return nvim.wait_for_turn_end()
     end
     assert(line:find('sandbox full', 1, true), line)
-    nvim.see('runs in the sandbox (full)')
+    nvim.see('runs in the sandbox (full, writes in the workspace)')
     nvim.type_keys('<C-w>l<C-w>k')
     nvim.press_twice('y')
     nvim.wait_for_turn_end()

@@ -64,11 +64,11 @@ export class EditorUi implements Disposable {
     );
     const { text, tooltip, isWarning } = this.#describeStatus(pendingCount);
     // Each assignment is sent to the workbench, so skip assignments that change nothing.
-    if (this.#statusItem.text !== text) {
-      this.#statusItem.text = text;
+    if (this.#statusItem.text !== text) this.#statusItem.text = text;
+    if (this.#statusItem.tooltip !== tooltip) {
+      this.#statusItem.tooltip = tooltip;
       this.#statusItem.accessibilityInformation = { label: `agentls: ${tooltip}` };
     }
-    if (this.#statusItem.tooltip !== tooltip) this.#statusItem.tooltip = tooltip;
     if (isWarning !== (this.#statusItem.backgroundColor !== undefined)) {
       this.#statusItem.backgroundColor = isWarning ? new ThemeColor("statusBarItem.warningBackground") : undefined;
     }

@@ -1016,8 +1016,8 @@ export interface ApprovalRequestedNotification {
   more?: Record<string, TruncatedField>;
   /**
    * Options of the call that change its effect, and how its command or its MCP server is confined,
-   * as short phrases: `keeps running in the background`, `runs in the sandbox (full, network
-   * open)`.
+   * as short phrases: `keeps running in the background`, `runs in the sandbox (full, writes in the
+   * workspace)`.
    */
   options?: string[];
   /**
@@ -3006,7 +3006,7 @@ export interface StatusNotification {
   /** The MCP servers that sessions use. */
   mcpServers?: McpServerHealth[];
   /**
-   * How commands are confined. Absent before the first turn. If the settings of open folders
+   * How commands are confined. Absent before the first session. If the settings of open folders
    * differ, those that confine the least.
    */
   sandbox?: SandboxStatus;

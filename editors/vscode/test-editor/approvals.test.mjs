@@ -658,11 +658,11 @@ testInWorkbench(
       await s.waitForTurnEnd(1, "completed");
       const env = { ...process.env, AGENTLS_SANDBOX_METHOD: "namespaces" };
       const holds = spawnSync(server, ["sandbox", "run", "--", "true"], { cwd: s.home, env }).status === 0;
-      if (!holds && !question.includes("runs in the sandbox (full)")) {
+      if (!holds && !question.includes("runs in the sandbox (full, writes in the workspace)")) {
         console.log(`NOT TESTED: commands in the sandbox. None holds in full here: ${question}`);
         return;
       }
-      assert.match(question, /runs in the sandbox \(full\)/);
+      assert.match(question, /runs in the sandbox \(full, writes in the workspace\)/);
       assert.equal(s.readFile("inside.txt"), "here\n");
       assert.ok(!fs.existsSync(path.join(s.home, "outside.txt")));
       await page.locator('.statusbar-item [aria-label*="sandbox: full ("]').first().waitFor();

@@ -43,6 +43,9 @@ pub struct SandboxSettings {
     /// Our own files with sessions, logs, and keys, which no confined command may read.
     #[serde(skip)]
     pub own_secrets: Vec<PathBuf>,
+    /// The folder of our own configuration, which the next server obeys.
+    #[serde(skip)]
+    pub own_folder: Option<PathBuf>,
 }
 
 impl Default for SandboxSettings {
@@ -55,6 +58,7 @@ impl Default for SandboxSettings {
             write: StringList::default(),
             read_deny: StringList::default(),
             own_secrets: Vec::new(),
+            own_folder: None,
         }
     }
 }

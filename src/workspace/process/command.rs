@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::domain::{SandboxMethod, SandboxNetwork};
 use crate::proxy::{CommandProxy, ProxyReport};
-use crate::sandbox::SandboxPlan;
+use crate::sandbox::{PathRule, SandboxPlan};
 use crate::workspace::process::exec_protocol::{BUBBLEWRAP_STAGE, OUTER_STAGE};
 use crate::workspace::{CommandConfinement, SandboxAccess};
 
@@ -40,6 +40,8 @@ pub enum Stdin {
     #[default]
     Null,
     Bytes(Vec<u8>),
+    /// That of this process.
+    Inherited,
     /// Whatever is written to [`Child::stdin`](crate::workspace::process::Child::stdin).
     Piped,
 }
@@ -110,6 +112,14 @@ impl Command {
             access: SandboxAccess::new(self.sandbox.clone()?, self.cwd.clone()),
             network: self.proxy_report(),
         })
+    }
+
+    /// Lists what it can only read of the folders that it writes, besides what is read-only by its name; `None` if it is
+    /// not confined.
+    pub fn list_read_only(&self) -> Option<Vec<PathBuf>> {
+        let rules = self.sandbox.as_ref()?.rules.iter();
+        let rules = rules.filter(|(rule, _)| *rule == PathRule::ReadOnly);
+        Some(rules.map(|(_, path)| path.clone()).collect())
     }
 
     /// Returns its words for a user who is asked about it. May contain what must not reach a log (I15).

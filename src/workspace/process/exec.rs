@@ -268,11 +268,9 @@ fn start(
     proxy_port: Option<u16>,
 ) -> Result<Pid, (StartRefusal, String)> {
     // `spawn` fails alike for a missing directory and a missing program.
-    if let Err(error) = std::fs::read_dir(&request.cwd) {
-        // A directory that can be entered but not listed is fine.
-        if error.kind() != io::ErrorKind::PermissionDenied {
-            return Err((StartRefusal::Directory, error.to_string()));
-        }
+    // A directory that can be entered but not listed is fine.
+    if let Err(error) = std::fs::metadata(request.cwd.join(".")) {
+        return Err((StartRefusal::Directory, error.to_string()));
     }
     let (name, args) = request
         .argv

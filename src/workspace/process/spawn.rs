@@ -21,6 +21,7 @@ use tokio::net::{UnixStream, unix::pipe};
 
 use crate::base::CancellationToken;
 use crate::base::spawn::AbortOnDrop;
+use crate::sandbox::{PathRule, SandboxPlan};
 use crate::workspace::process::child::{Child, HelperReports, Process};
 use crate::workspace::process::command::{Command, Stdin};
 use crate::workspace::process::exec_protocol::{
@@ -361,7 +362,11 @@ async fn give_up(control: &UnixStream, helper: Helper) {
 }
 
 fn to_spawn_error(command: &Command, refusal: StartRefusal, reason: String) -> SpawnError {
+    let hides = |plan: &SandboxPlan| plan.find_rule(&command.cwd) == Some(PathRule::Hide);
     match refusal {
+        StartRefusal::Directory if command.sandbox.as_ref().is_some_and(hides) => SpawnError::Sandbox {
+            reason: format!("it hides {}, as a place of secrets", command.cwd.display()),
+        },
         StartRefusal::Directory => SpawnError::WorkingDirectory {
             path: command.cwd.clone(),
             reason,
@@ -391,6 +396,7 @@ impl ChildPipes {
         let (stdin, our_stdin) = match &command.stdin {
             Stdin::Null => (File::open("/dev/null")?.into(), None),
             Stdin::Bytes(bytes) => (file_of(bytes)?, None),
+            Stdin::Inherited => (io::stdin().as_fd().try_clone_to_owned()?, None),
             Stdin::Piped => {
                 let (reader, writer) = io::pipe()?;
                 (reader.into(), Some(pipe::Sender::from_owned_fd(writer.into())?))

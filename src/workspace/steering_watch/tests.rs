@@ -83,7 +83,7 @@ impl Fixture {
 
 /// Nothing had changed, and no command runs outside of the sandbox.
 const NOTHING: EarlierChanges = EarlierChanges {
-    paths: BTreeSet::new(),
+    paths: BTreeMap::new(),
     unconfined_ended: Some(0),
 };
 
@@ -331,7 +331,7 @@ async fn without_an_answer_an_undecided_file_keeps_its_name_and_is_found_again()
     assert!(matches!(changes[0].outcome, SteeringOutcome::Undecided));
     let earlier = fixture.watch.list_changes(&fixture.folders);
     assert!(
-        earlier.paths.contains(&fixture.path("CLAUDE.md")),
+        earlier.paths.contains_key(&fixture.path("CLAUDE.md")),
         "the question is open"
     );
     fixture.watch.put_aside(&fixture.folders, &mut changes[0]);

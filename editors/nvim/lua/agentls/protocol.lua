@@ -599,7 +599,7 @@ M.server_notifications = {
 ---@field why string The reason for the request, for the user.
 ---@field diff? string The planned changes, as a unified diff.
 ---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
----@field options? string[] Options of the call that change its effect, and how its command or its MCP server is confined, as short phrases: `keeps running in the background`, `runs in the sandbox (full, network open)`.
+---@field options? string[] Options of the call that change its effect, and how its command or its MCP server is confined, as short phrases: `keeps running in the background`, `runs in the sandbox (full, writes in the workspace)`.
 ---@field rule? string The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not offer those two.
 ---@field shown? string The full command line or URL as the user should read it. Characters that are invisible or change the reading order are written out (`<U+202E>`). Show this instead of `input`. Absent for tools that have neither.
 ---@field turnId? string The turn that caused it; absent if no turn did.
@@ -1683,7 +1683,7 @@ M.server_notifications = {
 ---@field circuits? agentls.CircuitInfo[] Circuits that are not closed.
 ---@field line? string One line for the user.
 ---@field mcpServers? agentls.McpServerHealth[] The MCP servers that sessions use.
----@field sandbox? agentls.SandboxStatus How commands are confined. Absent before the first turn. If the settings of open folders differ, those that confine the least.
+---@field sandbox? agentls.SandboxStatus How commands are confined. Absent before the first session. If the settings of open folders differ, those that confine the least.
 ---@field warnings? agentls.ServerWarning[] Warnings that concern the whole server and still apply.
 
 ---The state of an MCP server, for a status bar.
