@@ -2,10 +2,11 @@
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, Options};
+use crate::harness::{Client, Config, Options, World};
 use crate::mcp::peer_table;
 use crate::mock_llm::Reply;
 use crate::sandbox::Confined;
@@ -317,13 +318,10 @@ fn the_status_and_the_questions_show_the_level_of_the_sandbox() {
     }
 }
 
-#[test]
-fn git_that_looks_at_an_untrusted_repository_can_only_read() {
-    let Some(confined) = Confined::new("") else { return };
-    let folder = confined.outside().parent().unwrap().to_owned();
+/// Has a git that leaves a mark look at an untrusted repository, and returns whether it could.
+fn git_leaves_a_mark(world: &World, mode: &str, folder: &Path) -> bool {
     let (programs, mark) = (folder.join("bin"), folder.join("mark"));
-    std::fs::create_dir(&programs).unwrap();
-    // A git that a hostile repository has taken over.
+    std::fs::create_dir_all(&programs).unwrap();
     let path = "/usr/local/bin:/usr/bin:/bin";
     let script = format!(
         "#!/bin/sh\necho > {}\nPATH='{path}' exec git \"$@\"\n",
@@ -331,22 +329,34 @@ fn git_that_looks_at_an_untrusted_repository_can_only_read() {
     );
     std::fs::write(programs.join("git"), script).unwrap();
     std::fs::set_permissions(programs.join("git"), PermissionsExt::from_mode(0o755)).unwrap();
-    crate::git::run(
-        &confined.world,
-        "git init -q . && echo one > file && git add file",
-        &mark,
-    );
-    let client = confined.world.start_with(Options {
+    let script = "git init -q . && echo one > file && git add file";
+    crate::git::run(world, script, &mark);
+    let client = world.start_with(Options {
         env: vec![("PATH".to_owned(), format!("{}:{path}", programs.display()))],
         ..Options::default()
     });
-    let session = client.session_with(json!({"mode": "autoEdit"}));
+    let session = client.session_with(json!({"mode": mode}));
     let call = |command: &str| Reply::tool("bash", json!({"command": command}));
-    confined.world.mock().push(call("git status"));
-    confined.world.mock().push(call("echo changed > file"));
-    confined.world.mock().push(Reply::text("done"));
+    world.mock().push(call("git status"));
+    world.mock().push(call("echo changed > file"));
+    world.mock().push(Reply::text("done"));
     client.ask(&session, "look");
-    let results = confined.world.wait_for_request(2).body.to_string();
-    assert!(results.contains("Changes to be committed"), "git status works");
-    assert!(!mark.exists());
+    let results = world.wait_for_request(2).body.to_string();
+    assert!(results.contains("Changes to be committed"), "{results}");
+    mark.exists()
+}
+
+#[test]
+fn git_that_looks_at_an_untrusted_repository_can_only_read() {
+    let Some(confined) = Confined::new("") else { return };
+    let folder = confined.outside().parent().unwrap().to_owned();
+    assert!(!git_leaves_a_mark(&confined.world, "autoEdit", &folder));
+    let open = World::with(Config {
+        tables: "[sandbox]\nenabled = false\n".to_owned(),
+        ..Config::default()
+    });
+    assert!(
+        git_leaves_a_mark(&open, "full", &folder),
+        "without the sandbox it can"
+    );
 }
