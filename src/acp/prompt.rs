@@ -9,12 +9,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tower_lsp::jsonrpc::Error;
 
+use super::client::ClientFacts;
 use super::context::AcpContext;
 use super::error::{agent_error, command_refusal, invalid_param, prompt_running};
 use super::links::{to_literal_reference, to_reference};
 use super::open_prompts::OpenPrompt;
 use super::params::{ContentBlock, EmbeddedResource, PromptParams, SessionParams};
-use super::updates::Notice;
+use super::updates::{Notice, encode_update};
 use super::{options, updates};
 use crate::base::text::escape_hidden_characters;
 use crate::domain::{AgentError, Block, ErrorCode, MediaData, SessionId, TerminalReason, TurnState};
@@ -50,7 +51,9 @@ pub(super) async fn resume_answered_turn(state: &AcpContext, session: &SessionId
     if problem != "end_turn" {
         let title = format!("The turn that was resumed has stopped: {problem}");
         let notice = Notice::new("warning", "turn_stopped", title);
-        state.feeds.add_note(session, notice);
+        let shows_notices = ClientFacts::has(&state.facts.shows_notices);
+        let update = notice.into_update(shows_notices, "turn_stopped");
+        state.feeds.send(session, encode_update(session.as_str(), update));
     }
 }
 
