@@ -12,7 +12,7 @@ use tower_lsp::jsonrpc::Id;
 use super::context::AcpContext;
 use super::sink::FeedSignal;
 use super::updates::{self, encode_update};
-use super::{options, questions};
+use super::{options, prompt, questions};
 use crate::base::CancellationToken;
 use crate::domain::SessionId;
 use crate::session::{SessionCommand, SessionInfo};
@@ -93,6 +93,15 @@ fn start_work(
                 let ask = questions::ask_inquiry(&state, &session, &inquiry);
                 let is_answered = ask_until(ask, &settled).await;
                 is_answered.then_some(id)
+            }
+            .boxed()
+        }
+        FeedSignal::LeftOpen(session, question) => {
+            let ask = start_work(&state, *question, questions)?;
+            async move {
+                let answered = ask.await?;
+                prompt::resume_answered_turn(&state, &session).await;
+                Some(answered)
             }
             .boxed()
         }

@@ -3,6 +3,7 @@
 use serde_json::json;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 
+use crate::config::HOW_TO_TRUST;
 use crate::domain::AgentError;
 use crate::session::{CommandError, NewSessionError};
 use crate::store::StoreError;
@@ -11,13 +12,9 @@ use crate::store::StoreError;
 const NOT_FOUND: i64 = -32002;
 
 /// Names of the main protocol in messages, and what a person in an editor with this one uses instead.
-const EDITOR_NAMES: [(&str, &str); 7] = [
-    (" in a chat, or `agent/setTrust`", " in `agentls chat`"),
-    (
-        " in a chat, or send `agent/setTrust` with `acceptRedirects`",
-        " in `agentls chat`",
-    ),
-    ("send `agent/setTrust`", "use `/trust` in `agentls chat`"),
+const EDITOR_NAMES: [(&str, &str); 6] = [
+    (HOW_TO_TRUST, "`/trust` in `agentls chat`"),
+    ("see the list of MCP servers, or run", "run"),
     (
         "with /model, agent/setModel or",
         "with the editor's list of models or",
@@ -138,16 +135,17 @@ mod tests {
     #[test]
     fn messages_name_what_an_editor_has() {
         for message in [
-            "use `/trust` in a chat, or `agent/setTrust`",
-            "use `/trust` in a chat, or send `agent/setTrust` with `acceptRedirects`",
-            "to trust a folder later, send `agent/setTrust`",
+            "see the list of MCP servers, or run `agentls mcp login x`",
+            &format!("to trust a folder later, use {HOW_TO_TRUST}"),
             "with /model, agent/setModel or [provider.x] model",
             "choose one with agent/setModel",
             "see agent/listModels",
             "continue with agent/resumeTurn, or raise max_wall_time_s",
         ] {
             let translated = translate_method_names(message);
-            assert!(!translated.contains("agent/"), "{translated}");
+            for foreign in ["agent/", "the list of MCP", "Neovim"] {
+                assert!(!translated.contains(foreign), "{translated}");
+            }
         }
         let path = "cannot read src/agent/setModel.ts";
         assert_eq!(translate_method_names(path), path);

@@ -1,6 +1,6 @@
 //! Links to files in a prompt: which file, and which of its lines.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use url::Url;
 
@@ -29,6 +29,12 @@ pub(super) fn to_reference(link: &str, text: Option<String>) -> Option<PendingRe
         span,
         text,
     })
+}
+
+/// Converts a link to a file whose name is not percent-encoded, as some clients send it.
+pub(super) fn to_literal_reference(link: &str) -> Option<PendingReference> {
+    let path = Path::new(link.strip_prefix("file://")?);
+    to_reference(&uri::uri_of(path), None)
 }
 
 /// Returns the file that a link of a prompt leads to.

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tower_lsp::jsonrpc::Error;
 
+use super::client::ClientFacts;
 use super::context::AcpContext;
 use super::error::{agent_error, command_refusal, invalid_param, prompt_running};
-use super::links::to_reference;
+use super::links::{to_literal_reference, to_reference};
 use super::open_prompts::OpenPrompt;
 use super::params::{ContentBlock, EmbeddedResource, PromptParams, SessionParams};
+use super::updates::{Notice, encode_update};
 use super::{options, updates};
 use crate::base::text::escape_hidden_characters;
 use crate::domain::{AgentError, Block, ErrorCode, MediaData, SessionId, TerminalReason, TurnState};
@@ -35,9 +37,42 @@ pub(super) async fn run_prompt(state: &AcpContext, params: PromptParams) -> Resu
     let Some(handle) = start_turn(state, &session, params.prompt, &prompt).await? else {
         return Ok(json!({"stopReason": "cancelled"}));
     };
-    let outcome = follow_turn(state, &session, handle).await;
-    let ended = AgentError::new(ErrorCode::Session, "the session has ended");
-    to_answer(outcome.ok_or_else(|| agent_error(&ended))?)
+    follow_turn(state, &session, handle).await
+}
+
+/// Resumes an interrupted turn if the client has answered all that it left open. No request waits for its end, so a note
+/// says why it stopped.
+pub(super) async fn resume_answered_turn(state: &AcpContext, session: &SessionId) {
+    let problem = match resume_turn(state, session).await {
+        None => return,
+        Some(Ok(answer)) => answer["stopReason"].as_str().unwrap_or_default().to_owned(),
+        Some(Err(error)) => error.message.into_owned(),
+    };
+    if problem != "end_turn" {
+        let title = format!("The turn that was resumed has stopped: {problem}");
+        let notice = Notice::new("warning", "turn_stopped", title);
+        let shows_notices = ClientFacts::has(&state.facts.shows_notices);
+        let update = notice.into_update(shows_notices, "turn_stopped");
+        state.feeds.send(session, encode_update(session.as_str(), update));
+    }
+}
+
+/// Resumes a turn without open questions, and follows it to its end. Returns `None` if there is none.
+async fn resume_turn(state: &AcpContext, session: &SessionId) -> Option<Result<Value, Error>> {
+    let snapshot = options::inspect(state, session).await.ok()?;
+    let open = &snapshot.questions;
+    let left = open.undecided_approvals().count() + open.unanswered_inquiries().count();
+    snapshot.resumable.filter(|_| left == 0)?;
+    // Until its end, it counts as a prompt. One that came first has settled the questions.
+    let prompt = state.prompts.open(session, &cancel_token())?;
+    let (reply, started) = oneshot::channel();
+    let resume = SessionCommand::Resume { reply };
+    let posted = prompt.post_unless_canceled(|| state.sessions.post_command(session, resume));
+    posted?.ok()?;
+    Some(match started.await.ok()? {
+        Ok(handle) => follow_turn(state, session, handle).await,
+        Err(refused) => Err(command_refusal(refused)),
+    })
 }
 
 /// Starts the turn of a prompt. Returns `None` if the prompt was canceled before.
@@ -81,20 +116,23 @@ async fn start_turn(
     }
 }
 
-/// Follows a turn to its end. `$/cancel_request` cancels it.
-async fn follow_turn(state: &AcpContext, session: &SessionId, handle: TurnHandle) -> Option<TurnOutcome> {
+/// Follows a turn to its end, and returns the answer to its prompt. `$/cancel_request` cancels it.
+async fn follow_turn(state: &AcpContext, session: &SessionId, handle: TurnHandle) -> Result<Value, Error> {
     let turn = handle.turn.clone();
     let canceled = cancel_token();
     let mut outcome = std::pin::pin!(handle.wait_for_outcome());
-    tokio::select! { biased;
-        outcome = &mut outcome => return outcome,
-        () = canceled.cancelled() => {}
-    }
-    // At the server's end the turn is interrupted, not canceled by the user.
-    if !state.ending.is_cancelled() {
-        state.sessions.cancel_turn(session, Some(&turn));
-    }
-    outcome.await
+    let outcome = tokio::select! { biased;
+        outcome = &mut outcome => outcome,
+        () = canceled.cancelled() => {
+            // At the server's end the turn is interrupted, not canceled by the user.
+            if !state.ending.is_cancelled() {
+                state.sessions.cancel_turn(session, Some(&turn));
+            }
+            outcome.await
+        }
+    };
+    let ended = AgentError::new(ErrorCode::Session, "the session has ended");
+    to_answer(outcome.ok_or_else(|| agent_error(&ended))?)
 }
 
 /// Cancels the prompt that waits, or else the running turn.
@@ -163,9 +201,10 @@ fn read_prompt(
                 let resolve = |pending| {
                     resolve_reference(&state.workspace, &roots, state.sessions.redactor(), pending).ok()
                 };
+                let literal = || to_literal_reference(&uri).and_then(resolve);
                 // The model may still reach it with a tool.
                 let link = || vec![Block::Text(format!("[{name}]({uri})"))];
-                blocks.extend(pending.and_then(resolve).unwrap_or_else(link));
+                blocks.extend(pending.and_then(resolve).or_else(literal).unwrap_or_else(link));
             }
             ContentBlock::Resource { resource } => blocks.extend(read_resource(state, &roots, resource)?),
             ContentBlock::Other => {

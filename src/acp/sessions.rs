@@ -13,6 +13,7 @@ use super::opening::Opening;
 use super::options;
 use super::params::{ListSessionsParams, LoadSessionParams, NewSessionParams, SessionParams};
 use super::replay::Replay;
+use super::sink::FeedSignal;
 use super::updates::{Notice, encode_update};
 use crate::base::spawn::run_blocking;
 use crate::config::McpServerSettings;
@@ -31,6 +32,7 @@ pub(super) async fn new_session(
     servers: Vec<McpServerSettings>,
 ) -> Result<Value, Error> {
     let cwd = checked_folder(&params.cwd).await?;
+    state.configured.refresh_config(&cwd);
     // Trust comes first: it decides which settings of the folder apply.
     state.resolve_trust(&cwd).await;
     let wanted = NewSession {
@@ -129,6 +131,7 @@ async fn open_session(
     let cwd = folder_key(&params.cwd);
     let row = state.sessions.find_row(&id).await.map_err(store_refusal)?;
     if let Some(row) = &row {
+        state.configured.refresh_config(row.folder.as_ref());
         refuse_other_folder(&cwd, row.cwd.as_ref())?;
         // Trust comes first: it decides which settings the session loads.
         state.resolve_trust(row.folder.as_ref()).await;
@@ -210,19 +213,32 @@ async fn replay_history(
     Ok(())
 }
 
-/// Asks again what an interrupted turn has left open.
+/// Asks again what a turn has left open.
 fn ask_open_questions(state: &AcpContext, opening: &Opening, snapshot: &SessionSnapshot) {
-    let id = &snapshot.info.id;
+    let session = &snapshot.info.id;
+    let ask = |id: &str, question: FeedSignal| {
+        let question = match &snapshot.resumable {
+            Some(_) => FeedSignal::LeftOpen(session.clone(), Box::new(question)),
+            None => question,
+        };
+        state.feeds.ask_again(opening, id, question);
+    };
     for open in snapshot.questions.undecided_approvals() {
-        state.feeds.ask_again(opening, id, &open.approval);
+        let approval = Box::new(open.approval.clone());
+        let question = FeedSignal::Approval(session.clone(), approval, Vec::new());
+        ask(open.approval.id.as_str(), question);
     }
     for open in snapshot.questions.unanswered_inquiries() {
-        state.feeds.inquire_again(opening, id, &open.inquiry);
+        let question = FeedSignal::Inquiry(session.clone(), open.inquiry.clone());
+        ask(open.inquiry.id.as_str(), question);
     }
 }
 
 /// Lists stored sessions, newest first.
 pub(super) async fn list_sessions(state: &AcpContext, params: ListSessionsParams) -> Result<Value, Error> {
+    if params.cwd.as_deref().is_some_and(Path::is_relative) {
+        return Err(invalid_param("cwd: must be an absolute path"));
+    }
     let query = SessionQuery {
         cwd: params.cwd.map(|cwd| folder_key(&cwd).display().to_string()),
         query: None,

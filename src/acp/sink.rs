@@ -29,6 +29,8 @@ pub(super) enum FeedSignal {
     ApprovalSettled(ApprovalId),
     Inquiry(SessionId, Arc<Inquiry>),
     InquirySettled(InquiryId),
+    /// A question that an interrupted turn has left open. The last answer resumes the turn.
+    LeftOpen(SessionId, Box<FeedSignal>),
     /// The session's model, effort or mode has changed.
     OptionsChanged(SessionId),
 }
@@ -137,16 +139,9 @@ impl Feeds {
         self.openings.begin(session)
     }
 
-    /// Asks for an approval that an earlier turn has left open, unless it was settled since the opening began.
-    pub(super) fn ask_again(&self, opening: &Opening, session: &SessionId, approval: &Approval) {
-        let signal = FeedSignal::Approval(session.clone(), Box::new(approval.clone()), Vec::new());
-        opening.ask_if_open(approval.id.as_str(), || self.signal(signal));
-    }
-
-    /// Asks a question that an earlier turn has left open, unless it was settled since the opening began.
-    pub(super) fn inquire_again(&self, opening: &Opening, session: &SessionId, inquiry: &Arc<Inquiry>) {
-        let signal = FeedSignal::Inquiry(session.clone(), inquiry.clone());
-        opening.ask_if_open(inquiry.id.as_str(), || self.signal(signal));
+    /// Asks what an earlier turn has left open, unless it was settled since the opening began.
+    pub(super) fn ask_again(&self, opening: &Opening, id: &str, question: FeedSignal) {
+        opening.ask_if_open(id, || self.signal(question));
     }
 
     /// Lets a feed act, and sends what it returns. Pushed under the lock, so that a feed's order is that of the outbox.

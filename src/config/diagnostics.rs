@@ -6,9 +6,14 @@ use super::location::ConfigLocation;
 pub(super) use crate::base::nearest::nearest_name;
 use crate::base::text::reveal_hidden_characters;
 
-/// What to do about a setting of a folder that is not trusted.
-pub(super) const TRUST_HINT: &str = "to use it, trust the folder (`/trust` in a chat, or `agent/setTrust`), or list it \
-                                     under `trusted` in your own config file";
+/// How to trust a folder, in every client.
+pub const HOW_TO_TRUST: &str =
+    "`/trust` in `agentls chat`, `:AgentTrust` in Neovim, or _Agent: Trust Folder…_ in VS Code";
+
+/// Says what to do about a setting of a folder that is not trusted.
+pub(super) fn trust_hint() -> String {
+    format!("to use it, trust the folder ({HOW_TO_TRUST}), or list it under `trusted` in your own config")
+}
 
 /// How serious a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,7 +106,7 @@ impl Diagnostic {
 
     /// Whether trust of the folder is all that the setting lacks.
     pub fn needs_trust(&self) -> bool {
-        self.hint.as_deref() == Some(TRUST_HINT)
+        self.hint.as_ref() == Some(&trust_hint())
     }
 
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {

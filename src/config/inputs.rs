@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{ConfigPaths, Env};
 
 /// The content of a file, or why it could not be read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct FileText {
     pub path: PathBuf,
     pub bytes: Result<Vec<u8>, String>,

@@ -9,6 +9,7 @@
 //! `default`), `AGENTLS_LOG` (a level, or a filter such as `info,agentls::provider=debug`). Flags set the same values.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use serde_json::Value;
 use crate::base::nofollow;
 use crate::domain::Mode;
 
-use super::diagnostics::Diagnostic;
+use super::diagnostics::{Diagnostic, HOW_TO_TRUST};
 use super::expand::{UnsetVariables, expand_variables};
 use super::folder_items::{
     FolderItem, FolderMcpServer, compute_fingerprint, folder_items, folder_mcp_servers,
@@ -55,6 +56,8 @@ pub struct LoadedConfig {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the root's own files were trusted. True without a root.
     pub trusted: bool,
+    /// A number that differs if a file is another.
+    pub files_hash: u64,
     /// The MCP servers that the files of an untrusted root name.
     pub(super) untrusted_mcp: Vec<FolderMcpServer>,
 }
@@ -74,6 +77,12 @@ pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
     {
         assembled.diagnostics.push(build_change_warning(root));
     }
+    let files = (
+        &inputs.user,
+        &inputs.workspace,
+        &inputs.local,
+        &inputs.foreign_mcp,
+    );
     LoadedConfig {
         settings: Arc::new(assembled.settings),
         diagnostics: assembled.diagnostics,
@@ -85,6 +94,7 @@ pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
             }
             _ => Vec::new(),
         },
+        files_hash: BuildHasherDefault::<DefaultHasher>::new().hash_one(files),
     }
 }
 
@@ -116,8 +126,9 @@ fn build_change_warning(root: &Path) -> Diagnostic {
     let at = ConfigLocation::start_of_file(&root.join(".agentls/config.toml"));
     let message =
         "what the folder's files activate has changed since you trusted it, so it is not trusted now";
-    Diagnostic::new_warning(&at, "", message)
-        .with_hint("to see it and trust the folder again, use `/trust` in a chat, or `agent/setTrust`")
+    Diagnostic::new_warning(&at, "", message).with_hint(format!(
+        "to see it and trust the folder again, use {HOW_TO_TRUST}"
+    ))
 }
 
 /// Returns whether the root is trusted: by the store, unless its files activate something else now, or by the user
@@ -497,7 +508,7 @@ impl ConfigLayer {
                 _ => Diagnostic::new_warning(&value.at, "trusted", "has no effect here; ignored"),
             };
             self.problems
-                .push(problem.with_hint("to trust a folder later, send `agent/setTrust`"));
+                .push(problem.with_hint(format!("to trust a folder later, use {HOW_TO_TRUST}")));
         }
     }
 

@@ -35,7 +35,7 @@ mod values;
 
 pub use api_kind::ApiKind;
 pub use default_provider::{DefaultChoice, DefaultModel, select_default, select_for, selected_by_key};
-pub use diagnostics::{ConfigSeverity, Diagnostic};
+pub use diagnostics::{ConfigSeverity, Diagnostic, HOW_TO_TRUST};
 pub use env::Env;
 pub use folder_items::{FolderItem, FolderItemKind};
 pub use inputs::{FileText, Flags, LoadInputs, Trust};

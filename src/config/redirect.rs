@@ -12,7 +12,7 @@ use url::Url;
 use crate::base::text::reveal_hidden_characters;
 
 use super::api_kind::ApiKind;
-use super::diagnostics::Diagnostic;
+use super::diagnostics::{Diagnostic, HOW_TO_TRUST};
 use super::location::ValueSource;
 use super::names::find_preset;
 use super::settings::{ProviderSettings, Settings};
@@ -112,9 +112,7 @@ pub(super) fn hold_back(
             continue;
         };
         let problem = Diagnostic::new_warning(&value.at, path.as_str(), format_redirect_message(redirect));
-        problems.push(problem.with_hint(
-            "to accept it, use `/trust` in a chat, or send `agent/setTrust` with `acceptRedirects`",
-        ));
+        problems.push(problem.with_hint(format!("to accept it, use {HOW_TO_TRUST}")));
         // Only the folder defines this provider. Without its address it must fail, not use a preset's.
         if redirect.from.is_none() && provider != ALL {
             failed.push(join_keys(&["provider", provider, "base_url"]));

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::approval::Rule;
 use crate::domain::{Mode, SandboxNetwork, SandboxPolicy};
 
-use super::diagnostics::{Diagnostic, TRUST_HINT};
+use super::diagnostics::{Diagnostic, trust_hint};
 use super::expand::names_variable;
 use super::schema::{TrustRule, find_trust_rule};
 use super::settings::{RetryPolicy, RetryProfile, SandboxSettings};
@@ -242,7 +242,7 @@ fn build_refusal(value: &SpannedValue, path: &str, reason: &str, folder: &Path) 
         path,
         format!("{reason}: the folder {} is not trusted", folder.display()),
     )
-    .with_hint(TRUST_HINT)
+    .with_hint(trust_hint())
 }
 
 /// Returns whether `mode` allows more than `than`.

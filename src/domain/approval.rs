@@ -325,6 +325,14 @@ impl Decision {
             rule: None,
         }
     }
+
+    /// Returns what the model reads about a denial.
+    pub fn describe_denial(&self) -> String {
+        match &self.feedback {
+            Some(feedback) if !feedback.trim().is_empty() => format!("Denied by user: {feedback}"),
+            _ => "Denied by user".to_owned(),
+        }
+    }
 }
 
 word_enum! {

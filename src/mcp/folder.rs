@@ -178,7 +178,13 @@ impl McpFolder {
             let name = &server.settings.name;
             let (times_ready, reason) = match server.server.phase() {
                 Phase::Failed(error, _) if error.needs_login() => {
-                    let hint = format!("see the list of MCP servers, or run `agentls mcp login {name}`");
+                    // A login counts for every server at its address, so also for one that the client names.
+                    let hint = match server.settings.source {
+                        Some(_) => format!("see the list of MCP servers, or run `agentls mcp login {name}`"),
+                        None => {
+                            format!("run `agentls mcp add {name} --url URL`, then `agentls mcp login {name}`")
+                        }
+                    };
                     (server.server.times_ready(), format!("{error}; {hint}"))
                 }
                 Phase::Failed(error, _) => (server.server.times_ready(), error.to_string()),

@@ -20,11 +20,16 @@ use super::revert::{revert_cause, to_revert_diff};
 use super::services::SessionSettings;
 use crate::base::{CancellationToken, clock, random};
 use crate::domain::{
-    Block, ChangeState, CircuitState, CircuitSubject, Event, Message, Mode, ResolvedBy, Role, TerminalReason,
-    ToolCallStatus, TurnId, TurnTrigger,
+    Block, ChangeState, CircuitState, CircuitSubject, DecisionKind, Event, Message, Mode, ResolvedBy, Role,
+    TerminalReason, ToolCallStatus, TurnId, TurnTrigger,
 };
 use crate::store::{ContentChoice, PendingEvent, StoreWrite};
 use crate::turn::{CarriedCall, TurnTask};
+
+/// The result of a call that nobody has decided about before the next prompt.
+const UNANSWERED: &str = "Denied by user: a new prompt was sent instead of an answer";
+/// The result of a call that the user allowed, but whose turn was never resumed.
+const NOT_RESUMED: &str = "Not run: the user allowed it, but sent a new prompt before the turn was resumed";
 
 /// The message to the model in a resumed turn, if the model spoke last.
 const GO_ON: &str = "Go on where you stopped.";
@@ -251,15 +256,21 @@ impl Actor {
             let approval = carried
                 .approval
                 .and_then(|id| self.state.open_approval(&id).cloned());
-            if let Some(approval) = approval {
-                self.questions.take_decision(&approval.id);
-                self.deny_approval(&approval, ResolvedBy::NewPrompt);
+            let decision = (approval.as_ref()).and_then(|open| self.questions.take_decision(&open.id));
+            let (status, text) = match &decision {
+                None => (ToolCallStatus::Denied, UNANSWERED.to_owned()),
+                Some(given) if given.kind == DecisionKind::Deny => {
+                    (ToolCallStatus::Denied, given.describe_denial())
+                }
+                Some(_) => (ToolCallStatus::Cancelled, NOT_RESUMED.to_owned()),
+            };
+            match (approval, decision) {
+                // The user's own decision counts, also for a grant that comes with it.
+                (Some(open), Some(given)) => self.resolve_approval(&open.id, given, ResolvedBy::Person, None),
+                (Some(open), None) => self.deny_approval(&open, ResolvedBy::NewPrompt),
+                (None, _) => {}
             }
-            self.answer_call(
-                &carried.call,
-                ToolCallStatus::Denied,
-                "Denied by user: a new prompt was sent instead of an answer",
-            );
+            self.answer_call(&carried.call, status, &text);
         }
     }
 

@@ -228,6 +228,19 @@ impl ConfigStore {
         problems
     }
 
+    /// Reads all configuration again if a file of the folder has changed.
+    pub fn refresh_config(&self, folder: &Path) {
+        let state = self.lock();
+        let is_changed = state.loaded.get(folder).is_some_and(|known| {
+            let loaded = state.source.load_settings(Some(folder), &state.trust);
+            loaded.files_hash != known.loaded.files_hash
+        });
+        drop(state);
+        if is_changed {
+            self.reload_config(&[]);
+        }
+    }
+
     /// Returns a folder's configuration, loading it if necessary.
     pub fn folder_config(&self, folder: &Path) -> Arc<FolderConfig> {
         let mut state = self.lock();

@@ -272,16 +272,8 @@ async fn ask_for_approval(
     // Only now: the next call sends its question after this one.
     place.mark_asked();
     match answer.await? {
-        Decision {
-            kind: DecisionKind::Deny,
-            feedback,
-            ..
-        } => {
-            let denied = match feedback {
-                Some(feedback) if !feedback.trim().is_empty() => format!("Denied by user: {feedback}"),
-                _ => "Denied by user".to_owned(),
-            };
-            let reason = format!("{denied}\n{AFTER_DENIAL}");
+        denial if denial.kind == DecisionKind::Deny => {
+            let reason = format!("{}\n{AFTER_DENIAL}", denial.describe_denial());
             Ok(Permission::Refused(ToolCallStatus::Denied, reason))
         }
         Decision {

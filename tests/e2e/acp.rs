@@ -177,6 +177,80 @@ fn a_question_that_was_asked_again_is_taken_back_too() {
     assert_eq!(back["params"]["requestId"], asked["id"]);
 }
 
+/// Interrupts a turn that asks about a command, and returns another client that is asked again, with the question.
+fn load_open_question(world: &World, command: &str) -> (AcpClient, String, Value) {
+    let client = AcpClient::start(world, json!({}));
+    let session = client.new_session(world);
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": command})));
+    client.prompt(&session, "run");
+    client.asked("session/request_permission");
+    drop(client);
+    let client = AcpClient::start(world, json!({}));
+    client.call(
+        "session/load",
+        json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
+    );
+    let asked = client.asked("session/request_permission");
+    (client, session, asked)
+}
+
+fn choose(client: &AcpClient, asked: &Value, option: &str) {
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
+    client.respond(asked, outcome);
+}
+
+#[test]
+fn the_answer_to_a_question_that_a_load_repeats_resumes_the_turn() {
+    let world = World::new();
+    for (option, result) in [("allow", "it ran"), ("deny", "Denied by user")] {
+        let (client, session, asked) = load_open_question(&world, "echo it ran; touch made");
+        let gate = Gate::new();
+        world.mock().push(Reply::text("after the answer").gate(&gate));
+        choose(&client, &asked, option);
+        world.wait_at_gate(&gate);
+        let second = client.answer(client.prompt(&session, "meanwhile"));
+        assert!(
+            second["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("a prompt is running")
+        );
+        gate.release();
+        let mut shown = String::new();
+        while shown != "after the answer" {
+            let chunk = client.update("agent_message_chunk");
+            shown += chunk["content"]["text"].as_str().unwrap();
+        }
+        let last = last_message(&world, world.requests() - 1);
+        assert!(last.contains(result), "{last}");
+        assert_eq!(world.read("made").is_some(), option == "allow");
+        std::fs::remove_file(world.workspace().join("made")).ok();
+        // The end of the resumed turn frees the session.
+        world.mock().push(Reply::text("next"));
+        client.notify("session/cancel", json!({"sessionId": session}));
+        assert_eq!(
+            client.answer(client.prompt(&session, "next"))["result"]["stopReason"],
+            "end_turn"
+        );
+    }
+}
+
+#[test]
+fn a_resumed_turn_says_why_it_stops() {
+    let world = World::new();
+    let (client, session, asked) = load_open_question(&world, "touch made");
+    let gate = Gate::new();
+    world.mock().push(Reply::text("never").gate(&gate));
+    choose(&client, &asked, "allow");
+    world.wait_at_gate(&gate);
+    client.notify("session/cancel", json!({"sessionId": session}));
+    let note = client.update("agent_thought_chunk");
+    let text = note["content"]["text"].as_str().unwrap();
+    assert!(text.contains("has stopped: cancelled"), "{note}");
+}
+
 #[test]
 fn text_that_was_shown_is_kept_by_a_cancel() {
     let world = World::with(Config {
@@ -495,6 +569,8 @@ fn a_session_goes_on_in_the_other_protocol_and_back() {
     let request = world.mock().requests().pop().unwrap();
     assert!(request.messages().len() >= 5);
 
+    let relative = client.answer(client.request("session/list", json!({"cwd": "."})));
+    assert_eq!(relative["error"]["code"], -32602, "{relative}");
     client.call("session/close", json!({"sessionId": session}));
     client.call("session/delete", json!({"sessionId": session}));
     assert_eq!(client.call("session/list", json!({}))["sessions"], json!([]));
@@ -739,11 +815,14 @@ fn files_and_resources_of_a_prompt_reach_the_model() {
     let world = World::new();
     world.write("a.txt", "one\ntwo\nthree\n");
     let client = AcpClient::start(&world, json!({}));
+    world.write("100% a#b?.txt", "text of an odd name\n");
+    let odd = format!("file://{}", world.workspace().join("100% a#b?.txt").display());
     let session = client.new_session(&world);
     world.mock().push(Reply::text("seen"));
     let prompt = json!([
         {"type": "text", "text": "look"},
         {"type": "resource_link", "name": "a.txt", "uri": format!("{}#L2:2", world.uri("a.txt"))},
+        {"type": "resource_link", "name": "odd", "uri": odd},
         {"type": "resource_link", "name": "page", "uri": "https://example.org/page"},
         {"type": "resource", "resource": {"uri": "zed:///thread/1", "text": "embedded words"}},
         {"type": "image", "mimeType": "image/png", "data": DOT},
@@ -751,7 +830,13 @@ fn files_and_resources_of_a_prompt_reach_the_model() {
     let id = client.request("session/prompt", json!({"sessionId": session, "prompt": prompt}));
     assert_eq!(client.answer(id)["result"]["stopReason"], "end_turn");
     let sent = serde_json::to_string(world.mock().requests()[0].messages()).unwrap();
-    for part in ["two", "https://example.org/page", "embedded words", "image/png"] {
+    for part in [
+        "two",
+        "text of an odd name",
+        "https://example.org/page",
+        "embedded words",
+        "image/png",
+    ] {
         assert!(sent.contains(part), "{part}: {sent}");
     }
     assert!(!sent.contains("three"), "{sent}");

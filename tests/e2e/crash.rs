@@ -211,6 +211,47 @@ fn new_prompt_after_a_crash_denies_the_open_approval() {
 }
 
 #[test]
+fn new_prompt_keeps_the_words_of_an_earlier_decision() {
+    for (answer, expected, status) in [
+        (
+            json!({"decision": "allow"}),
+            "Not run: the user allowed it",
+            "cancelled",
+        ),
+        (
+            json!({"decision": "deny", "feedback": "use tabs"}),
+            "Denied by user: use tabs",
+            "denied",
+        ),
+    ] {
+        let world = World::new();
+        world
+            .mock()
+            .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+        let client = world.start();
+        let session = client.session();
+        let _abandoned = client.prompt(&session, "do it");
+        let approval = client.next_approval(&session);
+        client.kill();
+        let client = world.start();
+        client.load(&session);
+        let mut params = answer.clone();
+        params["approvalId"] = approval.text("approvalId").into();
+        client.respond(params);
+        assert_eq!(client.ask(&session, "something else").text, "ok");
+        let resolved = client.next(&session, "agent/approvalResolved");
+        assert_eq!(
+            (resolved.text("decision"), resolved.text("by")),
+            (answer["decision"].as_str().unwrap(), "person")
+        );
+        client.tool_call(&session, status);
+        let sent = String::from_utf8_lossy(&world.wait_for_request(1).raw).into_owned();
+        assert!(sent.contains(expected), "{sent}");
+        assert_eq!(world.read("x"), None);
+    }
+}
+
+#[test]
 fn decision_before_the_resume_survives_another_crash() {
     let world = World::new();
     world

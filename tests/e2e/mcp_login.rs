@@ -10,7 +10,7 @@ use crate::mcp_peer::{HttpPeer, log_in_by_browser, visit};
 use crate::mock_llm::Reply;
 
 /// Returns a world whose server `peer` is at the address of the scripted one.
-fn world_at(peer: &HttpPeer, more: &str) -> World {
+pub(crate) fn world_at(peer: &HttpPeer, more: &str) -> World {
     World::with(Config {
         tables: format!(
             "[mcp.peer]\nurl = \"{}\"\n{more}\n[approvals]\nallow = [\"mcp:*\"]",
@@ -25,7 +25,7 @@ fn start_turn(world: &World, client: &Client, session: &str) {
     client.ask(session, "go");
 }
 
-fn login(client: &Client) -> String {
+pub(crate) fn login(client: &Client) -> String {
     let begun: Value = client.call("agent/loginMcpServer", json!({"name": "peer"}));
     begun["url"].as_str().unwrap().to_owned()
 }

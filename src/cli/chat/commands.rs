@@ -315,10 +315,7 @@ impl Chat {
         let result: ReloadConfigResult = self
             .request(method::RELOAD_CONFIG, &ReloadConfigParams {})
             .await?;
-        for problem in &result.problems {
-            let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
-            self.show_warning(format!("! {}{line}: {}", problem.file, problem.message));
-        }
+        // A warning of the server has named each problem.
         if result.problems.is_empty() {
             self.show_success("reloaded the configuration; no problems");
         }

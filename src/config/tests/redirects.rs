@@ -134,7 +134,7 @@ fn redirect_is_ignored_until_exactly_this_one_is_accepted() {
             let restricted = build_layers(&elsewhere).load();
             let reported = lines(&restricted).join("\n");
             assert!(
-                reported.contains("acceptRedirects") && reported.contains(to),
+                reported.contains("to accept it, use `/trust`") && reported.contains(to),
                 "{reported}"
             );
             assert!(

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::client::{AcpClient, chunk_text};
-use crate::harness::World;
-use crate::mcp::{peer_script, world_with};
-use crate::mcp_peer::HttpPeer;
+use crate::harness::{Config, World};
+use crate::mcp::{peer_script, peer_table, servers, world_with};
+use crate::mcp_login::{login, world_at};
+use crate::mcp_peer::{HttpPeer, log_in_by_browser};
 use crate::mock_llm::Reply;
 
 const NOTICES: &str = r#"{"session": {"notices": {}}}"#;
@@ -334,7 +335,7 @@ fn a_cancel_during_a_call_ends_the_turn_and_tells_the_server() {
 #[test]
 fn a_server_that_needs_a_login_says_so() {
     let peer = HttpPeer::start(&["--oauth"]);
-    let world = World::with(crate::harness::Config {
+    let world = World::with(Config {
         tables: format!("[mcp.remote]\nurl = \"{}\"", peer.url),
         ..Default::default()
     });
@@ -348,6 +349,67 @@ fn a_server_that_needs_a_login_says_so() {
         thoughts.contains("MCP server remote: ") && thoughts.contains("login"),
         "{thoughts}"
     );
+}
+
+#[test]
+fn a_login_at_its_address_counts_for_a_server_of_the_client() {
+    let peer = HttpPeer::start(&["--oauth"]);
+    let world = world_at(&peer, "");
+    world.mock().allow_rewrites();
+    let client = AcpClient::start(&world, json!({}));
+    let server = json!({"type": "http", "name": "named", "url": peer.url.as_str(), "headers": []});
+    let session = new_session(&client, &world, json!([server]));
+    world.mock().push(Reply::text("done"));
+    client.answer(client.prompt(&session, "go"));
+    let thoughts = chunk_text(&client.taken_updates(), "agent_thought_chunk");
+    for advice in [
+        "; run `agentls mcp add named --url URL`, then `agentls mcp login named`",
+        "; run `agentls mcp login peer`",
+    ] {
+        assert!(thoughts.contains(advice), "{advice}: {thoughts}");
+    }
+    let editor = world.start();
+    log_in_by_browser(&login(&editor));
+    world.wait_until(|| servers(&editor)[0]["loggedIn"] == true);
+    world
+        .mock()
+        .push(Reply::tool("mcp__named__echo", json!({"text": "hello"})));
+    world.mock().push(Reply::text("done"));
+    client.answer(client.prompt(&session, "go"));
+    let request = world.wait_for_request(world.requests() - 1);
+    let read = request.messages().last().unwrap()["content"][0].to_string();
+    assert!(read.contains("hello"), "{read}");
+}
+
+#[test]
+fn a_changed_configuration_counts_once_a_session_is_opened() {
+    let world = World::new();
+    world.mock().allow_rewrites();
+    let client = start(&world);
+    let session = client.new_session(&world);
+    world.mock().push(Reply::text("done"));
+    client.answer(client.prompt(&session, "go"));
+    let open = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []});
+    for (number, method) in ["session/load", "session/resume", "session/fork", "session/new"]
+        .into_iter()
+        .enumerate()
+    {
+        // Each time under another name, so that nothing earlier counts.
+        let table = peer_table(&[], "[approvals]\nallow = [\"mcp:*\"]");
+        world.configure(Config {
+            tables: table.replace("mcp.peer", &format!("mcp.peer{number}")),
+            ..Config::default()
+        });
+        let opened = client.call(method, open.clone());
+        let opened = opened["sessionId"].as_str().unwrap_or(&session);
+        let tool = format!("mcp__peer{number}__echo");
+        world.mock().push(Reply::tool(&tool, json!({"text": method})));
+        world.mock().push(Reply::text("done"));
+        client.answer(client.prompt(opened, "go"));
+        let request = world.wait_for_request(world.requests() - 1);
+        let read = request.messages().last().unwrap()["content"][0].to_string();
+        assert!(read.contains(method), "{read}");
+    }
 }
 
 #[test]

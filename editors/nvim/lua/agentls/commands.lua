@@ -261,6 +261,17 @@ M.definitions = {
       mcp.show_servers()
     end,
   },
+  AgentReload = {
+    desc = 'Read the configuration files again',
+    run = function()
+      sessions.request('agent/reloadConfig', vim.empty_dict(), function(result)
+        -- A warning of the server has named each problem.
+        local count = #result.problems
+        local outcome = count == 0 and 'no problems' or 'problems: ' .. count
+        notifications.notify('reloaded the configuration; ' .. outcome)
+      end)
+    end,
+  },
   AgentDiff = {
     desc = 'Show the diff of the tool call under the cursor, or of the turn; with !: as one text',
     bang = true,

@@ -92,7 +92,10 @@ local function draw_list()
   if #shown.servers == 0 then
     lines = {
       { 'No MCP server is configured.', 'AgentlsDim' },
-      { 'Add [mcp.NAME] to your config.toml, or .mcp.json to the workspace.', 'AgentlsDim' },
+      {
+        'Add [mcp.NAME] to your config.toml, or .mcp.json to the workspace. Then run :AgentReload.',
+        'AgentlsDim',
+      },
     }
   end
   for i, server in ipairs(shown.servers) do
