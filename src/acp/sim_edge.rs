@@ -24,7 +24,6 @@ use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::{CancellationToken, uri};
 use crate::config::{ConfigSource, Redactor};
 use crate::domain::{EventSink, SessionId};
-use crate::mcp::McpManager;
 use crate::session::{ConfigStore, SessionManager};
 use crate::tool::{DocumentEdit, EditorLink};
 use crate::transport::outbox::Outbox;
@@ -75,8 +74,12 @@ pub struct AcpEdge {
 }
 
 impl AcpEdge {
-    /// Opens the edge on these sessions and MCP servers.
-    pub fn open(events: AcpEvents, sessions: SessionManager, mcp: Arc<McpManager>) -> Self {
+    /// Opens the edge on these sessions. `adjust` gives it the simulated parts of the configuration.
+    pub fn open(
+        events: AcpEvents,
+        sessions: SessionManager,
+        adjust: impl FnOnce(ConfigStore) -> ConfigStore,
+    ) -> Self {
         let AcpEvents {
             outbox,
             feeds,
@@ -94,7 +97,7 @@ impl AcpEdge {
         );
         let state = Arc::new(AcpContext {
             sessions,
-            configured: Arc::new(configured.with_mcp(mcp)),
+            configured: Arc::new(adjust(configured)),
             workspace,
             facts,
             requests,

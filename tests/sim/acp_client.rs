@@ -50,7 +50,9 @@ pub(super) fn start_client(
 ) -> (Arc<AcpClient>, Vec<AbortOnDrop<()>>) {
     let client = Arc::new(AcpClient {
         server_run: server_run.clone(),
-        edge: AcpEdge::open(events, server_run.sessions.clone(), server_run.mcp.clone()),
+        edge: AcpEdge::open(events, server_run.sessions.clone(), |configured| {
+            configured.with_mcp(server_run.mcp.clone())
+        }),
         last_id: AtomicI64::new(0),
         waiting: Mutex::default(),
         files: Mutex::default(),
