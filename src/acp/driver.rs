@@ -23,7 +23,7 @@ pub(super) async fn drive(
     mut signals: mpsc::UnboundedReceiver<FeedSignal>,
     mut answered: mpsc::UnboundedReceiver<Id>,
 ) {
-    let mut running: FuturesUnordered<BoxFuture<'static, Option<String>>> = FuturesUnordered::new();
+    let mut running: FuturesUnordered<BoxFuture<'static, Option<Answered>>> = FuturesUnordered::new();
     // Questions to the client, by the id of the approval or the inquiry.
     let mut questions: HashMap<String, CancellationToken> = HashMap::new();
     let mut servers = state.configured.mcp().subscribe_changes();
@@ -39,8 +39,8 @@ pub(super) async fn drive(
                 }
             },
             Some(done) = running.next(), if !running.is_empty() => {
-                if let Some(question) = done {
-                    questions.remove(&question);
+                if let Some(answered) = done {
+                    questions.remove(&answered.question);
                 }
             }
             Some(id) = answered.recv() => {
@@ -59,15 +59,23 @@ pub(super) async fn drive(
     }
 }
 
+/// A question that has its answer.
+struct Answered {
+    /// The id of the approval or the inquiry.
+    question: String,
+    /// A person has chosen. Without one, the answer is a denial or the default.
+    by_person: bool,
+}
+
 /// Starts what a signal asks for.
 ///
-/// It returns the id of a question that the client has answered. One that was settled or asked again is no longer
-/// registered under its id.
+/// It returns the question that the client has answered. One that was settled or asked again is no longer registered
+/// under its id.
 fn start_work(
     state: &Arc<AcpContext>,
     signal: FeedSignal,
     questions: &mut HashMap<String, CancellationToken>,
-) -> Option<BoxFuture<'static, Option<String>>> {
+) -> Option<BoxFuture<'static, Option<Answered>>> {
     let state = state.clone();
     Some(match signal {
         FeedSignal::Due(session, due) => async move {
@@ -77,22 +85,22 @@ fn start_work(
         }
         .boxed(),
         FeedSignal::Approval(session, approval, places) => {
-            let id = approval.id.to_string();
-            let settled = open_question(questions, &id);
+            let question = approval.id.to_string();
+            let settled = open_question(questions, &question);
             async move {
                 let ask = questions::ask_permission(&state, &session, &approval, &places);
-                let is_answered = ask_until(ask, &settled).await;
-                is_answered.then_some(id)
+                let by_person = ask_until(ask, &settled).await?;
+                Some(Answered { question, by_person })
             }
             .boxed()
         }
         FeedSignal::Inquiry(session, inquiry) => {
-            let id = inquiry.id.to_string();
-            let settled = open_question(questions, &id);
+            let question = inquiry.id.to_string();
+            let settled = open_question(questions, &question);
             async move {
                 let ask = questions::ask_inquiry(&state, &session, &inquiry);
-                let is_answered = ask_until(ask, &settled).await;
-                is_answered.then_some(id)
+                let by_person = ask_until(ask, &settled).await?;
+                Some(Answered { question, by_person })
             }
             .boxed()
         }
@@ -100,7 +108,9 @@ fn start_work(
             let ask = start_work(&state, *question, questions)?;
             async move {
                 let answered = ask.await?;
-                prompt::resume_answered_turn(&state, &session).await;
+                if answered.by_person {
+                    prompt::resume_answered_turn(&state, &session).await;
+                }
                 Some(answered)
             }
             .boxed()
@@ -137,12 +147,12 @@ fn open_question(questions: &mut HashMap<String, CancellationToken>, id: &str) -
     token
 }
 
-/// Asks until the question is settled, and returns whether the client has answered it before.
-async fn ask_until(ask: impl Future<Output = ()>, settled: &CancellationToken) -> bool {
+/// Asks, and returns whether a person has answered. `None` if the question was settled before.
+async fn ask_until(ask: impl Future<Output = bool>, settled: &CancellationToken) -> Option<bool> {
     // If both hold, the id may stand for a later question by now.
     tokio::select! { biased;
-        () = settled.cancelled() => false,
-        () = ask => true,
+        () = settled.cancelled() => None,
+        by_person = ask => Some(by_person),
     }
 }
 

@@ -54,13 +54,13 @@ impl Serialize for FormFields<'_> {
     }
 }
 
-/// Asks for a permission and passes the decision on.
+/// Asks for a permission and passes the decision on. Returns whether a person has decided.
 pub(super) async fn ask_permission(
     state: &AcpContext,
     session: &SessionId,
     approval: &Approval,
     places: &[FileLocation],
-) {
+) -> bool {
     let cwd = state.feeds.options(session).cwd;
     let mut content = Vec::new();
     if let Some(diff) = &approval.diff {
@@ -103,7 +103,15 @@ pub(super) async fn ask_permission(
         .send("session/request_permission", &params)
         .wait()
         .await;
-    let decision = read_decision(answer);
+    let choice = read_choice(answer);
+    let by_person = choice.is_ok();
+    let decision = choice.map_or_else(
+        |feedback| Decision {
+            feedback,
+            ..Decision::from_kind(DecisionKind::Deny)
+        },
+        Decision::from_kind,
+    );
     match send_decision(state, session, approval, decision).await {
         // A settled one was canceled or decided by a rule meanwhile.
         Ok(()) | Err(CommandError::UnknownApproval(_)) => {}
@@ -113,6 +121,7 @@ pub(super) async fn ask_permission(
             let _ = send_decision(state, session, approval, deny).await;
         }
     }
+    by_person
 }
 
 async fn send_decision(
@@ -163,45 +172,36 @@ fn option_id(kind: DecisionKind) -> &'static str {
     }
 }
 
-/// Reads the client's decision. Whatever is not a clear yes denies.
-fn read_decision(answer: Result<Value, String>) -> Decision {
-    let deny = |feedback: Option<String>| Decision {
-        feedback,
-        ..Decision::from_kind(DecisionKind::Deny)
-    };
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(problem) => {
-            tracing::warn!(problem, "the client did not ask for a permission");
-            return deny(Some("the editor could not ask the user".to_owned()));
-        }
-    };
+/// Returns the decision that a person has chosen, or else the feedback of a denial.
+fn read_choice(answer: Result<Value, String>) -> Result<DecisionKind, Option<String>> {
+    let answer = answer.map_err(|problem| {
+        tracing::warn!(problem, "the client did not ask for a permission");
+        Some("the editor could not ask the user".to_owned())
+    })?;
+    let unknown = || Some("the editor sent an unknown answer".to_owned());
     match serde_json::from_value::<PermissionAnswer>(answer).map(|answer| answer.outcome) {
-        Ok(PermissionOutcome::Selected { option_id: chosen }) => {
-            let known = DecisionKind::ALL
-                .into_iter()
-                .find(|kind| option_id(*kind) == chosen);
-            known.map_or_else(
-                || deny(Some("the editor sent an unknown answer".to_owned())),
-                Decision::from_kind,
-            )
-        }
-        Ok(PermissionOutcome::Cancelled) => deny(None),
-        Err(_) => deny(Some("the editor sent an unknown answer".to_owned())),
+        Ok(PermissionOutcome::Selected { option_id: chosen }) => DecisionKind::ALL
+            .into_iter()
+            .find(|kind| option_id(*kind) == chosen)
+            .ok_or_else(unknown),
+        Ok(PermissionOutcome::Cancelled) => Err(None),
+        Err(_) => Err(unknown()),
     }
 }
 
-/// Asks about a limit or asks a question of the agent, and passes the answer on. Asks again if it does not fit.
-pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry: &Inquiry) {
+/// Asks about a limit or asks a question of the agent, and passes the answer on. Asks again if it does not fit. Returns
+/// whether a person has answered.
+pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry: &Inquiry) -> bool {
     if let RequestSubject::Question(question) = &inquiry.subject
         && let Some(url) = &question.url
         && ClientFacts::has(&state.facts.opens_urls)
     {
         let answer = ask_to_visit(state, session, inquiry, question, url).await;
-        if let Err(error) = send_answer(state, session, inquiry, answer).await {
+        let sent = send_answer(state, session, inquiry, answer).await;
+        if let Err(error) = &sent {
             tracing::warn!(%error, "an answer was not accepted");
         }
-        return;
+        return sent.is_ok();
     }
     let mut given = Answers::new();
     let shows_forms = ClientFacts::has(&state.facts.shows_forms);
@@ -210,7 +210,7 @@ pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry
     for _ in 0..attempts {
         let answer = ask_form(state, session, inquiry, &mut given, problem.as_deref()).await;
         match send_answer(state, session, inquiry, answer).await {
-            Ok(()) => return,
+            Ok(()) => return true,
             Err(CommandError::BadReply(reason)) => problem = Some(reason),
             Err(error) => {
                 tracing::warn!(%error, "an answer was not accepted, so it counts as none");
@@ -232,6 +232,7 @@ pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry
     }
     let default = InquiryAnswer::Reply(inquiry.default_reply());
     let _ = send_answer(state, session, inquiry, default).await;
+    false
 }
 
 /// Asks the user to open an address, and returns whether they agree.
