@@ -238,6 +238,19 @@ fn the_answer_to_a_question_that_a_load_repeats_resumes_the_turn() {
 }
 
 #[test]
+fn a_repeated_question_that_is_dismissed_resumes_nothing() {
+    let world = World::new();
+    let (client, session, asked) = load_open_question(&world, "touch made");
+    client.respond(&asked, json!({"outcome": {"outcome": "cancelled"}}));
+    world.mock().push(Reply::text("next"));
+    client.answer(client.prompt(&session, "next"));
+    assert_eq!(world.requests(), 2);
+    let denied = world.wait_for_request(1).messages().to_vec();
+    assert!(json!(denied).to_string().contains("Denied by user"), "{denied:?}");
+    assert!(world.read("made").is_none());
+}
+
+#[test]
 fn a_resumed_turn_says_why_it_stops() {
     let world = World::new();
     let (client, session, asked) = load_open_question(&world, "touch made");
