@@ -150,25 +150,22 @@ impl ShownSession {
         let is_prompt = |item: &Arc<HistoryItem>| item.message.role == Role::User && !item.message.hidden;
         let last_prompt = before.iter().rposition(is_prompt).unwrap_or(0);
         let earlier_summary = before.first().filter(|item| compact::is_summary(&item.message));
-        let (first, n) = match (compaction.trigger, before.len() - last_prompt) {
-            (CompactTrigger::Overflow, n @ ..=6) => (0, n),
-            _ => (
-                usize::from(earlier_summary.is_none()),
-                6.min(before.len().saturating_sub(1)),
-            ),
-        };
         let stays =
             |old: &Arc<HistoryItem>| after.first().is_some_and(|new| new.message.id == old.message.id);
         if compaction.summary.is_some() && earlier_summary.is_some_and(stays) {
             return Err("a compaction kept an earlier summary in the first place".to_owned());
         }
-        let ids = |items: &[Arc<HistoryItem>], n: usize| -> Vec<_> {
+        let ids = |items: &[Arc<HistoryItem>], first: usize, n: usize| -> Vec<_> {
             let ends = items.iter().take(first).chain(items.iter().rev().take(n));
             ends.filter(|item| item.message.role != Role::Tool)
                 .map(|item| item.message.id.clone())
                 .collect()
         };
-        if self.is_cut_off || ids(&before, n) == ids(&after, n) {
+        let keeps = |first: usize, n: usize| ids(&before, first, n) == ids(&after, first, n);
+        let first = usize::from(earlier_summary.is_none());
+        let keeps_what_must_stay = keeps(first, 6.min(before.len().saturating_sub(1)))
+            || (compaction.trigger == CompactTrigger::Overflow && keeps(0, before.len() - last_prompt));
+        if self.is_cut_off || keeps_what_must_stay {
             check_history(&after, true).or_else(|violation| {
                 if self.is_cut_off {
                     Ok(())
