@@ -69,8 +69,8 @@ struct Answered {
 
 /// Starts what a signal asks for.
 ///
-/// It returns the question that the client has answered. One that was settled or asked again is no longer registered
-/// under its id.
+/// It returns the question that the client has answered, but none that was settled or asked again: its id may stand for
+/// another question.
 fn start_work(
     state: &Arc<AcpContext>,
     signal: FeedSignal,
