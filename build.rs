@@ -1,8 +1,7 @@
-//! Lists the pages of `docs/`, so that the binary contains them (`agentls docs`), compresses the model catalogue, and
-//! sets how the binary is linked.
+//! Compresses the pages of `docs/` (`agentls docs`) and the model catalogue, which the binary contains, and sets how the
+//! binary is linked.
 
 use std::error::Error;
-use std::fmt::Write;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Read when it runs: the script that another checkout has built may run for this one.
     let top = read_variable("CARGO_MANIFEST_DIR")?;
     link_at_a_fixed_address();
-    pack_catalog(&top.join(SNAPSHOT), &out)?;
+    println!("cargo::rerun-if-changed={SNAPSHOT}");
+    pack(&fs::read(top.join(SNAPSHOT))?, &out.join("catalog.gz"))?;
+    pack(join_pages(&top)?.as_bytes(), &out.join("pages.gz"))
+}
+
+/// Joins the pages of `docs/`. Before each, a line has a NUL and the page's path, without `.md`.
+fn join_pages(top: &Path) -> Result<String, Box<dyn Error>> {
     let docs = top.join("docs");
     println!("cargo::rerun-if-changed=docs");
     println!("cargo::rerun-if-changed=protocol.md");
@@ -24,20 +29,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         find_pages(&docs, &mut pages)?;
     }
     pages.sort();
-    let mut code = String::from("&[\n");
+    let mut joined = String::new();
     for page in &pages {
         let name = page.strip_prefix(&docs)?.with_extension("");
         let name = name.to_str().ok_or("the name of a page is not UTF-8")?;
         // The page of the book only includes this file.
-        let page = match name {
-            "reference/protocol" => top.join("protocol.md"),
-            _ => page.clone(),
+        let text = match name {
+            "reference/protocol" => fs::read_to_string(top.join("protocol.md"))?,
+            _ => fs::read_to_string(page)?,
         };
-        writeln!(code, "    ({name:?}, include_str!({page:?})),")?;
+        joined.push_str(&format!("\0{name}\n{text}"));
     }
-    code.push_str("]\n");
-    fs::write(out.join("pages.rs"), code)?;
-    Ok(())
+    Ok(joined)
 }
 
 /// Reads a path that Cargo sets for build scripts.
@@ -64,12 +67,10 @@ fn link_at_a_fixed_address() {
     }
 }
 
-/// Compresses the model catalogue, which takes a tenth of its size in the binary.
-fn pack_catalog(snapshot: &Path, out: &Path) -> std::io::Result<()> {
-    println!("cargo::rerun-if-changed={SNAPSHOT}");
-    let file = fs::File::create(out.join("catalog.gz"))?;
-    let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::best());
-    packed.write_all(&fs::read(snapshot)?)?;
+/// Writes compressed data to a file.
+fn pack(data: &[u8], to: &Path) -> Result<(), Box<dyn Error>> {
+    let mut packed = flate2::write::GzEncoder::new(fs::File::create(to)?, flate2::Compression::best());
+    packed.write_all(data)?;
     packed.finish()?;
     Ok(())
 }

@@ -1,14 +1,16 @@
 //! `agentls docs`: shows the pages of `docs/`, which the binary contains, in the terminal.
 //!
-//! `build.rs` lists the pages, so a new page needs no change here. Needs neither a server nor a network.
+//! `build.rs` finds the pages, so a new page needs no change here. Needs neither a server nor a network.
+
+use std::io::Read;
 
 use super::markdown::Markdown;
 use super::screen::{Screen, print_to_stdout};
 use super::style::Styler;
 use crate::base::nearest::nearest_few;
 
-/// Topics and their pages, sorted by topic. A topic is the page's path below `docs/`, without `.md`.
-const PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
+/// The pages, compressed. `join_pages` of `build.rs` documents the format.
+const PACKED_PAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pages.gz"));
 
 /// The table of contents: it orders the topics, and is not one.
 const CONTENTS: &str = "SUMMARY";
@@ -22,12 +24,23 @@ const SUGGESTIONS: usize = 3;
 ///
 /// No page has this topic, or standard output cannot be written.
 pub(super) fn docs(topic: Option<&str>, screen: &Screen) -> Result<i32, Box<dyn std::error::Error>> {
+    let mut joined = String::new();
+    flate2::read::GzDecoder::new(PACKED_PAGES).read_to_string(&mut joined)?;
+    let pages = split_pages(&joined);
     let text = match topic {
-        None => list(PAGES),
-        Some(topic) => render(find(PAGES, topic)?, screen.styler, screen.width()),
+        None => list(&pages),
+        Some(topic) => render(find(&pages, topic)?, screen.styler, screen.width()),
     };
     print_to_stdout(&text)?;
     Ok(0)
+}
+
+/// Returns the topics and their pages, sorted by topic. A topic is the page's path below `docs/`, without `.md`.
+fn split_pages(joined: &str) -> Vec<(&str, &str)> {
+    joined
+        .split('\0')
+        .filter_map(|page| page.split_once('\n'))
+        .collect()
 }
 
 fn list(pages: &[(&str, &str)]) -> String {
