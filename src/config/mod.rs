@@ -43,7 +43,7 @@ pub use layers::{ConfigSource, FolderDescription, LoadedConfig, describe_folder,
 pub use names::{key_variables, missing_key_hint, preset_at, providers_of_key};
 pub use paths::ConfigPaths;
 pub use redirect::ProviderRedirect;
-pub use schema::export_json_schema;
+pub use schema::{export_json_schema, generate_annotated_schema};
 pub use secrets::{RedactedPieces, Redactor, long_words};
 pub use settings::{
     AgentSettings, ApprovalSettings, CacheTtl, CommandToolSettings, EditTool, FailurePolicy, HookMoment,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agentls::config::export_json_schema;
+use agentls::config::generate_annotated_schema;
 use serde_json::{Map, Value};
 
 use super::cell;
@@ -21,7 +21,7 @@ name of your choice.
 
 /// Renders `docs/reference/configuration.md`.
 pub(crate) fn page() -> String {
-    let schema = export_json_schema();
+    let schema = generate_annotated_schema();
     let mut examples = examples();
     let mut page = INTRO.to_owned();
     let mut top_level = Map::new();

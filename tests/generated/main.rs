@@ -56,6 +56,13 @@ fn published_types_are_current() {
 }
 
 #[test]
+fn schema_of_the_configuration_is_current() {
+    let schema = agentls::config::generate_annotated_schema();
+    let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    check([("src/config/schema.json", text)]);
+}
+
+#[test]
 fn configuration_reference_is_current() {
     check([("docs/reference/configuration.md", configuration::page())]);
 }
