@@ -1,6 +1,9 @@
 //! An MCP server by the official SDK on standard input and output: tools with progress, a question, a call of the model
 //! and a change of the list; a resource, and a prompt.
-#![expect(deprecated, reason = "a draft of MCP gives sampling up, but the servers of today ask for it")]
+#![expect(
+    deprecated,
+    reason = "a draft of MCP gives sampling up, but the servers of today ask for it"
+)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
