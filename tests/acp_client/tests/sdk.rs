@@ -8,6 +8,7 @@
 mod mock_llm;
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use acp_client_tests::FrameChecker;
@@ -419,4 +420,73 @@ async fn a_server_of_the_official_sdk_is_used() {
     }
     let updates = updates.lock().unwrap();
     assert!(updates.contains("[1 of 2] half"), "{updates}");
+}
+
+/// The test servers in the SDK's package: over both transports, and by another SDK.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_test_servers_of_the_official_sdk_are_used() {
+    let server = env!("CARGO_BIN_EXE_rmcp_calculator");
+    let mut over_http = tokio::process::Command::new(server)
+        .arg("http")
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(over_http.stdout.take().unwrap()).lines();
+    let url = lines.next_line().await.unwrap().unwrap();
+    let mut calls = vec![
+        ("mcp__local__sum", json!({"a": 40, "b": 2}), "42"),
+        ("mcp__remote__sub", json!({"a": 1, "b": 1001}), "-1000"),
+        ("mcp__remote__sum", json!({"a": "many"}), "is_error"),
+    ];
+    let mut servers = format!("[mcp.local]\ncommand = {server:?}\n[mcp.remote]\nurl = {url:?}\n");
+    let world = World::new();
+    match std::env::var_os("AGENTLS_MCP_PEERS") {
+        None => println!("no AGENTLS_MCP_PEERS, so without the server for Node"),
+        Some(peers) => {
+            // Node looks for packages next to the script.
+            let script = world.path("server.mjs");
+            std::fs::copy(concat!(env!("RMCP_TESTS"), "/test_with_js/server.js"), &script).unwrap();
+            let packages = Path::new(&peers).join("node_modules");
+            std::os::unix::fs::symlink(packages, world.path("node_modules")).unwrap();
+            servers += &format!("[mcp.node]\ncommand = \"node\"\nargs = [{script:?}]\n");
+            calls.push(("mcp__node__add", json!({"a": 20, "b": 3}), "23"));
+        }
+    }
+    world.configure(&format!("{servers}[approvals]\nallow = [\"mcp:*\"]\n"));
+    let (mut child, streams) = start(&world);
+    agent_client_protocol::Client
+        .v1()
+        .connect_with(streams, async |connection: ConnectionTo<Agent>| {
+            let initialize = InitializeRequest::new(ProtocolVersion::V1);
+            connection.send_request(initialize).block_task().await?;
+            let request = NewSessionRequest::new(world.path("work"));
+            let session = connection.send_request(request).block_task().await?.session_id;
+            for (tool, arguments, _) in &calls {
+                world.mock.push(Reply::tool(tool, arguments.clone()));
+            }
+            world.mock.push(Reply::text("done"));
+            let prompt = text_prompt(&session, "calculate");
+            let answer = connection.send_request(prompt).block_task().await?;
+            assert_eq!(answer.stop_reason, StopReason::EndTurn);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert!(child.wait().await.unwrap().success());
+    let requests = world.mock.requests();
+    let messages = requests.last().unwrap().messages();
+    let results = messages.iter().map(ToString::to_string);
+    let results: Vec<String> = results
+        .filter(|message| message.contains("tool_result"))
+        .collect();
+    assert_eq!(results.len(), calls.len());
+    for ((tool, _, want), result) in calls.iter().zip(&results) {
+        assert!(result.contains(want), "{tool}: {result}");
+        assert_eq!(
+            *want == "is_error",
+            result.contains("is_error"),
+            "{tool}: {result}"
+        );
+    }
 }
