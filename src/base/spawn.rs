@@ -33,6 +33,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    // Boxed, so that the program contains tokio's code once for each type of result, not for each task.
+    let future: Pin<Box<dyn Future<Output = F::Output> + Send>> = Box::pin(future);
     #[cfg(feature = "sim")]
     let future = super::sim_schedule::ScheduledTask::new(future);
     AbortOnDrop {
@@ -54,6 +56,8 @@ pub async fn run_blocking<T: Send + 'static>(
     if super::sim_schedule::is_active() {
         return Ok(work());
     }
+    // Boxed like a task.
+    let work: Box<dyn FnOnce() -> T + Send> = Box::new(work);
     tokio::task::spawn_blocking(work).await.map_err(to_task_error)
 }
 
