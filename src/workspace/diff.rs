@@ -6,8 +6,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use similar::{ChangeTag, TextDiff};
+use similar::udiff::UnifiedHunkHeader;
+use similar::{ChangeTag, group_diff_ops};
 
+use super::line_diff::compare_lines;
 use crate::base::text;
 
 /// Unchanged lines shown around a change.
@@ -58,16 +60,14 @@ pub fn build_unified_diff(path: &str, sides: DiffSides, old: &str, new: &str) ->
     }
     let old_lines: Vec<&str> = old.split_inclusive('\n').collect();
     let new_lines: Vec<&str> = new.split_inclusive('\n').collect();
-    let compared = TextDiff::configure()
-        .timeout(TIME)
-        .diff_slices(&old_lines, &new_lines);
+    let changes = compare_lines(&old_lines, &new_lines, Some(TIME));
     let mut diff = Diff::default();
     let mut unshown = 0;
-    for hunk in compared.unified_diff().context_radius(CONTEXT).iter_hunks() {
+    for hunk in group_diff_ops(changes, CONTEXT) {
         if unshown == 0 {
-            let _ = writeln!(out, "{}", hunk.header());
+            let _ = writeln!(out, "{}", UnifiedHunkHeader::new(&hunk));
         }
-        for change in hunk.iter_changes() {
+        for change in hunk.iter().flat_map(|op| op.iter_changes(&old_lines, &new_lines)) {
             match change.tag() {
                 ChangeTag::Insert => diff.added += 1,
                 ChangeTag::Delete => diff.removed += 1,

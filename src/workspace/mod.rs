@@ -26,6 +26,7 @@ mod git_names;
 mod git_reader;
 pub mod git_summary;
 pub mod ignore_rules;
+mod line_diff;
 pub mod load;
 pub mod media_file;
 pub mod notebook;

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use similar::{DiffTag, TextDiff};
+use similar::DiffTag;
 
 use super::edit::common_ends;
+use super::line_diff::compare_lines;
 use super::text_file::{mostly_crlf, unix_lines};
 use crate::base::position::{Position, PositionEncoding, Range};
 
@@ -33,11 +34,9 @@ pub fn compute_text_edits(before: &str, after: &str, encoding: PositionEncoding)
     }
     let old_lines: Vec<&str> = old.split_inclusive('\n').collect();
     let new_lines: Vec<&str> = new.split_inclusive('\n').collect();
-    let compared = TextDiff::configure()
-        .timeout(TIME)
-        .diff_slices(&old_lines, &new_lines);
+    let changes = compare_lines(&old_lines, &new_lines, Some(TIME));
     let mut hunks: Vec<(std::ops::Range<usize>, std::ops::Range<usize>)> = Vec::new();
-    for op in compared.ops().iter().filter(|op| op.tag() != DiffTag::Equal) {
+    for op in changes.iter().filter(|op| op.tag() != DiffTag::Equal) {
         match hunks.last_mut() {
             // A deletion and an insertion at the same place are one replacement.
             Some((removed, come))

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use similar::{Algorithm, DiffTag, capture_diff_slices};
+use similar::DiffTag;
 
 use super::whole_lines::{fold, is_blank, split};
+use crate::workspace::line_diff::compare_lines;
 
 /// Most lines of a difference.
 const MOST_LINES: usize = 60;
@@ -159,7 +160,7 @@ fn find_similar_line(lines: &[&str], wanted: &str) -> Option<usize> {
 fn format_difference(old: &[&str], there: &[&str]) -> String {
     /// Most lines of a part that both sides share, if not all lines fit.
     const MOST_SHARED: usize = 6;
-    let changes = capture_diff_slices(Algorithm::Myers, old, there);
+    let changes = compare_lines(old, there, None);
     let total = changes.iter().map(|change| match change.as_tag_tuple() {
         (DiffTag::Equal, from, _) => from.len(),
         (_, from, to) => from.len() + to.len(),

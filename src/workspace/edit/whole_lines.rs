@@ -5,9 +5,10 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use similar::{Algorithm, DiffTag, capture_diff_slices};
+use similar::DiffTag;
 
 use super::indentation::Indentation;
+use crate::workspace::line_diff::compare_lines;
 
 /// Fewest characters of the old text that must match. A place that has only a bracket in common is no place.
 const FEWEST_CHARACTERS: usize = 8;
@@ -120,7 +121,7 @@ fn fit<'a>(old: &[&str], new: &[&'a str], there: &[&str]) -> Option<Vec<String>>
     let end = |line: &'a str| if drops_ends { line.trim_end() } else { line };
     let twins = find_twins(old, there);
     let mut fitted = Vec::new();
-    for change in capture_diff_slices(Algorithm::Myers, old, new) {
+    for change in compare_lines(old, new, None) {
         let (tag, from, to) = change.as_tag_tuple();
         match tag {
             // Which of them goes is unknown.
