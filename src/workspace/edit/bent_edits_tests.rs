@@ -151,11 +151,8 @@ fn bent_edits_are_made_right_or_refused() {
         prop_assume!(*name != "half the indentation" || region.iter().all(is_even));
         // An exact match is taken at its word, and what is bent in new lines alone cannot be known.
         prop_assume!(!text.contains(&bent.old));
-        let has_curly = |text: &str| ['“', '”', '’'].map(|letter| text.contains(letter));
-        prop_assume!(
-            *name != "curly quotes"
-                || has_curly(&bent.new) == has_curly(&bent.old) && !old.contains(['“', '”', '’'])
-        );
+        let has_curly = |text: &str| text.contains(['“', '”', '’']);
+        prop_assume!(*name != "curly quotes" || !has_curly(&old) && !has_curly(&new));
         let mut counts = made.get();
         counts[0] += 1;
         if let Ok(edited) = apply(text, std::slice::from_ref(&bent)) {

@@ -101,6 +101,19 @@ fn lines_that_differ_in_form_are_replaced_in_the_form_of_the_file() {
             "    print(“it's”, answer, “!”);",
             "fn main() {\n    let answer = 42;\n    print(\"it’s\", answer, \"!\");\n}\n",
         ),
+        // One such letter means that the others are not meant either.
+        (
+            "print('hi')\n  return 1\n",
+            "print(‘hi’)\n  return 1",
+            "print(‘hi’)\n  print(“there”)\n  return 1",
+            "print('hi')\n  print(\"there\")\n  return 1\n",
+        ),
+        (
+            "x = a - b\ny = 1\n",
+            "x = a – b\ny = 1",
+            "x = a – c\ny = 1 – 2",
+            "x = a - c\ny = 1 - 2\n",
+        ),
         // The amount of white space.
         (
             "x   =  \"a  b\"\nfunction()\n",

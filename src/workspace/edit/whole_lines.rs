@@ -169,7 +169,7 @@ fn find_twins<'a>(old: &[&'a str], there: &[&str]) -> HashSet<&'a str> {
 /// Takes from the file what an old and a new line have in common at their start and end.
 fn keep_ends(old: &str, new: &str, there: &str, letters: &HashMap<char, char>) -> String {
     if old == there {
-        return new.to_owned();
+        return exchange(new, letters);
     }
     let (old, new, there) = (split_units(old), split_units(new), split_units(there));
     let head = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
@@ -199,8 +199,8 @@ fn split_units(line: &str) -> Vec<&str> {
     units
 }
 
-/// Returns the letters that the old text has where the file has a plain one, such as curly quotes, unless the file has
-/// them elsewhere in the same lines.
+/// Returns the letters to replace by plain ones: all kinds of quotes and dashes, if the old text has one of them where the
+/// file has a plain one. Those that the file has elsewhere in the same lines stay.
 fn learn_letters<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<char, char> {
     let (mut letters, mut kept) = (HashMap::new(), HashSet::new());
     for (old, there) in pairs {
@@ -212,6 +212,10 @@ fn learn_letters<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap
                 letters.insert(old, there);
             }
         }
+    }
+    if !letters.is_empty() {
+        let others = ('\u{2010}'..='\u{201f}').chain(['\u{2212}']);
+        letters.extend(others.map(|letter| (letter, to_plain_letter(letter))));
     }
     letters.retain(|letter, _| !kept.contains(letter));
     letters
@@ -246,11 +250,15 @@ fn indent(line: &str) -> &str {
 
 /// Returns a line without what may differ: white space round it and its amount within, and kinds of quotes and dashes.
 pub(super) fn fold(line: &str) -> String {
-    let plain = |letter| match letter {
+    fold_spaces(line).chars().map(to_plain_letter).collect()
+}
+
+/// Returns the plain form of a quote or a dash, and other letters as they are.
+fn to_plain_letter(letter: char) -> char {
+    match letter {
         '\u{2018}'..='\u{201b}' => '\'',
         '\u{201c}'..='\u{201f}' => '"',
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
         other => other,
-    };
-    fold_spaces(line).chars().map(plain).collect()
+    }
 }
