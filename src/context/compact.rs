@@ -72,19 +72,20 @@ impl CompactionRange {
         Some(Self { from: next, ..*self })
     }
 
-    /// Returns the user's messages of the range that stay word for word: the newest that fit into [`MAX_KEPT_TOKENS`],
-    /// an eighth of the model's window, and a quarter of what the range takes.
+    /// Returns the user's messages of the range that stay word for word: the newest that fit into [`MAX_KEPT_TOKENS`]
+    /// and an eighth of the model's window. If they are most of the range, they get a quarter of it: something must go.
     pub fn find_kept(&self, items: &[Arc<HistoryItem>], window: u64) -> Vec<Arc<HistoryItem>> {
-        let quarter = estimate_total_tokens(self.slice_items(items)) / 4;
-        let mut room = MAX_KEPT_TOKENS.min(window / 8).min(quarter);
+        let range = self.slice_items(items);
+        let total = estimate_total_tokens(range);
+        let count = |item: &Arc<HistoryItem>| item.estimated_tokens(estimate_message_tokens);
+        let prompts = || range.iter().rev().filter(|item| is_prompt(item));
+        let mut room = MAX_KEPT_TOKENS.min(window / 8);
+        if prompts().map(count).sum::<u64>() > total / 2 {
+            room = room.min(total / 4);
+        }
         let mut kept = Vec::new();
-        for item in self
-            .slice_items(items)
-            .iter()
-            .rev()
-            .filter(|item| is_prompt(item))
-        {
-            let tokens = item.estimated_tokens(estimate_message_tokens);
+        for item in prompts() {
+            let tokens = count(item);
             if tokens <= room {
                 room -= tokens;
                 kept.push(item.clone());
@@ -92,6 +93,18 @@ impl CompactionRange {
         }
         kept.reverse();
         kept
+    }
+
+    /// Returns a line about the user's messages of the range that are not `kept`; `None` if all are.
+    pub fn describe_dropped(&self, items: &[Arc<HistoryItem>], kept: &[Arc<HistoryItem>]) -> Option<String> {
+        let prompts = self.slice_items(items).iter().filter(|item| is_prompt(item));
+        match prompts.count() - kept.len() {
+            0 => None,
+            1 => Some("[one message of the user from this part is only in these notes]".to_owned()),
+            dropped => Some(format!(
+                "[{dropped} messages of the user from this part are only in these notes]"
+            )),
+        }
     }
 
     /// Builds the summary of this range, as the event records it.

@@ -208,7 +208,7 @@ fn a_later_compaction_replaces_the_summary() {
 #[test]
 fn what_the_user_said_stays_word_for_word_up_to_a_limit() {
     let mut events = long(4);
-    events.push(text_message("pasted", Role::User, &"log ".repeat(5_000)));
+    events.push(text_message("pasted", Role::User, &"log ".repeat(25_000)));
     for n in 0..4 {
         events.push(text_message(&format!("u{n}"), Role::User, &"wish ".repeat(400)));
         events.push(text_message(&format!("a{n}"), Role::Assistant, "ok"));
@@ -231,6 +231,11 @@ fn what_the_user_said_stays_word_for_word_up_to_a_limit() {
     let items = history.to_messages();
     let middle = find_compaction_range(&items).unwrap();
     let kept = middle.find_kept(&items, 10_000);
+    let dropped = middle.describe_dropped(&items, &kept);
+    assert_eq!(
+        dropped.as_deref(),
+        Some("[3 messages of the user from this part are only in these notes]")
+    );
     let digest = build_digest(middle.slice_items(&items), &kept);
     assert!(
         digest.contains("said: wish") && digest.matches("said: wish").count() == 2,
@@ -246,6 +251,23 @@ fn what_the_user_said_stays_word_for_word_up_to_a_limit() {
     let items = history.to_messages();
     let middle = find_compaction_range(&items).unwrap();
     assert_eq!(shape(middle.slice_items(&items))[..3], ["u2", "u3", "summary"]);
+}
+
+#[test]
+fn all_that_the_user_said_stays_if_there_is_much_else_to_omit() {
+    let mut events = long(4);
+    events.push(text_message("pasted", Role::User, &"log ".repeat(5_000)));
+    events.push(calls("read", &["r"]));
+    events.push(result("r", ToolResult::ok("z".repeat(40_000))));
+    for n in 0..4 {
+        events.push(calls(&format!("last{n}"), &[&format!("l{n}")]));
+        events.push(result(&format!("l{n}"), ToolResult::ok("y")));
+    }
+    let items = history(&events).to_messages();
+    let middle = find_compaction_range(&items).unwrap();
+    let kept = middle.find_kept(&items, 200_000);
+    assert!(shape(&kept).contains(&"pasted".to_owned()), "{:?}", shape(&kept));
+    assert_eq!(middle.describe_dropped(&items, &kept), None);
 }
 
 #[test]

@@ -244,8 +244,14 @@ pub(super) async fn summarize_history(
     state.compaction.is_recent = true;
     let kept = middle.find_kept(items, state.model.info.window);
     let work = compact::describe_work(items, middle, &describe_processes(cx));
+    let dropped = middle.describe_dropped(items, &kept).unwrap_or_default();
     let replace = |text: String, digest| {
-        let text = format!("{text}\n\n{work}").trim().to_owned();
+        let parts = [text.trim(), &dropped, &work].map(str::trim);
+        let text = parts
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n\n");
         middle.build_summary(items, &kept, text, digest)
     };
     let before = compact::estimate_total_tokens(items);
