@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::flavour::{Flavour, ReasoningSwitch, takes_cache_key};
 use super::opaque;
 use crate::domain::{Block, MediaData, Message, Role, ToolCallId, ToolResult};
+use crate::provider::account::is_openai_model;
 use crate::provider::body::BodyPieces;
 use crate::provider::models::ReasoningField;
 use crate::provider::request::{
@@ -66,8 +67,9 @@ fn build_options(
     switch: Option<ReasoningSwitch>,
 ) -> Vec<(&'static str, Value)> {
     let limit = match flavour {
-        // OpenAI's current models refuse `max_tokens`.
+        // OpenAI's current models refuse `max_tokens`, behind a proxy too.
         Flavour::OpenAi => "max_completion_tokens",
+        Flavour::Other if is_openai_model(&request.model) => "max_completion_tokens",
         Flavour::OpenRouter | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => "max_tokens",
     };
     let mut options = Vec::new();
@@ -643,6 +645,14 @@ mod tests {
         assert_eq!(router["reasoning"]["effort"], "low");
         assert_eq!(router["usage"]["include"], true);
         assert_eq!(router["max_tokens"], request.max_output_tokens);
+        for (model, limit) in [
+            ("gpt-5.5", "max_completion_tokens"),
+            ("gpt-oss-120b", "max_tokens"),
+        ] {
+            let request = build_request(model, vec![Message::user_text("hello")]);
+            let body = json_of(&request, Flavour::Other);
+            assert_eq!(body[limit], request.max_output_tokens, "{model}");
+        }
         request.is_limit_assumed = true;
         for flavour in [Flavour::OpenAi, Flavour::OpenRouter, Flavour::Mistral] {
             let body = json_of(&request, flavour);
