@@ -1,6 +1,6 @@
 //! What happens by itself: timers of the feeds, questions to the client, and what follows an answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -24,8 +24,7 @@ pub(super) async fn drive(
     mut answered: mpsc::UnboundedReceiver<Id>,
 ) {
     let mut running: FuturesUnordered<BoxFuture<'static, Option<Answered>>> = FuturesUnordered::new();
-    // Questions to the client, by the id of the approval or the inquiry.
-    let mut questions: HashMap<String, CancellationToken> = HashMap::new();
+    let mut questions = Questions::default();
     let mut servers = state.configured.mcp().subscribe_changes();
     let mut updating: Fuse<BoxFuture<'static, ()>> = Fuse::terminated();
     loop {
@@ -39,8 +38,9 @@ pub(super) async fn drive(
                 }
             },
             Some(done) = running.next(), if !running.is_empty() => {
-                if let Some(answered) = done {
-                    questions.remove(&answered.question);
+                if let Some(resume) = done.and_then(|answered| questions.close(answered)) {
+                    let state = state.clone();
+                    running.push(async move { prompt::resume_answered_turn(&state, &resume).await; None }.boxed());
                 }
             }
             Some(id) = answered.recv() => {
@@ -65,6 +65,46 @@ struct Answered {
     question: String,
     /// A person has chosen. Without one, the answer is a denial or the default.
     by_person: bool,
+    /// The session, if an earlier turn had left the question open.
+    left_open_in: Option<SessionId>,
+}
+
+/// Questions to the client, by the id of the approval or the inquiry.
+#[derive(Default)]
+struct Questions {
+    /// Canceled when the question is settled.
+    open: HashMap<String, CancellationToken>,
+    /// The turn that left these open asks them once more when it goes on, and has their answers.
+    answered: HashSet<String>,
+}
+
+impl Questions {
+    /// Registers a question. One that is asked again replaces the earlier one. Returns `None` if it has its answer.
+    fn open(&mut self, id: &str) -> Option<CancellationToken> {
+        if self.answered.remove(id) {
+            return None;
+        }
+        let token = CancellationToken::new();
+        if let Some(earlier) = self.open.insert(id.to_owned(), token.clone()) {
+            earlier.cancel();
+        }
+        Some(token)
+    }
+
+    /// Takes note of an answer. Returns the session whose turn may go on now.
+    fn close(&mut self, answered: Answered) -> Option<SessionId> {
+        self.open.remove(&answered.question);
+        let session = answered.left_open_in?;
+        self.answered.insert(answered.question);
+        answered.by_person.then_some(session)
+    }
+
+    fn settle(&mut self, id: &str) {
+        self.answered.remove(id);
+        if let Some(token) = self.open.remove(id) {
+            token.cancel();
+        }
+    }
 }
 
 /// Starts what a signal asks for.
@@ -74,7 +114,7 @@ struct Answered {
 fn start_work(
     state: &Arc<AcpContext>,
     signal: FeedSignal,
-    questions: &mut HashMap<String, CancellationToken>,
+    questions: &mut Questions,
 ) -> Option<BoxFuture<'static, Option<Answered>>> {
     let state = state.clone();
     Some(match signal {
@@ -86,41 +126,48 @@ fn start_work(
         .boxed(),
         FeedSignal::Approval(session, approval, places) => {
             let question = approval.id.to_string();
-            let settled = open_question(questions, &question);
+            let settled = questions.open(&question)?;
             async move {
                 let ask = questions::ask_permission(&state, &session, &approval, &places);
                 let by_person = ask_until(ask, &settled).await?;
-                Some(Answered { question, by_person })
+                Some(Answered {
+                    question,
+                    by_person,
+                    left_open_in: None,
+                })
             }
             .boxed()
         }
         FeedSignal::Inquiry(session, inquiry) => {
             let question = inquiry.id.to_string();
-            let settled = open_question(questions, &question);
+            let settled = questions.open(&question)?;
             async move {
                 let ask = questions::ask_inquiry(&state, &session, &inquiry);
                 let by_person = ask_until(ask, &settled).await?;
-                Some(Answered { question, by_person })
+                Some(Answered {
+                    question,
+                    by_person,
+                    left_open_in: None,
+                })
             }
             .boxed()
         }
         FeedSignal::LeftOpen(session, question) => {
             let ask = start_work(&state, *question, questions)?;
-            async move {
-                let answered = ask.await?;
-                if answered.by_person {
-                    prompt::resume_answered_turn(&state, &session).await;
-                }
-                Some(answered)
-            }
+            ask.map(|answered| {
+                Some(Answered {
+                    left_open_in: Some(session),
+                    ..answered?
+                })
+            })
             .boxed()
         }
         FeedSignal::ApprovalSettled(id) => {
-            settle_question(questions, id.as_str());
+            questions.settle(id.as_str());
             return None;
         }
         FeedSignal::InquirySettled(id) => {
-            settle_question(questions, id.as_str());
+            questions.settle(id.as_str());
             return None;
         }
         FeedSignal::OptionsChanged(session) => async move {
@@ -138,27 +185,12 @@ fn start_work(
     })
 }
 
-/// Registers a question. One that is asked again replaces the earlier one.
-fn open_question(questions: &mut HashMap<String, CancellationToken>, id: &str) -> CancellationToken {
-    let token = CancellationToken::new();
-    if let Some(earlier) = questions.insert(id.to_owned(), token.clone()) {
-        earlier.cancel();
-    }
-    token
-}
-
 /// Asks, and returns whether a person has answered. `None` if the question was settled before.
 async fn ask_until(ask: impl Future<Output = bool>, settled: &CancellationToken) -> Option<bool> {
     // If both hold, the id may stand for a later question by now.
     tokio::select! { biased;
         () = settled.cancelled() => None,
         by_person = ask => Some(by_person),
-    }
-}
-
-fn settle_question(questions: &mut HashMap<String, CancellationToken>, id: &str) {
-    if let Some(token) = questions.remove(id) {
-        token.cancel();
     }
 }
 

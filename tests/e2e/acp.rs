@@ -234,6 +234,10 @@ fn the_answer_to_a_question_that_a_load_repeats_resumes_the_turn() {
             client.answer(client.prompt(&session, "next"))["result"]["stopReason"],
             "end_turn"
         );
+        assert!(
+            !client.has_been_asked("session/request_permission"),
+            "it was answered"
+        );
     }
 }
 

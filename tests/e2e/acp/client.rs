@@ -117,6 +117,14 @@ impl AcpClient {
         self.take(|message| message["method"] == method)
     }
 
+    /// Returns whether a request of the program has arrived that is untaken.
+    pub fn has_been_asked(&self, method: &str) -> bool {
+        self.seen
+            .borrow()
+            .iter()
+            .any(|message| message["method"] == method)
+    }
+
     /// Answers a request of the program.
     pub fn respond(&self, request: &Value, result: Value) {
         self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
