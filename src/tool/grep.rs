@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::path::Path;
 
-use globset::GlobMatcher;
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use ignore::overrides::Override;
 use ignore::types::{Types, TypesBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,7 +43,7 @@ pub struct GrepInput {
     /// The folder or file to search in, or a `tool-output:` path, which a result names if it was cut. Default:
     /// the working directory and all other workspace folders.
     path: Option<String>,
-    /// Only files whose path matches, like `*.rs` or `src/**/*.ts`, relative to the folder searched.
+    /// Only files whose path matches, like `*.rs` or `src/**/*.ts,!*.test.ts`, relative to the folder searched.
     glob: Option<String>,
     /// Only files of this type, by ripgrep's names, like `rust`, `py`, `ts` or `md`.
     #[serde(rename = "type")]
@@ -192,7 +192,7 @@ struct GrepSearch<'a> {
     matcher: RegexMatcher,
     place_matcher: RegexMatcher,
     searcher: Searcher,
-    glob: Option<GlobMatcher>,
+    files: Option<Override>,
     types: Option<Types>,
     bound: WalkBound,
     out: GrepOutput,
@@ -223,7 +223,9 @@ impl<'a> GrepSearch<'a> {
                 .binary_detection(BinaryDetection::quit(0))
                 .heap_limit(Some(MAX_HEAP))
                 .build(),
-            glob: input.glob.as_deref().map(walk::build_glob_matcher).transpose()?,
+            files: (input.glob.as_deref())
+                .map(|globs| walk::build_file_filter(globs, cx))
+                .transpose()?,
             types: input.build_type_filter()?,
             bound,
             out: GrepOutput::new(mode, context > 0, input.offset.unwrap_or(0), input.limit),
@@ -301,7 +303,11 @@ impl<'a> GrepSearch<'a> {
         {
             return None;
         }
-        if self.glob.as_ref().is_some_and(|glob| !glob.is_match(below)) {
+        // A file that the call names has no path below itself.
+        let below = if below.as_os_str().is_empty() { path } else { below };
+        if let Some(files) = &self.files
+            && files.matched(below, false).is_ignore()
+        {
             return None;
         }
         // The approval covers the folder, not the secrets in it.
@@ -421,6 +427,22 @@ mod tests {
             ),
             (
                 json!({"pattern": "fn one", "glob": "src/*.rs"}),
+                "src/a.rs:1:fn one() {}\n",
+            ),
+            (
+                json!({"pattern": "fn one", "ignore_case": true, "glob": "./src/*.{rs,txt}, !a.*"}),
+                "src/b.txt:1:FN one\n",
+            ),
+            (
+                json!({"pattern": "fn one", "glob": "!src/"}),
+                "lib/c.rs:1:fn one\n",
+            ),
+            (
+                json!({"pattern": "fn one", "glob": "src/,*.txt"}),
+                "src/a.rs:1:fn one() {}\n",
+            ),
+            (
+                json!({"pattern": "fn one", "path": "src/a.rs", "glob": "*.rs"}),
                 "src/a.rs:1:fn one() {}\n",
             ),
             (

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use globset::{GlobBuilder, GlobMatcher};
+use ignore::overrides::{Override, OverrideBuilder};
 
 use super::{ToolContext, ToolError, files};
 use crate::base::CancellationToken;
@@ -149,6 +150,44 @@ pub(super) fn build_glob_matcher(pattern: &str) -> Result<GlobMatcher, ToolError
         .map_err(|error| {
             ToolError::WrongInput(format!("`{pattern}` is not a valid pattern: {}", error.kind()))
         })
+}
+
+/// Builds the filter of files that `grep` searches, relative to the start of a walk. It is read as ripgrep reads its
+/// `--glob`, and may be a list: `*.ts,!*.test.ts`.
+pub(super) fn build_file_filter(globs: &str, cx: &ToolContext) -> Result<Override, ToolError> {
+    let mut filter = OverrideBuilder::new("");
+    for stated in split_list(globs) {
+        let (mark, glob) = match stated.strip_prefix('!') {
+            Some(glob) => ("!", glob),
+            None => ("", stated),
+        };
+        let below = Path::new(glob).strip_prefix(&cx.cwd).ok().and_then(Path::to_str);
+        let glob = below.unwrap_or(glob);
+        let glob = glob.strip_prefix("./").unwrap_or(glob);
+        // The files in a folder, not the folder.
+        let all = if glob.ends_with('/') { "**" } else { "" };
+        let added = filter.add(&format!("{mark}{glob}{all}"));
+        added
+            .map_err(|error| ToolError::WrongInput(format!("`{stated}` is not a valid pattern: {error}")))?;
+    }
+    filter
+        .build()
+        .map_err(|error| ToolError::WrongInput(format!("`{globs}` is not a valid pattern: {error}")))
+}
+
+/// Splits a list at its commas, except those in braces.
+fn split_list(list: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    list.split(move |letter| {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    })
+    .map(str::trim)
+    .filter(|glob| !glob.is_empty())
 }
 
 #[cfg(test)]
