@@ -14,7 +14,7 @@ use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::workspace::Buffer;
 
 /// Other names of fields: what models have learned from other tools, and our field.
-const ALIASES: [(&str, &str); 40] = [
+const ALIASES: [(&str, &str); 44] = [
     ("absolute_path", "path"),
     ("file", "path"),
     ("file_path", "path"),
@@ -55,13 +55,18 @@ const ALIASES: [(&str, &str); 40] = [
     ("-B", "context"),
     ("-C", "context"),
     ("run_in_background", "background"),
+    ("plan", "items"),
+    ("todos", "items"),
+    ("step", "text"),
+    ("content", "text"),
 ];
 
 /// Fields in which models explain a call. They ask for nothing, so a call without them means the same.
-const REMARKS: [&str; 9] = [
+const REMARKS: [&str; 10] = [
     "comment",
     "description",
     "explanation",
+    "instruction",
     "justification",
     "purpose",
     "rationale",

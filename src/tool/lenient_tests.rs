@@ -27,6 +27,12 @@ fn unambiguous_arguments_are_corrected_and_told() {
     let lines = json!({"pattern": "x", "limit": 5});
     for (tool, given, want, note) in [
         (
+            "update_plan",
+            json!({"explanation": "so far", "plan": [{"step": "read", "status": "in_progress"}]}),
+            &json!({"items": [{"text": "read", "status": "in_progress"}]}),
+            "without the unknown field `explanation`; `items` for `plan`; `text` for `step`",
+        ),
+        (
             "grep",
             json!({"pattern": "x", "head_limit": 5, "-n": true}),
             &lines,
