@@ -12,6 +12,7 @@ use super::files;
 use super::output::refuse_input;
 use super::refusal::CommandOrigin;
 use super::run_command::{self, Overtime, not_started};
+use super::terminal_output::collect_in_background;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -210,7 +211,13 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
     let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
     let (command, watched) = run_command::confine_command(command, cx).await?;
     let started = background
-        .start(&cx.cancel, &launcher, command, &title, watched)
+        .start(
+            &cx.cancel,
+            &launcher,
+            command,
+            (&title, collect_in_background(cx)),
+            watched,
+        )
         .await;
     let status = started.map_err(|error| match error {
         BackgroundError::Spawn(error) => not_started(error),

@@ -10,7 +10,6 @@ use serde::Deserialize;
 use super::created_files::settle_created_files;
 use super::refusal::{CommandOrigin, Refusals};
 use super::run_command::{end_notes, with_notes};
-use super::terminal_output::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::Effect;
@@ -72,7 +71,7 @@ impl Tool for BashOutput {
             () = tokio::time::sleep(wait) => {}
         }
         // Take the output only now, so that a canceled wait loses nothing.
-        let output = background.read(&input.id).map_err(to_tool_error)?;
+        let output = background.read(&input.id).await.map_err(to_tool_error)?;
         Ok(build_output(output, &cx).await)
     }
 }
@@ -90,16 +89,13 @@ pub(super) fn to_tool_error(error: BackgroundError) -> ToolError {
 
 /// Formats what was read for the model.
 pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> ToolOutput {
-    let mut text = CommandText::new(cx.content_sink.clone(), format!("{}-output.txt", cx.call));
-    text.push(&output.text);
-    let gathered = text.finish().await;
     let id = output.status.id;
     let mut notes = vec![match output.status.ending {
         None => format!("{id} is running"),
         Some(_) => format!("{id} has ended"),
     }];
     notes.extend(output.status.ending.into_iter().flat_map(end_notes));
-    let mut body = gathered.text;
+    let body = output.output.text;
     if let Some(access) = output.access {
         let status = output.status.ending.map(|ending| ending.status);
         let refusals = Refusals::new(CommandOrigin::Bash, access, &cx.sandbox, status);
@@ -109,13 +105,9 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
     let mut created = settle_created_files(cx, EarlierChanges::default()).await;
     notes.append(&mut created.notes);
     created.mark_reported();
-    if output.dropped > 0 {
-        let lost = output.dropped;
-        body = format!("[… {lost} bytes before this are lost: read more often …]\n{body}");
-    }
     ToolOutput {
         text: with_notes(&body, notes),
-        full: gathered.full,
+        full: output.output.full,
         paged: true,
         ..ToolOutput::default()
     }

@@ -12,7 +12,7 @@ use super::command_network;
 use super::command_snapshot;
 use super::created_files::{self, CreatedFiles};
 use super::refusal::{CommandOrigin, Refusals};
-use super::terminal_output::CommandText;
+use super::terminal_output::{CommandText, collect_in_background};
 use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
@@ -276,7 +276,12 @@ impl RunningCommand {
             mode: cx.workspace.on_cancel().into(),
         };
         let Self { started, text } = self;
-        let status = match cx.workspace.background().adopt(started, title, Some(stop)) {
+        let collect = collect_in_background(cx);
+        let adopted = cx
+            .workspace
+            .background()
+            .adopt(started, (title, collect), Some(stop));
+        let status = match adopted {
             Ok(status) => status,
             Err((error, started)) => {
                 let running = Self {

@@ -7,9 +7,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{ContentSink, ContentWriter};
+use futures::future::BoxFuture;
+
+use super::{ContentSink, ContentWriter, ToolContext};
 use crate::base::text::{prefix_within, strip_control_characters, suffix_within};
 use crate::domain::ContentRef;
+use crate::workspace::{GatheredOutput, MakeCollector, OutputCollector};
 
 /// Bytes of output that the model receives (R-TOOL-1), half from the start and half from the end. All of it stays in the
 /// history, so every later step pays for it; the rest can be read on demand.
@@ -28,15 +31,6 @@ pub(super) struct CommandText {
     /// Output that was not handed over for keeping yet.
     pending: String,
     storage: OutputStorage,
-}
-
-/// The complete output of a command.
-#[derive(Debug, Default)]
-pub(super) struct GatheredOutput {
-    /// For the model; may be empty.
-    pub(super) text: String,
-    /// Where the complete output is kept if `text` is only a part of it.
-    pub(super) full: Option<ContentRef>,
 }
 
 /// The state of keeping the complete output.
@@ -127,6 +121,33 @@ impl CommandText {
             .await
             .map_err(|error| error.to_string())?
     }
+}
+
+impl OutputCollector for CommandText {
+    fn push(&mut self, text: &str) {
+        self.push(text);
+    }
+
+    fn wait_for_room(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(self.wait_for_room())
+    }
+
+    fn finish(self: Box<Self>) -> BoxFuture<'static, GatheredOutput> {
+        Box::pin((*self).finish())
+    }
+}
+
+/// Returns what collects the output of the background process that this call starts.
+pub(super) fn collect_in_background(cx: &ToolContext) -> MakeCollector {
+    let (sink, call) = (cx.content_sink.clone(), cx.call.clone());
+    let mut reads = 0_u32;
+    MakeCollector(Box::new(move || {
+        reads += 1;
+        Box::new(CommandText::new(
+            sink.clone(),
+            format!("{call}-background-{reads}.txt"),
+        ))
+    }))
 }
 
 fn append_piece(mut writer: Box<dyn ContentWriter>, piece: &str) -> Writer {

@@ -1,24 +1,24 @@
 //! Owns a session's background processes. They outlive the turn that started them, but never their session (I8).
 //!
-//! Unread output is kept up to a bound, the newest part of it; a process never waits for a reader. Must not know tools
-//! or settings: callers pass a finished command. Starting and stopping are in [`crate::workspace::process`].
+//! Each has a task that reads its output; it alone holds what nobody has read, and gives it to those who ask. A process
+//! never waits for a reader. Must not know tools or settings: callers pass a finished command, and what keeps its output.
+//! Starting and stopping are in [`crate::workspace::process`].
 
-use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::future::join_all;
-use tokio::sync::watch;
+use futures::future::{BoxFuture, join_all};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::base::CancellationToken;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::utf8::Decoder;
+use crate::domain::ContentRef;
 use crate::workspace::process::{Command, CommandEnd, Launcher, Output, Process, SpawnError, StopMode};
 use crate::workspace::{CommandConfinement, SandboxAccess, WatchedCommand};
 
 /// Most background processes of a session, including ended ones that are still listed.
 pub const MAX_BACKGROUND: usize = 16;
-/// Most unread output kept for each process, in bytes.
-pub const MAX_UNREAD: usize = 256 << 10;
 /// Pause after each full chunk, so that draining a process that floods its output does not take a whole core.
 const FLOOD_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 /// Size in bytes from which a chunk counts as full: more output is waiting behind it.
@@ -43,7 +43,8 @@ struct BackgroundJob {
     id: String,
     title: String,
     process: Arc<Process>,
-    unread: Arc<Mutex<UnreadOutput>>,
+    /// Asks the reader for what nobody has read.
+    readers: mpsc::Sender<oneshot::Sender<GatheredOutput>>,
     ending: watch::Receiver<Option<CommandEnd>>,
     /// `None` if it is not confined.
     confinement: Option<CommandConfinement>,
@@ -63,6 +64,36 @@ pub struct StartedCommand {
     pub confinement: Option<CommandConfinement>,
 }
 
+/// Collects output, in bounded memory.
+pub trait OutputCollector: Send {
+    /// Adds the next output.
+    fn push(&mut self, text: &str);
+
+    /// Waits until there is room for more. Dropping the future loses nothing.
+    fn wait_for_room(&mut self) -> BoxFuture<'_, ()>;
+
+    /// Ends the output.
+    fn finish(self: Box<Self>) -> BoxFuture<'static, GatheredOutput>;
+}
+
+/// The output of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GatheredOutput {
+    /// For the model; may be empty.
+    pub text: String,
+    /// Where the complete output is kept if `text` is only a part of it.
+    pub full: Option<ContentRef>,
+}
+
+/// Makes the collector of what is written until the next read.
+pub struct MakeCollector(pub Box<dyn FnMut() -> Box<dyn OutputCollector> + Send>);
+
+impl fmt::Debug for MakeCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MakeCollector")
+    }
+}
+
 /// A snapshot of a background process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundStatus {
@@ -79,9 +110,7 @@ pub struct BackgroundStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundOutput {
     pub status: BackgroundStatus,
-    pub text: String,
-    /// Bytes before `text` that were discarded because more than [`MAX_UNREAD`] bytes were unread.
-    pub dropped: u64,
+    pub output: GatheredOutput,
     /// What its sandbox allows; `None` if it is not confined.
     pub access: Option<SandboxAccess>,
     /// A sentence for each host that the sandbox refused since then; `None` if it has no proxy.
@@ -107,51 +136,34 @@ pub enum BackgroundError {
     },
 }
 
-/// Output that nobody has read: its newest [`MAX_UNREAD`] bytes.
-#[derive(Debug, Default)]
-struct UnreadOutput {
-    text: VecDeque<u8>,
-    dropped: u64,
-}
-
-impl UnreadOutput {
-    fn push(&mut self, text: &str) {
-        self.text.extend(text.as_bytes());
-        let mut excess = self.text.len().saturating_sub(MAX_UNREAD);
-        // Also drop the rest of a character that the cut would split.
-        while excess > 0 && self.text.get(excess).is_some_and(|byte| byte & 0xc0 == 0x80) {
-            excess += 1;
-        }
-        self.text.drain(..excess);
-        self.dropped += excess as u64;
-    }
-
-    fn take(&mut self) -> (String, u64) {
-        let bytes = Vec::from(std::mem::take(&mut self.text));
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        (text, std::mem::take(&mut self.dropped))
-    }
-}
-
 impl BackgroundJob {
-    fn new(id: String, title: &str, command: StartedCommand, stop: Option<StopOnCancel>) -> Self {
+    fn new(
+        id: String,
+        title: &str,
+        command: StartedCommand,
+        collect: MakeCollector,
+        stop: Option<StopOnCancel>,
+    ) -> Self {
         let process = Arc::new(command.process);
-        let unread = Arc::new(Mutex::new(UnreadOutput::default()));
         let watched = command.watched;
         let (tell_end, ending) = watch::channel(None);
-        let output = read_all(command.output, command.decoder, process.clone(), unread.clone());
+        let (readers, asked) = mpsc::channel(1);
+        let mut unread = UnreadOutput::new(collect, asked);
         let stopping = stop_on_cancel(process.clone(), stop);
+        let of_process = process.clone();
         let reader = async move {
+            let output = read_all(command.output, command.decoder, &of_process, &mut unread);
             let ending = read_until_ended(output, stopping).await;
             watched.finish().await;
             // Announce the end last, so that whoever sees it finds the complete output.
             tell_end.send_replace(Some(ending));
+            unread.give_until_dropped().await;
         };
         Self {
             id,
             title: title.to_owned(),
             process,
-            unread,
+            readers,
             ending,
             confinement: command.confinement,
             _reader: spawn(reader),
@@ -171,18 +183,70 @@ impl BackgroundJob {
         }
     }
 
-    fn read(&self) -> BackgroundOutput {
-        // Take the status before the text: no output follows the end, so a status with an ending comes with all output.
+    /// Returns what reads the output. It needs no lock.
+    fn read(&self) -> impl Future<Output = BackgroundOutput> + use<> {
+        // The status comes before the output: nothing follows the end, so a status with an ending comes with everything.
         let status = self.to_status();
-        let (text, dropped) = lock(&self.unread).take();
-        let confinement = self.confinement.as_ref();
-        let network = confinement.and_then(|confinement| confinement.network.as_ref());
-        BackgroundOutput {
-            status,
-            text,
-            dropped,
-            access: confinement.map(|confinement| confinement.access.clone()),
-            refused_hosts: network.map(|network| network.take_refusals()),
+        let readers = self.readers.clone();
+        let confinement = self.confinement.clone();
+        async move {
+            let (answer, output) = oneshot::channel();
+            // The reader is gone if the process was removed from the list meanwhile.
+            let _ = readers.send(answer).await;
+            let output = output.await.unwrap_or_default();
+            let network = confinement
+                .as_ref()
+                .and_then(|confinement| confinement.network.as_ref());
+            let refused_hosts = network.map(|network| network.take_refusals());
+            BackgroundOutput {
+                status,
+                output,
+                access: confinement.map(|confinement| confinement.access),
+                refused_hosts,
+            }
+        }
+    }
+}
+
+/// What a process wrote that nobody has read. Owned by its reader.
+struct UnreadOutput {
+    collect: MakeCollector,
+    collector: Box<dyn OutputCollector>,
+    /// Each gets the output since the last one.
+    asked: mpsc::Receiver<oneshot::Sender<GatheredOutput>>,
+}
+
+impl UnreadOutput {
+    fn new(mut collect: MakeCollector, asked: mpsc::Receiver<oneshot::Sender<GatheredOutput>>) -> Self {
+        let collector = (collect.0)();
+        Self {
+            collect,
+            collector,
+            asked,
+        }
+    }
+
+    async fn give(&mut self, to: oneshot::Sender<GatheredOutput>) {
+        let collector = std::mem::replace(&mut self.collector, (self.collect.0)());
+        // Whoever has asked reads to the end: see `BashOutput::finishes_on_cancel`.
+        let _ = to.send(collector.finish().await);
+    }
+
+    /// Answers until `done` is. Dropping the future loses nothing that `done` has not lost.
+    async fn give_until<T>(&mut self, done: impl Future<Output = T>) -> T {
+        let mut done = std::pin::pin!(done);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut done => return result,
+                Some(to) = self.asked.recv() => self.give(to).await,
+            }
+        }
+    }
+
+    async fn give_until_dropped(mut self) {
+        while let Some(to) = self.asked.recv().await {
+            self.give(to).await;
         }
     }
 }
@@ -218,18 +282,18 @@ async fn read_until_ended(
 async fn read_all(
     mut output: Output,
     mut decoder: Decoder,
-    process: Arc<Process>,
-    unread: Arc<Mutex<UnreadOutput>>,
+    process: &Process,
+    unread: &mut UnreadOutput,
 ) -> CommandEnd {
-    while let Some(chunk) = output.next().await {
-        let text = decoder.push(&chunk.bytes);
-        lock(&unread).push(&text);
+    while let Some(chunk) = unread.give_until(output.next()).await {
+        unread.collector.push(&decoder.push(&chunk.bytes));
+        unread.collector.wait_for_room().await;
         if chunk.bytes.len() >= FULL_PIECE {
-            tokio::time::sleep(FLOOD_PAUSE).await;
+            unread.give_until(tokio::time::sleep(FLOOD_PAUSE)).await;
         }
     }
-    lock(&unread).push(decoder.finish_text());
-    process.wait_until_gone().await
+    unread.collector.push(decoder.finish_text());
+    unread.give_until(process.wait_until_gone()).await
 }
 
 impl Background {
@@ -245,7 +309,7 @@ impl Background {
         cancel: &CancellationToken,
         launcher: &Launcher,
         command: Command,
-        title: &str,
+        (title, collect): (&str, MakeCollector),
         watched: WatchedCommand,
     ) -> Result<BackgroundStatus, BackgroundError> {
         // Check before the spawn too, so that a full list starts nothing. Others may come before `adopt` checks
@@ -264,7 +328,7 @@ impl Background {
             watched,
             confinement,
         };
-        match self.adopt(started, title, None) {
+        match self.adopt(started, (title, collect), None) {
             Ok(status) => Ok(status),
             Err((error, started)) => {
                 // A process that is on no list would outlive the session (I8).
@@ -283,7 +347,7 @@ impl Background {
     pub fn adopt(
         &self,
         command: StartedCommand,
-        title: &str,
+        (title, collect): (&str, MakeCollector),
         stop: Option<StopOnCancel>,
     ) -> Result<BackgroundStatus, (BackgroundError, Box<StartedCommand>)> {
         let mut jobs = self.lock_jobs();
@@ -291,7 +355,7 @@ impl Background {
             return Err((error, Box::new(command)));
         }
         jobs.started += 1;
-        let job = BackgroundJob::new(format!("bg{}", jobs.started), title, command, stop);
+        let job = BackgroundJob::new(format!("bg{}", jobs.started), title, command, collect, stop);
         let status = job.to_status();
         jobs.list.push(job);
         Ok(status)
@@ -318,8 +382,9 @@ impl Background {
     ///
     /// # Errors
     /// [`BackgroundError::Unknown`] if no process has this id.
-    pub fn read(&self, id: &str) -> Result<BackgroundOutput, BackgroundError> {
-        Ok(self.lock_jobs().get(id)?.read())
+    pub async fn read(&self, id: &str) -> Result<BackgroundOutput, BackgroundError> {
+        let reading = self.lock_jobs().get(id)?.read();
+        Ok(reading.await)
     }
 
     /// Waits until the process has ended. Dropping the future does no harm.
@@ -351,10 +416,9 @@ impl Background {
             // The reader drains the output before it announces the end.
             self.wait_until_ended(id).await?;
         }
-        let mut jobs = self.lock_jobs();
-        let mut last = jobs.get(id)?.read();
+        let mut last = self.read(id).await?;
         last.status.ending.get_or_insert(ending);
-        jobs.list.retain(|job| job.id != id);
+        self.lock_jobs().list.retain(|job| job.id != id);
         Ok(last)
     }
 
@@ -427,37 +491,4 @@ impl Jobs {
 // A panic is the failure of one call only (R-TOOL-5), so a poisoned lock stays usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn unread_output_keeps_the_newest() {
-        let mut unread = UnreadOutput::default();
-        unread.push("old");
-        unread.push(&"é".repeat(MAX_UNREAD / 2));
-        assert_eq!(unread.take(), ("é".repeat(MAX_UNREAD / 2), 3));
-        assert_eq!(unread.take(), (String::new(), 0));
-        unread.push(&"é".repeat(MAX_UNREAD / 2));
-        unread.push("x");
-        assert_eq!(unread.take(), (format!("{}x", "é".repeat(MAX_UNREAD / 2 - 1)), 2));
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(32))]
-        #[test]
-        fn unread_output_is_a_bounded_suffix_of_all_output(pieces in prop::collection::vec("[aé😀]{0,40}", 0..6), times in 1_usize..9_000) {
-            let pieces: Vec<String> = pieces.iter().map(|piece| piece.repeat(times)).collect();
-            let mut unread = UnreadOutput::default();
-            pieces.iter().for_each(|piece| unread.push(piece));
-            let all = pieces.concat();
-            let (text, dropped) = unread.take();
-            prop_assert!(text.len() <= MAX_UNREAD && all.ends_with(&text));
-            prop_assert_eq!(text.len() as u64 + dropped, all.len() as u64);
-        }
-    }
 }

@@ -52,8 +52,8 @@ pub mod watch;
 pub mod write;
 
 pub use background::{
-    Background, BackgroundError, BackgroundOutput, BackgroundStatus, MAX_BACKGROUND, MAX_UNREAD,
-    StartedCommand, StopOnCancel,
+    Background, BackgroundError, BackgroundOutput, BackgroundStatus, GatheredOutput, MAX_BACKGROUND,
+    MakeCollector, OutputCollector, StartedCommand, StopOnCancel,
 };
 use git_reader::GitReader;
 pub use load::{LoadError, LoadedFile};
