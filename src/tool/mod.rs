@@ -50,6 +50,7 @@ pub mod present_plan;
 mod progress;
 pub mod read_file;
 pub mod read_skill;
+mod proposed_edit;
 mod refusal;
 mod refusal_messages;
 mod registry;

@@ -408,12 +408,12 @@ fn a_rename_changes_all_files_as_approved_or_none() {
     client.prompt_result(&id);
     let text = result(&world, 1);
     assert!(
-        text.contains("`print.ts` has changed since the user was asked; nothing was renamed"),
+        text.contains("`print.ts` has changed since the user was asked; nothing was changed"),
         "{text}"
     );
     let text = result(&world, 2);
     assert!(
-        text.contains("no file was renamed: `print.ts` was not changed: the editor refused: not modifiable"),
+        text.contains("no file was changed: `print.ts` was not changed: the editor refused: not modifiable"),
         "{text}"
     );
     assert_eq!(world.read("cart.ts").as_deref(), Some(CART));
