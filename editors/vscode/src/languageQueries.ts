@@ -11,12 +11,13 @@ import {
   type LocationLink,
   Position,
   type SymbolInformation,
+  type TextEdit,
   Uri,
   type WorkspaceEdit,
   workspace,
 } from "vscode";
 import { toRange } from "./mentions";
-import type { DocumentLocation, LanguageQueryParams, LanguageQueryResult, LanguageSymbol } from "./protocol";
+import type { DocumentEdits, DocumentLocation, LanguageQueryParams, LanguageQueryResult, LanguageSymbol } from "./protocol";
 
 const COMMANDS: Readonly<Record<string, string>> = {
   definition: "vscode.executeDefinitionProvider",
@@ -51,16 +52,9 @@ export async function answerLanguageQuery(params: LanguageQueryParams): Promise<
       at,
       params.query ?? "",
     );
-    const entries = edit?.entries() ?? [];
-    if (edit !== undefined && edit.size !== entries.length) {
-      throw new Error("the rename would also create, rename, or delete files");
-    }
-    return {
-      edits: entries.map(([document, edits]) => ({
-        uri: document.toString(),
-        edits: edits.map(({ range, newText }) => ({ range: toRange(range), newText })),
-      })),
-    };
+    const edits = edit === undefined ? [] : readTextEdits(edit);
+    if (edits === undefined) throw new Error("the rename would also create, rename, or delete files");
+    return { edits };
   }
   if ((kind === "incomingCalls" || kind === "outgoingCalls") && position !== undefined) {
     return { locations: (await findCalls(kind, uri, position)).slice(0, limit) };
@@ -75,6 +69,19 @@ export async function answerLanguageQuery(params: LanguageQueryParams): Promise<
   }
   const locations = await commands.executeCommand<(Location | LocationLink)[]>(command, uri, at);
   return { locations: (locations ?? []).slice(0, limit).map(fromLocation) };
+}
+
+/** Returns the edits by document; `undefined` if there are others than of texts, such as a new file. */
+function readTextEdits(edit: WorkspaceEdit): DocumentEdits[] | undefined {
+  const documents = edit.entries().map(([uri, edits]) => fromTextEdits(uri, edits));
+  // The public interface hides the others.
+  const all = (edit as { _allEntries?: () => unknown[] })._allEntries?.();
+  const count = documents.reduce((sum, { edits }) => sum + edits.length, 0);
+  return all !== undefined && all.length > count ? undefined : documents;
+}
+
+function fromTextEdits(uri: Uri, edits: TextEdit[]): DocumentEdits {
+  return { uri: uri.toString(), edits: edits.map(({ range, newText }) => ({ range: toRange(range), newText })) };
 }
 
 async function findCalls(
