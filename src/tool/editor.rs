@@ -95,6 +95,8 @@ pub struct EditorAbilities {
     pub diagnostics: bool,
     /// Asking its language servers.
     pub language: bool,
+    /// Asking them for quick fixes, and its formatter.
+    pub code_fixes: bool,
 }
 
 /// Which findings are requested, and when.
@@ -188,6 +190,8 @@ pub enum LanguageQueryKind {
     DocumentSymbols,
     WorkspaceSymbols,
     Rename,
+    QuickFixes,
+    Format,
 }
 
 /// The answer of language servers: what the kind of question yields, the rest empty.
@@ -196,8 +200,17 @@ pub struct LanguageAnswer {
     pub locations: Vec<EditorLocation>,
     pub symbols: Vec<EditorSymbol>,
     pub edits: Vec<DocumentEdits>,
+    /// The preferred ones first.
+    pub fixes: Vec<EditorQuickFix>,
     /// Markdown.
     pub text: String,
+}
+
+/// A repair that a language server offers for a problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditorQuickFix {
+    pub title: String,
+    pub edits: Vec<DocumentEdits>,
 }
 
 /// Edits that language servers propose for a document.
