@@ -80,7 +80,7 @@ fn reference_link(reference: &Reference, cwd: &Path) -> Value {
 pub(super) fn tool_kind(name: &str) -> &'static str {
     match name {
         "read_file" | "read_skill" | "diagnostics" => "read",
-        "write_file" | "edit_file" | "apply_patch" | "rename_symbol" => "edit",
+        "write_file" | "edit_file" | "apply_patch" | "rename_symbol" | "fix_code" => "edit",
         "glob" | "grep" | "list_dir" | "find_symbol" | "find_references" | "go_to_definition" => "search",
         "bash" | "bash_output" | "bash_kill" => "execute",
         "web_fetch" | "web_search" => "fetch",

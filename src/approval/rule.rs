@@ -54,7 +54,7 @@ pub(super) const PATCH_TOOL: &str = "apply_patch";
 pub(super) const WEB_SEARCH: &str = "web_search";
 
 /// The built-in tools that write files.
-const WRITING_TOOLS: [&str; 4] = ["edit_file", "write_file", PATCH_TOOL, "rename_symbol"];
+const WRITING_TOOLS: [&str; 5] = ["edit_file", "write_file", PATCH_TOOL, "rename_symbol", "fix_code"];
 
 /// Why a text is not a valid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -719,6 +719,7 @@ mod tests {
             ("write_file(src/**)", "edit_file", true),
             ("edit_*(src/**)", "write_file", true),
             ("edit_file(src/**)", "rename_symbol", true),
+            ("edit_file(src/**)", "fix_code", true),
             ("edit_file(src/**)", "read_file", false),
             ("read_file(src/**)", "edit_file", false),
             ("edit_file", "write_file", false),

@@ -169,7 +169,7 @@ fn effect(
             ..Effect::from_command(&*call.subject)
         }),
         "read_file" | "list_dir" | "glob" | "grep" => on_file(EffectKind::Read),
-        "write_file" | "edit_file" | "rename_symbol" => on_file(EffectKind::Write),
+        "write_file" | "edit_file" | "rename_symbol" | "fix_code" => on_file(EffectKind::Write),
         // As if the patch did all that patches can do.
         "apply_patch" => Ok(Effect {
             stands_for: vec!["edit_file", "write_file"],

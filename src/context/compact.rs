@@ -46,7 +46,13 @@ const STUB_BATCH_TOKENS: u64 = 50_000;
 const MAX_LISTED_FILES: usize = 100;
 
 /// Tools that change files.
-const EDITING_TOOLS: [&str; 4] = ["edit_file", "write_file", "apply_patch", "rename_symbol"];
+const EDITING_TOOLS: [&str; 5] = [
+    "edit_file",
+    "write_file",
+    "apply_patch",
+    "rename_symbol",
+    "fix_code",
+];
 
 /// The messages to omit: `items[from..until]`, never empty, and never up to the end of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

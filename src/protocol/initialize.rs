@@ -87,6 +87,9 @@ pub struct ClientFlags {
     /// `go_to_definition`, and `rename_symbol` tools.
     #[serde(default)]
     pub language_queries: bool,
+    /// The client also answers for the kinds `quickFixes` and `format`. Without it, the agent has no `fix_code` tool.
+    #[serde(default)]
+    pub code_fixes: bool,
 }
 
 /// `initializationOptions` of `initialize`: settings as in the configuration files, which they override, and facts that
@@ -134,6 +137,7 @@ impl ClientCapability {
                 get_credential: flag("getCredential").unwrap_or_default(),
                 get_diagnostics: flag("getDiagnostics").unwrap_or_default(),
                 language_queries: flag("languageQueries").unwrap_or_default(),
+                code_fixes: flag("codeFixes").unwrap_or_default(),
             },
         }
     }

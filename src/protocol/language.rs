@@ -13,7 +13,8 @@ pub struct LanguageQueryParams {
     /// The document, by the URI with which the client opened it if it is open; absent for `workspaceSymbols`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
-    /// A position in the symbol; absent for `documentSymbols` and `workspaceSymbols`.
+    /// A position in the symbol; for `quickFixes`, in the line with the problems. Absent for `documentSymbols`,
+    /// `workspaceSymbols`, and `format`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
     /// For `workspaceSymbols`: the text to search for. For `rename`: the new name.
@@ -48,6 +49,11 @@ pub enum LanguageQueryKind {
     WorkspaceSymbols,
     /// The `edits` that give the symbol the name `query`. The client must not make them.
     Rename,
+    /// The `fixes` for the problems in the line: LSP's code actions of the kind `quickfix` that have an edit. The client must
+    /// not make them.
+    QuickFixes,
+    /// The `edits` that format the document as the editor would. The client must not make them.
+    Format,
 }
 
 /// Result of `agent/languageQuery`. A client that cannot answer returns an error, whose message the model reads.
@@ -62,9 +68,25 @@ pub struct LanguageQueryResult {
     /// The edits, one entry for each document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<DocumentEdits>,
+    /// The quick fixes, each with its edits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixes: Vec<QuickFix>,
     /// What is known about the symbol, as Markdown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+}
+
+/// A repair that a language server offers for a problem: LSP's code action of the kind `quickfix`, with its edits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuickFix {
+    /// Its title, by which the model chooses it.
+    pub title: String,
+    /// Whether the language server prefers it.
+    #[serde(default)]
+    pub is_preferred: bool,
+    /// The edits, one entry for each document.
+    pub edits: Vec<DocumentEdits>,
 }
 
 /// Edits of a document. All ranges refer to the text before the first.

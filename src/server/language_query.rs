@@ -9,7 +9,7 @@ use crate::base::text::one_line;
 use crate::protocol::table::method;
 use crate::protocol::{LanguageQueryKind as WireKind, LanguageQueryParams, LanguageQueryResult, Position};
 use crate::tool::{
-    DocumentEdits, EditorError, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery,
+    DocumentEdits, EditorError, EditorLocation, EditorQuickFix, EditorSymbol, LanguageAnswer, LanguageQuery,
     LanguageQueryKind,
 };
 use crate::transport::ClientRequests;
@@ -48,6 +48,8 @@ fn to_wire_query(query: LanguageQuery) -> LanguageQueryParams {
             LanguageQueryKind::DocumentSymbols => WireKind::DocumentSymbols,
             LanguageQueryKind::WorkspaceSymbols => WireKind::WorkspaceSymbols,
             LanguageQueryKind::Rename => WireKind::Rename,
+            LanguageQueryKind::QuickFixes => WireKind::QuickFixes,
+            LanguageQueryKind::Format => WireKind::Format,
         },
         uri: query.uri,
         position: query.position.map(|at| Position {
@@ -59,7 +61,7 @@ fn to_wire_query(query: LanguageQuery) -> LanguageQueryParams {
     }
 }
 
-fn to_answer(result: LanguageQueryResult) -> LanguageAnswer {
+fn to_answer(mut result: LanguageQueryResult) -> LanguageAnswer {
     let symbols = result.symbols.into_iter().map(|symbol| EditorSymbol {
         name: symbol.name,
         kind: symbol.kind,
@@ -74,21 +76,28 @@ fn to_answer(result: LanguageQueryResult) -> LanguageAnswer {
         uri: location.uri,
         range: to_range(location.range),
     });
-    let edits = result.edits.into_iter().map(|document| {
-        let edits = document.edits.into_iter().map(|edit| TextEdit {
-            range: to_range(edit.range),
-            text: edit.new_text,
-        });
-        DocumentEdits {
-            uri: document.uri,
-            edits: edits.collect(),
-        }
+    result.fixes.sort_by_key(|fix| !fix.is_preferred);
+    let fixes = result.fixes.into_iter().map(|fix| EditorQuickFix {
+        title: fix.title,
+        edits: fix.edits.into_iter().map(to_edits).collect(),
     });
     LanguageAnswer {
-        edits: edits.collect(),
+        edits: result.edits.into_iter().map(to_edits).collect(),
+        fixes: fixes.collect(),
         symbols: symbols.collect(),
         locations: locations.collect(),
         text: result.text.unwrap_or_default(),
+    }
+}
+
+fn to_edits(document: crate::protocol::DocumentEdits) -> DocumentEdits {
+    let edits = document.edits.into_iter().map(|edit| TextEdit {
+        range: to_range(edit.range),
+        text: edit.new_text,
+    });
+    DocumentEdits {
+        uri: document.uri,
+        edits: edits.collect(),
     }
 }
 

@@ -180,6 +180,7 @@ impl Service {
                 credentials: flags.get_credential,
                 diagnostics: flags.get_diagnostics,
                 language: flags.language_queries,
+                code_fixes: flags.language_queries && flags.code_fixes,
             };
             client.folders = folders;
             client.trusted = options.trusted;

@@ -23,6 +23,7 @@ use crate::tool::diagnostics::Diagnostics;
 use crate::tool::edit_file::EditFile;
 use crate::tool::find_references::FindReferences;
 use crate::tool::find_symbol::FindSymbol;
+use crate::tool::fix_code::FixCode;
 use crate::tool::go_to_definition::GoToDefinition;
 use crate::tool::present_plan::PresentPlan;
 use crate::tool::rename_symbol::RenameSymbol;
@@ -99,6 +100,9 @@ impl Services {
                 GoToDefinition::NAME,
                 RenameSymbol::NAME,
             ]);
+        }
+        if !abilities.code_fixes {
+            missing.push(FixCode::NAME);
         }
         if missing.iter().any(|name| tools.get(name).is_some()) {
             Arc::new(tools.filter_by_name(|tool| !missing.contains(&tool)))

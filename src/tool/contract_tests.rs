@@ -32,6 +32,7 @@ fn sample(name: &str) -> Value {
         "diagnostics" => json!({}),
         "find_symbol" => json!({"name": "one"}),
         "rename_symbol" => json!({"symbol": "one", "path": "a.txt", "new_name": "two"}),
+        "fix_code" => json!({"path": "a.txt", "line": 1}),
         "find_references" | "go_to_definition" => json!({"symbol": "one", "path": "a.txt"}),
         other => panic!("no sample for {other}"),
     }
@@ -176,6 +177,7 @@ async fn all_tools_run_and_a_cancelled_call_ends() {
             "find_references",
             "go_to_definition",
             "rename_symbol",
+            "fix_code",
         ];
         if !["web_fetch", "web_search"].contains(&name) && !of_editor.contains(&name) {
             create_harness().call_tool(name, sample(name)).await.unwrap();

@@ -18,7 +18,9 @@ use crate::workspace::text_edits::TextEdit;
 /// carry out the request.
 pub trait EditorLink: Send + Sync {
     /// Returns what the client supports.
-    fn abilities(&self) -> EditorAbilities;
+    fn abilities(&self) -> EditorAbilities {
+        EditorAbilities::default()
+    }
 
     /// Brings the overlay up to date with what the editor has of these files, for editors that do not report it
     /// themselves. `paths` are the files that a call is about to touch. Does nothing by default.
@@ -32,13 +34,17 @@ pub trait EditorLink: Send + Sync {
     ///
     /// # Errors
     /// The editor refuses, does not answer in time, or cannot be asked.
-    fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>>;
+    fn apply(&self, _edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
+        Box::pin(async { Err(EditorError::Failed("there is none".to_owned())) })
+    }
 
     /// Requests that a document be saved; `None` means saved, a text says why not.
     ///
     /// # Errors
     /// The editor does not answer in time or cannot be asked.
-    fn save_document(&self, uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>>;
+    fn save_document(&self, _uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
+        Box::pin(async { Err(EditorError::Failed("there is none".to_owned())) })
+    }
 
     /// Requests the findings of compilers and linters.
     ///
@@ -68,8 +74,10 @@ pub trait EditorLink: Send + Sync {
     /// The editor does not answer in time or cannot be asked.
     fn request_credential(
         &self,
-        provider: String,
-    ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>>;
+        _provider: String,
+    ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// The optional requests that a client supports.
@@ -87,6 +95,8 @@ pub struct EditorAbilities {
     pub diagnostics: bool,
     /// Asking its language servers.
     pub language: bool,
+    /// Asking them for quick fixes, and its formatter.
+    pub code_fixes: bool,
 }
 
 /// Which findings are requested, and when.
@@ -154,6 +164,19 @@ pub struct LanguageQuery {
     pub limit: u32,
 }
 
+impl LanguageQuery {
+    /// Creates a question about a document.
+    pub fn new(kind: LanguageQueryKind, uri: String, position: Option<Position>, limit: u32) -> Self {
+        Self {
+            kind,
+            uri: Some(uri),
+            position,
+            text: None,
+            limit,
+        }
+    }
+}
+
 /// What a [`LanguageQuery`] asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LanguageQueryKind {
@@ -167,6 +190,8 @@ pub enum LanguageQueryKind {
     DocumentSymbols,
     WorkspaceSymbols,
     Rename,
+    QuickFixes,
+    Format,
 }
 
 /// The answer of language servers: what the kind of question yields, the rest empty.
@@ -175,8 +200,17 @@ pub struct LanguageAnswer {
     pub locations: Vec<EditorLocation>,
     pub symbols: Vec<EditorSymbol>,
     pub edits: Vec<DocumentEdits>,
+    /// The preferred ones first.
+    pub fixes: Vec<EditorQuickFix>,
     /// Markdown.
     pub text: String,
+}
+
+/// A repair that a language server offers for a problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditorQuickFix {
+    pub title: String,
+    pub edits: Vec<DocumentEdits>,
 }
 
 /// Edits that language servers propose for a document.
@@ -240,23 +274,4 @@ pub enum EditorError {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoEditor;
 
-impl EditorLink for NoEditor {
-    fn abilities(&self) -> EditorAbilities {
-        EditorAbilities::default()
-    }
-
-    fn apply(&self, _edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
-        Box::pin(async { Err(EditorError::Failed("there is none".to_owned())) })
-    }
-
-    fn save_document(&self, _uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
-        Box::pin(async { Err(EditorError::Failed("there is none".to_owned())) })
-    }
-
-    fn request_credential(
-        &self,
-        _provider: String,
-    ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
-        Box::pin(async { Ok(None) })
-    }
-}
+impl EditorLink for NoEditor {}

@@ -136,6 +136,7 @@ const ALL: EditorAbilities = EditorAbilities {
     credentials: false,
     diagnostics: false,
     language: false,
+    code_fixes: false,
 };
 
 /// Creates a harness whose editor has `a.txt` open; `unsaved` is its text there if it differs from the disk.
@@ -373,6 +374,7 @@ async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_ar
         credentials: false,
         diagnostics: false,
         language: false,
+        code_fixes: false,
     };
     let (harness, editor) = create_harness_with(
         EditorBehavior::Applies,

@@ -68,13 +68,8 @@ impl Tool for FindReferences {
             ReferenceKind::IncomingCalls => (LanguageQueryKind::IncomingCalls, "call"),
             ReferenceKind::OutgoingCalls => (LanguageQueryKind::OutgoingCalls, "called function"),
         };
-        let query = LanguageQuery {
-            kind,
-            uri: Some(target.uri),
-            position: Some(at),
-            text: None,
-            limit: u32::try_from(limit).unwrap_or(u32::MAX),
-        };
+        let most = u32::try_from(limit).unwrap_or(u32::MAX);
+        let query = LanguageQuery::new(kind, target.uri, Some(at), most);
         let found = language::query(&cx, query).await?.locations;
         let is_cut = found.len() >= limit;
         let (mut text, places, files) = language::list_locations(&cx, found).await?;

@@ -69,17 +69,13 @@ impl Tool for GoToDefinition {
         let target = language::open_target(&cx, &input.path).await?;
         let at = language::locate_symbol(&cx, &target, &input.symbol, input.line).await?;
         let find = input.find.unwrap_or_default();
-        let query = LanguageQuery {
-            kind: match find {
-                DefinitionKind::Definition => LanguageQueryKind::Definition,
-                DefinitionKind::Type => LanguageQueryKind::TypeDefinition,
-                DefinitionKind::Implementations => LanguageQueryKind::Implementation,
-            },
-            uri: Some(target.uri.clone()),
-            position: Some(at),
-            text: None,
-            limit: u32::try_from(language::MAX_PLACES).unwrap_or(u32::MAX),
+        let kind = match find {
+            DefinitionKind::Definition => LanguageQueryKind::Definition,
+            DefinitionKind::Type => LanguageQueryKind::TypeDefinition,
+            DefinitionKind::Implementations => LanguageQueryKind::Implementation,
         };
+        let limit = u32::try_from(language::MAX_PLACES).unwrap_or(u32::MAX);
+        let query = LanguageQuery::new(kind, target.uri.clone(), Some(at), limit);
         let found = language::query(&cx, query).await?.locations;
         let (mut text, places, _) = language::list_locations(&cx, found.clone()).await?;
         if places == 0 {

@@ -36,7 +36,7 @@ pub(super) struct QueryTarget {
     pub(super) file: ResolvedPath,
     /// The URI of the file, as the editor spells it if the file is open.
     pub(super) uri: String,
-    text: String,
+    pub(super) text: String,
 }
 
 /// Asks the editor; a cancel ends the wait.
@@ -57,13 +57,7 @@ async fn request_answer(
 
 /// Builds the question for the symbols of a document.
 pub(super) fn outline_query(uri: String) -> LanguageQuery {
-    LanguageQuery {
-        kind: LanguageQueryKind::DocumentSymbols,
-        uri: Some(uri),
-        position: None,
-        text: None,
-        limit: MAX_SYMBOLS,
-    }
+    LanguageQuery::new(LanguageQueryKind::DocumentSymbols, uri, None, MAX_SYMBOLS)
 }
 
 /// Resolves the file `path` of a call, and reads its text.
@@ -242,13 +236,7 @@ pub(super) async fn add_hover(
     if definitions.is_empty() || !definitions.iter().all(|one| is_readable(cx, &one.uri)) {
         return Ok(());
     }
-    let query = LanguageQuery {
-        kind: LanguageQueryKind::Hover,
-        uri: Some(uri),
-        position: Some(at),
-        text: None,
-        limit: 1,
-    };
+    let query = LanguageQuery::new(LanguageQueryKind::Hover, uri, Some(at), 1);
     // It is only an addition, which not every client has.
     let hover = request_answer(cx, query).await?.unwrap_or_default().text;
     let hover = strip_control_characters(&hover);

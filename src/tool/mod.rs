@@ -28,6 +28,7 @@ mod files;
 pub mod find_references;
 pub mod find_symbol;
 pub mod fit_picture;
+pub mod fix_code;
 mod git_blobs;
 pub mod glob;
 pub mod go_to_definition;
@@ -48,6 +49,7 @@ mod output;
 mod outside;
 pub mod present_plan;
 mod progress;
+mod proposed_edit;
 pub mod read_file;
 pub mod read_skill;
 mod refusal;
@@ -81,8 +83,8 @@ pub use current_model::{
 };
 pub use editor::{
     DiagnosticSeverity, DiagnosticsAnswer, DiagnosticsRequest, DocumentEdit, DocumentEdits, EditorAbilities,
-    EditorDiagnostic, EditorError, EditorLink, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery,
-    LanguageQueryKind, NoEditor,
+    EditorDiagnostic, EditorError, EditorLink, EditorLocation, EditorQuickFix, EditorSymbol, LanguageAnswer,
+    LanguageQuery, LanguageQueryKind, NoEditor,
 };
 pub use erased::{DynTool, PreparedCall};
 pub use output::{CallPreview, DelegateResult, ToolError, ToolOutput};
@@ -182,7 +184,7 @@ pub trait Tool: Send + Sync + 'static {
 }
 
 /// Built-in tools whose results come only from the workspace and the user.
-const TRUSTED: [&str; 18] = [
+const TRUSTED: [&str; 19] = [
     "read_file",
     "write_file",
     "edit_file",
@@ -200,6 +202,7 @@ const TRUSTED: [&str; 18] = [
     "find_references",
     "go_to_definition",
     "rename_symbol",
+    "fix_code",
     "delegate",
 ];
 

@@ -16,6 +16,7 @@ use super::diagnostics::Diagnostics;
 use super::edit_file::EditFile;
 use super::find_references::FindReferences;
 use super::find_symbol::FindSymbol;
+use super::fix_code::FixCode;
 use super::glob::Glob;
 use super::go_to_definition::GoToDefinition;
 use super::grep::Grep;
@@ -55,6 +56,7 @@ pub fn create_builtin_tools() -> Vec<Arc<dyn DynTool>> {
         Arc::new(FindReferences),
         Arc::new(GoToDefinition),
         Arc::new(RenameSymbol),
+        Arc::new(FixCode),
     ]
 }
 

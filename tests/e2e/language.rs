@@ -17,12 +17,17 @@ fn start(world: &World) -> Client {
 
 /// Starts a server whose client also has these abilities of LSP.
 fn start_with(world: &World, workspace: Value) -> Client {
+    let flags = json!({"languageQueries": true, "codeFixes": true, "saveDocuments": true});
+    start_with_flags(world, workspace, flags)
+}
+
+fn start_with_flags(world: &World, workspace: Value, flags: Value) -> Client {
     let client = world.launch(Options::default());
     client.take_requests();
     let mut params = client.initialize_params(None);
     params["capabilities"] = json!({
         "workspace": workspace,
-        "experimental": {"agent": {"client": {"languageQueries": true, "saveDocuments": true}}},
+        "experimental": {"agent": {"client": flags}},
     });
     let answer: Value = client.call("initialize", params);
     let features = &answer["capabilities"]["experimental"]["agent"]["features"];
@@ -408,12 +413,12 @@ fn a_rename_changes_all_files_as_approved_or_none() {
     client.prompt_result(&id);
     let text = result(&world, 1);
     assert!(
-        text.contains("`print.ts` has changed since the user was asked; nothing was renamed"),
+        text.contains("`print.ts` has changed since the user was asked; nothing was changed"),
         "{text}"
     );
     let text = result(&world, 2);
     assert!(
-        text.contains("no file was renamed: `print.ts` was not changed: the editor refused: not modifiable"),
+        text.contains("no file was changed: `print.ts` was not changed: the editor refused: not modifiable"),
         "{text}"
     );
     assert_eq!(world.read("cart.ts").as_deref(), Some(CART));
@@ -535,18 +540,296 @@ fn a_rename_may_complete_and_shorten_shorthands() {
     assert_eq!(world.read("a.ts").as_deref(), Some(expected));
 }
 
+/// Answers with quick fixes: a preferred one for both files after another one.
+fn reply_with_fixes(client: &Client, world: &World) {
+    let request = query(client, "quickFixes");
+    assert_eq!(request.params["uri"], world.uri("print.ts"));
+    assert_eq!(request.params["position"], json!({"line": 3, "character": 0}));
+    let at_end = json!([{"range": range((6, 0), (6, 0)), "newText": "// sum\n"}]);
+    let other = json!([{"uri": world.uri("cart.ts"), "edits": at_end}]);
+    let best = rename_edits(world)["edits"].clone();
+    client.reply(
+        &request,
+        json!({"fixes": [
+            {"title": "Declare\n'total'", "edits": other},
+            {"title": "Use 'sum'", "isPreferred": true, "edits": best},
+        ]}),
+    );
+}
+
+#[test]
+fn a_quick_fix_is_listed_unasked_and_made_after_an_approval() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    let fix = |title: &str| json!({"path": "print.ts", "line": 4, "fix": title});
+    world.mock().push(
+        Reply::new()
+            .call("fix_code", json!({"path": "print.ts", "line": 4}))
+            .call("fix_code", fix("Use 'sum'"))
+            .call("read_file", json!({"path": "print.ts"})),
+    );
+    world.mock().push(Reply::tool("fix_code", fix("Declare 'total'")));
+    let client = start(&world);
+    let session = client.session();
+    let id = client.prompt(&session, "fix it");
+    reply_with_fixes(&client, &world);
+    // The only question: what is judged and shown is what is made.
+    reply_with_fixes(&client, &world);
+    let approval = client.next_approval(&session);
+    let diff = approval.text("diff");
+    assert!(diff.contains("+++ b/cart.ts\n"), "{diff}");
+    assert!(diff.contains("+  show(cart.sum());"), "{diff}");
+    assert_eq!(world.read("print.ts").as_deref(), Some(PRINT));
+    client.decide(&approval, "allow");
+    reply_with_fixes(&client, &world);
+    let approval = client.next_approval(&session);
+    client.decide(&approval, "allow");
+    let turn = client.prompt_result(&id);
+    assert_eq!(client.all(&session, "agent/approvalRequested").len(), 2);
+    assert_eq!(client.server_requests(), 0);
+    let text = result(&world, 1);
+    assert!(
+        text.contains("The editor offers:\\nUse 'sum'\\nDeclare 'total'\""),
+        "{text}"
+    );
+    let made = "applied `Use 'sum'`:\\nprint.ts (+1 −1 lines)\\ncart.ts (+1 −1 lines)\\n--- a/print.ts\\n+++ b/print.ts\\n";
+    assert!(text.contains(made), "{text}");
+    assert!(text.contains("4\\t  show(cart.sum());"), "the read waits: {text}");
+    let fixed = CART.replace("total()", "sum()");
+    assert_eq!(world.read("cart.ts"), Some(format!("{fixed}// sum\n")));
+    let _: Value = client.call(
+        "agent/revert",
+        json!({"sessionId": session, "turnId": turn.turn_id}),
+    );
+    assert_eq!(world.read("cart.ts").as_deref(), Some(CART));
+    assert_eq!(world.read("print.ts").as_deref(), Some(PRINT));
+}
+
+#[test]
+fn a_fix_that_the_editor_does_not_offer_is_refused_with_those_that_it_does() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    let fix = json!({"path": "print.ts", "line": 4, "fix": "Use 'sums'"});
+    for args in [
+        json!({"path": "print.ts"}),
+        json!({"path": "print.ts", "fix": "Use 'sums'"}),
+        fix.clone(),
+        fix.clone(),
+        fix,
+        json!({"path": "print.ts", "line": 4}),
+        json!({"path": "../print.ts", "line": 4, "fix": "Use 'sums'"}),
+    ] {
+        world.mock().push(Reply::tool("fix_code", args));
+    }
+    let client = start(&world);
+    let session = client.session();
+    let id = client.prompt(&session, "fix it");
+    reply_with_fixes(&client, &world);
+    client.reply(&query(&client, "quickFixes"), json!({}));
+    let error = json!({"code": -32803, "message": "the language server is not ready"});
+    let refusal = json!({"jsonrpc": "2.0", "id": query(&client, "quickFixes").id, "error": error});
+    client.frame(refusal.to_string().as_bytes());
+    client.reply(&query(&client, "quickFixes"), Value::Null);
+    client.prompt_result(&id);
+    assert!(client.all(&session, "agent/approvalRequested").is_empty());
+    for (request, words) in [
+        (1, "give the `line` of the problem"),
+        (2, "give the `line` of the problem"),
+        (
+            3,
+            "no fix is called `Use 'sums'`. The editor offers:\\nUse 'sum'\\nDeclare 'total'\"",
+        ),
+        (4, "The editor offers no fix for this line."),
+        (5, "the editor refused: the language server is not ready"),
+        (6, "\"The editor offers no fix for this line.\""),
+        (7, "outside the workspace"),
+    ] {
+        let text = result(&world, request);
+        assert!(text.contains(words), "{text}");
+    }
+    assert_eq!(world.read("print.ts").as_deref(), Some(PRINT));
+}
+
+#[test]
+fn a_fix_is_not_made_in_another_text_or_after_a_cancel() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    let args = json!({"path": "print.ts", "line": 4, "fix": "Use 'sum'"});
+    for _ in 0..3 {
+        world.mock().push(Reply::tool("fix_code", args.clone()));
+    }
+    let client = start_with(
+        &world,
+        json!({"applyEdit": true, "workspaceEdit": {"documentChanges": true}}),
+    );
+    let uri = world.uri("print.ts");
+    let change = |version: u32, text: &str| {
+        let document = json!({"uri": uri, "version": version});
+        let changes = json!([{"text": text}]);
+        client.notify(
+            "textDocument/didChange",
+            json!({"textDocument": document, "contentChanges": changes}),
+        );
+    };
+    client.notify(
+        "textDocument/didOpen",
+        json!({"textDocument": {"uri": uri, "languageId": "text", "version": 1, "text": PRINT}}),
+    );
+    let session = client.session();
+    let id = client.prompt(&session, "fix it");
+    // While the language server computes.
+    let request = client.server_asks(ASK);
+    change(2, &format!("// new\n{PRINT}"));
+    client.reply(
+        &request,
+        json!({"fixes": [{"title": "Use 'sum'", "edits": rename_edits(&world)["edits"]}]}),
+    );
+    // While the user is asked, in the next call.
+    world.wait_for_request(1);
+    change(3, PRINT);
+    reply_with_fixes(&client, &world);
+    let approval = client.next_approval(&session);
+    change(4, &format!("{PRINT}// new\n"));
+    client.decide(&approval, "allow");
+    // While the editor is asked for the edit, which names the version that it is for.
+    reply_with_fixes(&client, &world);
+    client.decide(&client.next_approval(&session), "allow");
+    let request = client.server_asks("workspace/applyEdit");
+    let document = &request.params["edit"]["documentChanges"][0]["textDocument"];
+    assert_eq!(*document, json!({"uri": uri, "version": 4}));
+    client.reply(&request, json!({"applied": false, "failureReason": "newer text"}));
+    client.prompt_result(&id);
+    for (request, words) in [
+        (1, "`print.ts` is not as the language servers know it; try again"),
+        (
+            2,
+            "`print.ts` has changed since the user was asked; nothing was changed",
+        ),
+        (3, "`print.ts` was not changed: the editor refused: newer text"),
+    ] {
+        let text = result(&world, request);
+        assert!(text.contains(words), "{text}");
+    }
+    world.mock().push(Reply::tool("fix_code", args));
+    let id = client.prompt(&session, "again");
+    let request = query(&client, "quickFixes");
+    client.cancel(&session);
+    assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
+    client.server_cancels(&request);
+    assert_eq!(world.read("cart.ts").as_deref(), Some(CART));
+    assert_eq!(world.read("print.ts").as_deref(), Some(PRINT));
+}
+
+#[test]
+fn a_fix_needs_the_permission_for_every_file_and_stays_in_the_workspace() {
+    let world = World::new();
+    world.write("cart.ts", CART);
+    world.write("print.ts", PRINT);
+    world.configure(Config {
+        tables: "[approvals]\ndeny = [\"edit_file(cart.ts)\"]\n".to_owned(),
+        ..Config::default()
+    });
+    let args = json!({"path": "print.ts", "line": 4, "fix": "Use 'sum'"});
+    for _ in 0..2 {
+        world.mock().push(Reply::tool("fix_code", args.clone()));
+    }
+    let client = start(&world);
+    let id = client.prompt(&client.session_with(json!({"mode": "full"})), "fix it");
+    reply_with_fixes(&client, &world);
+    let elsewhere = json!([{"uri": "file:///elsewhere/x.ts", "edits": [{"range": range((0, 0), (0, 0)), "newText": "x"}]}]);
+    client.reply(
+        &query(&client, "quickFixes"),
+        json!({"fixes": [{"title": "Use 'sum'", "edits": elsewhere}]}),
+    );
+    client.prompt_result(&id);
+    for (request, words) in [
+        (1, "denied by the rule `edit_file(cart.ts)`"),
+        (2, "x.ts`, which is outside the workspace"),
+    ] {
+        let text = result(&world, request);
+        assert!(text.contains(words), "{text}");
+    }
+    assert_eq!(world.read("print.ts").as_deref(), Some(PRINT));
+}
+
+#[test]
+fn a_file_is_formatted_after_an_approval_and_only_if_that_changes_it() {
+    let world = World::new();
+    world.write("a.ts", "let a=1;\r\nlet  b;");
+    for line in 1..5 {
+        // The line makes the calls differ; the formatter does not need it.
+        let args = json!({"path": "a.ts", "fix": "format", "line": line});
+        world.mock().push(Reply::tool("fix_code", args));
+    }
+    let client = start(&world);
+    let session = client.session();
+    let id = client.prompt(&session, "format it");
+    let format = |edits: Value| {
+        let request = query(&client, "format");
+        assert_eq!(request.params.get("position"), None);
+        client.reply(
+            &request,
+            json!({"edits": [{"uri": world.uri("a.ts"), "edits": edits}]}),
+        );
+    };
+    format(json!([
+        {"range": range((1, 3), (1, 5)), "newText": " "},
+        {"range": range((0, 5), (0, 6)), "newText": " = "},
+        {"range": range((1, 6), (1, 7)), "newText": ";\n"},
+    ]));
+    let approval = client.next_approval(&session);
+    assert!(approval.text("diff").contains("+let a = 1;"), "{approval:?}");
+    client.decide(&approval, "allow");
+    client.reply(&query(&client, "format"), json!({}));
+    format(json!([{"range": range((0, 0), (0, 3)), "newText": "let"}]));
+    let error = json!({"code": -32803, "message": "no formatter"});
+    let refusal = json!({"jsonrpc": "2.0", "id": query(&client, "format").id, "error": error});
+    client.frame(refusal.to_string().as_bytes());
+    client.prompt_result(&id);
+    assert_eq!(client.all(&session, "agent/approvalRequested").len(), 1);
+    assert_eq!(world.read("a.ts").as_deref(), Some("let a = 1;\r\nlet b;\r\n"));
+    for (request, words) in [
+        (1, "applied `format`:\\na.ts (+2 −2 lines)\\n--- a/a.ts\\n"),
+        (2, "`format` changes nothing"),
+        (3, "`format` changes nothing"),
+        (4, "no formatter"),
+    ] {
+        let text = result(&world, request);
+        assert!(text.contains(words), "{text}");
+    }
+}
+
 #[test]
 fn tools_are_missing_without_the_client_capability() {
+    let list_tools = |client: &Client, world: &World| {
+        client.ask(&client.session(), "hello");
+        world.wait_for_request(0).body["tools"].to_string()
+    };
     let world = World::new();
     let client = world.start();
-    client.ask(&client.session(), "hello");
-    let tools = world.wait_for_request(0).body["tools"].to_string();
+    let tools = list_tools(&client, &world);
     for name in [
         "find_symbol",
         "find_references",
         "go_to_definition",
         "rename_symbol",
+        "fix_code",
     ] {
         assert!(!tools.contains(name), "{name}");
+    }
+    // An older client knows fewer kinds; and without the request, further kinds mean nothing.
+    for (flags, has_rename) in [
+        (json!({"languageQueries": true}), true),
+        (json!({"languageQueries": true, "codeFixes": false}), true),
+        (json!({"codeFixes": true}), false),
+    ] {
+        let world = World::new();
+        let client = start_with_flags(&world, json!({}), flags);
+        let tools = list_tools(&client, &world);
+        assert_eq!(tools.contains("rename_symbol"), has_rename, "{tools}");
+        assert!(!tools.contains("fix_code"), "{tools}");
     }
 }

@@ -9,6 +9,8 @@ local FILES = {
   ['tsconfig.json'] = '{ "compilerOptions": { "strict": true } }\n',
   ['cart.ts'] = '// total: ä𝔘\nexport class Cart {\n  /* ä𝔘 */ total(): number {\n    return 1;\n  }\n}\n',
   ['print.ts'] = 'import { Cart } from "./cart";\n\nexport function print(cart: Cart) {\n  return cart.total();\n}\n',
+  ['use.ts'] = 'import { Cart } from "./cart";\n/* ä𝔘 */ export const one = [  new Cart().totl()];\n'
+    .. 'export const two = new Cart().totl();\n',
   ['notes.txt'] = 'total\n',
 }
 
@@ -141,6 +143,29 @@ return function(_, drive)
         ['cart.ts'] = { 1, 'sum', { line = 2, character = 15 } },
         ['print.ts'] = { 1, 'sum', { line = 3, character = 14 } },
       })
+      local in_use = { uri = uri('use.ts'), position = { line = 1, character = 0 }, limit = 50 }
+      local fixes = ask(nvim, vim.tbl_extend('error', { kind = 'quickFixes' }, in_use)).fixes
+      local by_title = {}
+      for _, fix in ipairs(fixes) do
+        by_title[fix.title] = fix.edits
+      end
+      local spelling = by_title["Change spelling to 'total'"]
+      assert(spelling, vim.inspect(fixes))
+      eq({ #spelling, spelling[1].uri, #spelling[1].edits }, { 1, uri('use.ts'), 1 })
+      eq(spelling[1].edits[1].range.start, { line = 1, character = 46 })
+      -- Its edits are computed only on demand.
+      local all = by_title['Fix all detected spelling errors']
+      eq(#(all or fixes)[1].edits, 2)
+      in_use.position.line = 0
+      eq(ask(nvim, vim.tbl_extend('error', { kind = 'quickFixes' }, in_use)).fixes, {})
+      local format = ask(nvim, { kind = 'format', uri = uri('use.ts'), limit = 1 }).edits
+      eq({ #format, format[1].uri }, { 1, uri('use.ts') })
+      eq(format[1].edits[1].range.start, { line = 1, character = 33 })
+      local format_print = { kind = 'format', uri = uri('print.ts'), limit = 1 }
+      eq(ask(nvim, format_print).edits[1].edits[1].newText, '\t')
+      nvim.cmd('setlocal expandtab shiftwidth=2')
+      eq(ask(nvim, format_print).edits, {})
+      eq(nvim.lua('return vim.fn.getbufline("use.ts", 1, "$")'), vim.split(vim.trim(FILES['use.ts']), '\n'))
       local workspace = ask(nvim, { kind = 'workspaceSymbols', query = 'Cart', limit = 10 })
       eq(workspace.symbols[1].name, 'Cart')
       local _, reason = ask(nvim, { kind = 'documentSymbols', uri = uri('notes.txt'), limit = 10 })
@@ -269,6 +294,23 @@ return function(_, drive)
       'cart.ts:3: /* ä𝔘 */ total(): number {  (in Cart)\nprint.ts:4: return cart.total();  (in print)\n'
         .. '[2 references in 2 files]\n'
     )
+  end)
+
+  drive('language: the agent fixes and formats a file that is in no buffer', {
+    init = init,
+    files = FILES,
+    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
+      support.server
+    ),
+  }, function(nvim)
+    nvim.cmd('edit print.ts')
+    wait_for_references(nvim)
+    nvim.cmd('AgentPrompt fix the name')
+    local output = get_last_output(nvim.wait_for_turn_end())
+    assert(vim.startswith(output, 'applied `format`:\nuse.ts (+1 −1 lines)\n--- a/use.ts'), output)
+    local fixed = FILES['use.ts']:gsub('%[  new Cart%(%)%.totl', '[new Cart().total')
+    eq(table.concat(vim.fn.readfile(nvim.workspace .. '/use.ts'), '\n') .. '\n', fixed)
+    eq(nvim.notices(), {})
   end)
 
   local pyright = start_server('python', {

@@ -239,6 +239,7 @@ export class AgentClient implements Disposable {
           saveDocuments: true,
           getDiagnostics: true,
           languageQueries: true,
+          codeFixes: true,
           getCredential: true,
           questions: true,
         };

@@ -15,7 +15,7 @@ import { answerLanguageQuery } from "./languageQueries";
 import { McpServerList } from "./mcpServers";
 import { getActiveFolder, readActiveContext } from "./mentions";
 import { NotebookSync } from "./notebooks";
-import { type GetDiagnosticsParams, type Mode, serverRequests } from "./protocol";
+import { type GetDiagnosticsParams, type LanguageQueryParams, type Mode, serverRequests } from "./protocol";
 import { ReviewManager } from "./review";
 import type { AgentEvent } from "./state";
 import { TrustNotifier, withdrawTrust } from "./trust";
@@ -87,7 +87,7 @@ export function activate(context: ExtensionContext): void {
       const { unreported, typeScript } = await freshDiagnostics.waitForReports(awaited, params.waitMs ?? 0);
       return { ...collectDiagnostics(params, typeScript), unreported };
     },
-    [serverRequests.languageQuery]: answerLanguageQuery,
+    [serverRequests.languageQuery]: (params: LanguageQueryParams) => answerLanguageQuery(params, freshDiagnostics),
     [serverRequests.getCredential]: (params: { provider: string }) => credentials.getCredential(params),
   };
   const listener = {

@@ -142,7 +142,7 @@ async function loadDocument(uri: Uri, deadline: number): Promise<TextDocument | 
   }
 }
 
-function isInTab(uri: Uri): boolean {
+export function isInTab(uri: Uri): boolean {
   const tabs = window.tabGroups.all.flatMap((group) => group.tabs);
   return tabs.some(({ input }) => (input as { uri?: Uri } | undefined)?.uri?.toString() === uri.toString());
 }

@@ -4,6 +4,8 @@ import {
   type CallHierarchyIncomingCall,
   type CallHierarchyItem,
   type CallHierarchyOutgoingCall,
+  type CodeAction,
+  CodeActionKind,
   commands,
   type DocumentSymbol,
   type Hover,
@@ -11,12 +13,22 @@ import {
   type LocationLink,
   Position,
   type SymbolInformation,
+  type TextEdit,
   Uri,
   type WorkspaceEdit,
   workspace,
 } from "vscode";
+import { type FreshDiagnostics, isInTab } from "./freshDiagnostics";
 import { toRange } from "./mentions";
-import type { DocumentLocation, LanguageQueryParams, LanguageQueryResult, LanguageSymbol } from "./protocol";
+import type {
+  DocumentEdits,
+  DocumentLocation,
+  LanguageQueryParams,
+  LanguageQueryResult,
+  LanguageSymbol,
+  QuickFix,
+} from "./protocol";
+import { isTypeScript, withTypeScriptErrors } from "./typeScriptErrors";
 
 const COMMANDS: Readonly<Record<string, string>> = {
   definition: "vscode.executeDefinitionProvider",
@@ -28,8 +40,13 @@ const COMMANDS: Readonly<Record<string, string>> = {
 
 /** How long an extension has to start when the first document of its language opens. The agent waits for 5 s. */
 const START_MS = 3000;
+/** How long compilers have to report the problems that quick fixes are for. */
+const REPORT_MS = 1000;
 
-export async function answerLanguageQuery(params: LanguageQueryParams): Promise<LanguageQueryResult> {
+export async function answerLanguageQuery(
+  params: LanguageQueryParams,
+  freshDiagnostics: FreshDiagnostics,
+): Promise<LanguageQueryResult> {
   const { kind, position, limit } = params;
   if (kind === "workspaceSymbols") {
     const found = await commands.executeCommand<SymbolInformation[]>(
@@ -39,6 +56,18 @@ export async function answerLanguageQuery(params: LanguageQueryParams): Promise<
     return { symbols: (found ?? []).slice(0, limit).map(fromSymbolInformation) };
   }
   const uri = Uri.parse(params.uri ?? "", true);
+  if (kind === "format" || kind === "quickFixes") {
+    const document = await workspace.openTextDocument(uri);
+    // Formatters and linters need not know symbols.
+    await openWithLanguageSupport(uri).catch(() => undefined);
+    const { version } = document;
+    const result =
+      kind === "format"
+        ? { edits: await findFormatEdits(uri) }
+        : { fixes: await findQuickFixes(uri, position?.line ?? 0, limit, freshDiagnostics) };
+    if (document.version !== version) throw new Error("the document changed meanwhile; try again");
+    return result;
+  }
   const found = await openWithLanguageSupport(uri);
   if (kind === "documentSymbols") {
     return { symbols: found.flatMap((symbol) => flattenSymbol(symbol, uri)).slice(0, limit) };
@@ -51,16 +80,9 @@ export async function answerLanguageQuery(params: LanguageQueryParams): Promise<
       at,
       params.query ?? "",
     );
-    const entries = edit?.entries() ?? [];
-    if (edit !== undefined && edit.size !== entries.length) {
-      throw new Error("the rename would also create, rename, or delete files");
-    }
-    return {
-      edits: entries.map(([document, edits]) => ({
-        uri: document.toString(),
-        edits: edits.map(({ range, newText }) => ({ range: toRange(range), newText })),
-      })),
-    };
+    const edits = edit === undefined ? [] : readTextEdits(edit);
+    if (edits === undefined) throw new Error("the rename would also create, rename, or delete files");
+    return { edits };
   }
   if ((kind === "incomingCalls" || kind === "outgoingCalls") && position !== undefined) {
     return { locations: (await findCalls(kind, uri, position)).slice(0, limit) };
@@ -75,6 +97,49 @@ export async function answerLanguageQuery(params: LanguageQueryParams): Promise<
   }
   const locations = await commands.executeCommand<(Location | LocationLink)[]>(command, uri, at);
   return { locations: (locations ?? []).slice(0, limit).map(fromLocation) };
+}
+
+async function findFormatEdits(uri: Uri): Promise<DocumentEdits[]> {
+  const edits = await commands.executeCommand<TextEdit[] | undefined>("vscode.executeFormatDocumentProvider", uri);
+  return edits === undefined ? [] : [fromTextEdits(uri, edits)];
+}
+
+/** Returns the quick fixes for the problems in a line that consist of edits alone. */
+async function findQuickFixes(
+  uri: Uri,
+  line: number,
+  limit: number,
+  freshDiagnostics: FreshDiagnostics,
+): Promise<QuickFix[]> {
+  const document = await workspace.openTextDocument(uri);
+  const { range } = document.lineAt(line);
+  await freshDiagnostics.waitForReports([uri.toString()], REPORT_MS);
+  const find = async () =>
+    await commands.executeCommand<CodeAction[]>(
+      "vscode.executeCodeActionProvider",
+      uri,
+      range,
+      CodeActionKind.QuickFix.value,
+      limit,
+    );
+  const actions = isTypeScript(document) && !isInTab(uri) ? await withTypeScriptErrors(uri, find) : await find();
+  return actions.flatMap(({ title, edit, isPreferred, disabled }) => {
+    const edits = edit === undefined || disabled ? undefined : readTextEdits(edit);
+    return edits?.length ? [{ title, isPreferred: isPreferred === true, edits }] : [];
+  });
+}
+
+/** Returns the edits by document; `undefined` if there are others than of texts, such as a new file. */
+function readTextEdits(edit: WorkspaceEdit): DocumentEdits[] | undefined {
+  const documents = edit.entries().map(([uri, edits]) => fromTextEdits(uri, edits));
+  // The public interface hides the others.
+  const all = (edit as { _allEntries?: () => unknown[] })._allEntries?.();
+  const count = documents.reduce((sum, { edits }) => sum + edits.length, 0);
+  return all !== undefined && all.length > count ? undefined : documents;
+}
+
+function fromTextEdits(uri: Uri, edits: TextEdit[]): DocumentEdits {
+  return { uri: uri.toString(), edits: edits.map(({ range, newText }) => ({ range: toRange(range), newText })) };
 }
 
 async function findCalls(

@@ -2191,7 +2191,10 @@ export interface LanguageQueryParams {
   kind: LanguageQueryKind;
   /** The most entries that the server can use; the client may leave out the rest. */
   limit: number;
-  /** A position in the symbol; absent for `documentSymbols` and `workspaceSymbols`. */
+  /**
+   * A position in the symbol; for `quickFixes`, in the line with the problems. Absent for
+   * `documentSymbols`, `workspaceSymbols`, and `format`.
+   */
   position?: Position;
   /** For `workspaceSymbols`: the text to search for. For `rename`: the new name. */
   query?: string;
@@ -2226,7 +2229,14 @@ export type LanguageQueryKind =
   /** The `symbols` of the workspace whose names match `query`. */
   | "workspaceSymbols"
   /** The `edits` that give the symbol the name `query`. The client must not make them. */
-  | "rename";
+  | "rename"
+  /**
+   * The `fixes` for the problems in the line: LSP's code actions of the kind `quickfix` that have
+   * an edit. The client must not make them.
+   */
+  | "quickFixes"
+  /** The `edits` that format the document as the editor would. The client must not make them. */
+  | "format";
 
 /**
  * Result of `agent/languageQuery`. A client that cannot answer returns an error, whose message the
@@ -2235,6 +2245,8 @@ export type LanguageQueryKind =
 export interface LanguageQueryResult {
   /** The edits, one entry for each document. */
   edits?: DocumentEdits[];
+  /** The quick fixes, each with its edits. */
+  fixes?: QuickFix[];
   /** The locations found. */
   locations?: DocumentLocation[];
   /** The symbols found, in any order; nested ones are entries of their own. */
@@ -2257,6 +2269,19 @@ export interface DocumentTextEdit {
   range: Range;
   /** The text to put there. */
   newText: string;
+}
+
+/**
+ * A repair that a language server offers for a problem: LSP's code action of the kind `quickfix`,
+ * with its edits.
+ */
+export interface QuickFix {
+  /** Its title, by which the model chooses it. */
+  title: string;
+  /** The edits, one entry for each document. */
+  edits: DocumentEdits[];
+  /** Whether the language server prefers it. */
+  isPreferred?: boolean;
 }
 
 /** A range of a document. */
@@ -3149,6 +3174,11 @@ export interface ClientCapability {
 
 /** What the client does for the server beyond LSP. Unknown flags are ignored. */
 export interface ClientFlags {
+  /**
+   * The client also answers for the kinds `quickFixes` and `format`. Without it, the agent has no
+   * `fix_code` tool.
+   */
+  codeFixes?: boolean;
   /** The client answers `agent/getCredential` from a secret store. */
   getCredential?: boolean;
   /** The client answers `agent/getDiagnostics`. Without it, the agent has no `diagnostics` tool. */

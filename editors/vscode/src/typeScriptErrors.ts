@@ -6,8 +6,10 @@
 import {
   commands,
   DiagnosticSeverity,
-  type Diagnostic as EditorDiagnostic,
+  Diagnostic as EditorDiagnostic,
   extensions,
+  languages,
+  Range,
   type TextDocument,
   type Uri,
   workspace,
@@ -24,12 +26,15 @@ const MAX_OTHERS = 20;
 
 /** The part of tsserver's answer that is used. Lines and offsets begin with 1. */
 interface ServerAnswer {
-  readonly body?: readonly {
-    readonly start: { readonly line: number; readonly offset: number };
-    readonly end: { readonly line: number; readonly offset: number };
-    readonly text: string;
-    readonly category: string;
-  }[];
+  readonly body?: readonly ServerError[];
+}
+
+interface ServerError {
+  readonly start: { readonly line: number; readonly offset: number };
+  readonly end: { readonly line: number; readonly offset: number };
+  readonly text: string;
+  readonly code: number;
+  readonly category: string;
 }
 
 export function isTypeScript({ languageId }: TextDocument): boolean {
@@ -69,23 +74,40 @@ function isValidated({ languageId, uri }: TextDocument): boolean {
   return workspace.getConfiguration(section, uri).get("validate.enable", true);
 }
 
+/** Runs `work` while the editor knows the errors of a document in no tab, which TypeScript does not report. */
+export async function withTypeScriptErrors<T>(uri: Uri, work: () => Promise<T>): Promise<T> {
+  const shown = languages.createDiagnosticCollection("agentls");
+  const errors = (await askForErrors(uri)) ?? [];
+  const toDiagnostic = ({ start, end, text, code }: ServerError) => {
+    const range = new Range(start.line - 1, start.offset - 1, end.line - 1, end.offset - 1);
+    return Object.assign(new EditorDiagnostic(range, text), { code, source: "ts" });
+  };
+  try {
+    shown.set(uri, errors.map(toDiagnostic));
+    return await work();
+  } finally {
+    shown.dispose();
+  }
+}
+
 async function readErrors(uri: Uri): Promise<Diagnostic[] | undefined> {
+  const toPosition = (at: { line: number; offset: number }) => ({ line: at.line - 1, character: at.offset - 1 });
+  return (await askForErrors(uri))?.map(({ start, end, text }) => ({
+    uri: uri.toString(),
+    range: { start: toPosition(start), end: toPosition(end) },
+    severity: "error",
+    message: text,
+    source: "ts",
+  }));
+}
+
+async function askForErrors(uri: Uri): Promise<ServerError[] | undefined> {
   const ask = (command: string) =>
     commands.executeCommand<ServerAnswer>("typescript.tsserverRequest", command, { file: uri });
   try {
     const answers = await Promise.all([ask("syntacticDiagnosticsSync"), ask("semanticDiagnosticsSync")]);
     if (answers.some((answer) => answer?.body === undefined)) return undefined;
-    const toPosition = (at: { line: number; offset: number }) => ({ line: at.line - 1, character: at.offset - 1 });
-    return answers
-      .flatMap(({ body }) => body ?? [])
-      .filter(({ category }) => category === "error")
-      .map(({ start, end, text }) => ({
-        uri: uri.toString(),
-        range: { start: toPosition(start), end: toPosition(end) },
-        severity: "error",
-        message: text,
-        source: "ts",
-      }));
+    return answers.flatMap(({ body }) => body ?? []).filter(({ category }) => category === "error");
   } catch {
     // This version does not answer, or TypeScript does not know the document.
     return undefined;

@@ -17,6 +17,7 @@ testWithFakeServer(
         saveDocuments: true,
         getDiagnostics: true,
         languageQueries: true,
+        codeFixes: true,
         getCredential: true,
         questions: true,
       });

@@ -74,6 +74,10 @@ testWithFakeServer("language queries", { files: FILES }, async (s, t) => {
     assert.equal(s.readFile("cart.ts"), FILES["cart.ts"]);
   });
 
+  await t.test("a rename that also renames a file is refused", async () => {
+    assert.match(await ask("rename print.ts 0 24"), /would also create, rename, or delete files/);
+  });
+
   await t.test("the errors that an edit brings are reported once TypeScript has read it", async () => {
     await s.openFile("print.ts");
     await s.sendPrompt("errors print.ts");

@@ -11,6 +11,7 @@ const FILES = {
   "print.ts":
     'import { Cart } from "./cart";\n\nexport function print(cart: Cart) {\n  return cart.total();\n}\n\n' +
     "export const old: string = 1;\n",
+  "use.ts": 'import { print } from "./print";\n\nexport const shown = [  print(new Cart())];\n',
 };
 
 test("language tools of the real agent", { timeout: 6 * TIMEOUT_MS }, async (t) => {
@@ -61,6 +62,29 @@ test("language tools of the real agent", { timeout: 6 * TIMEOUT_MS }, async (t) 
       await s.openFile("print.ts");
       assert.match(await edit("cart.ts", "total()", "sum()"), /1 new error:\nprint\.ts:4:15: error: Property 'total'/);
       assert.doesNotMatch(await edit("cart.ts", "sum()", "total()"), /The editor reports/);
+    });
+
+    await step("a quick fix of a file in no tab is listed and applied, and the file is formatted", async () => {
+      assert.match(await call("fix_code", { path: "use.ts", line: 1 }), /The editor offers no fix for this line\./);
+      const offered = await call("fix_code", { path: "use.ts", line: 3 });
+      const title = offered.match(/^(Add import .*|Update import .*)$/m)?.[1];
+      assert.ok(title !== undefined, offered);
+      const fixed = await call("fix_code", { path: "use.ts", line: 3, fix: title });
+      assert.ok(fixed.startsWith(`applied \`${title}\`:\nuse.ts (+1 −0 lines)\n--- a/use.ts`), fixed);
+      assert.match(s.readFile("use.ts"), /^import \{ Cart \} from "\.\/cart";$/m);
+      const formatted = await call("fix_code", { path: "use.ts", fix: "format" });
+      assert.match(formatted, /applied `format`:\nuse\.ts \(\+1 −1 lines\)/);
+      assert.match(s.readFile("use.ts"), /^export const shown = \[print\(new Cart\(\)\)\];$/m);
+      assert.match(await call("fix_code", { path: "use.ts", fix: "format" }), /`format` changes nothing/);
+      assert.doesNotMatch(await call("diagnostics", { path: "use.ts" }), /Cannot find name/);
+    });
+
+    await step("a quick fix of a file in a tab is applied there", async () => {
+      await edit("print.ts", "cart.total()", "cart.totl()");
+      const fix = "Change spelling to 'total'";
+      assert.match(await call("fix_code", { path: "print.ts", line: 4 }), /offers:\nChange spelling to 'total'/);
+      assert.match(await call("fix_code", { path: "print.ts", line: 4, fix }), /applied `Change spelling to 'total'`/);
+      assert.equal(s.readFile("print.ts"), FILES["print.ts"]);
     });
 
     await step("a rename changes all files and brings no errors", async () => {

@@ -36,6 +36,7 @@ const TOOLS: &[(&str, RuleSubject)] = &[
     ("find_references", RuleSubject::File),
     ("go_to_definition", RuleSubject::File),
     ("rename_symbol", RuleSubject::File),
+    ("fix_code", RuleSubject::File),
     ("write_file", RuleSubject::File),
     ("edit_file", RuleSubject::File),
     ("apply_patch", RuleSubject::File),

@@ -283,7 +283,13 @@ local function build_capabilities()
     window = { showDocument = { support = true } },
     experimental = {
       agent = {
-        client = { saveDocuments = true, getDiagnostics = true, languageQueries = true, questions = true },
+        client = {
+          saveDocuments = true,
+          getDiagnostics = true,
+          languageQueries = true,
+          codeFixes = true,
+          questions = true,
+        },
       },
     },
   })

@@ -11,6 +11,8 @@ local M = {}
 ---agent waits for 5 s.
 local ATTACH_MS = 2500
 local ANSWER_MS = 4700
+---How long language servers have to report the problems that quick fixes are for, in ms.
+local REPORT_MS = 1000
 ---Larger files are not loaded, in bytes.
 local MAX_BYTES = 2 * 1024 * 1024
 
@@ -25,6 +27,8 @@ local METHODS = {
   documentSymbols = 'textDocument/documentSymbol',
   workspaceSymbols = 'workspace/symbol',
   rename = 'textDocument/rename',
+  quickFixes = 'textDocument/codeAction',
+  format = 'textDocument/formatting',
 }
 
 ---What is then asked about each item of an answer.
@@ -213,6 +217,14 @@ local function add_calls(list, kind, answer, buffer, deadline, to_range)
   return true
 end
 
+---@return agentls.DocumentEdits
+local function to_document_edits(uri, edits, to_range)
+  local converted = vim.tbl_map(function(edit)
+    return { range = to_range(uri, edit.range), newText = edit.newText }
+  end, edits)
+  return { uri = uri, edits = converted }
+end
+
 ---Adds the edits of a workspace edit, by document. Returns false if it creates, renames, or deletes files.
 ---@return boolean
 local function add_edits(list, result, to_range)
@@ -227,13 +239,41 @@ local function add_edits(list, result, to_range)
     if change.kind then
       return false
     end
-    local uri = change.textDocument.uri
-    local edits = vim.tbl_map(function(edit)
-      return { range = to_range(uri, edit.range), newText = edit.newText }
-    end, change.edits)
-    table.insert(list, { uri = uri, edits = edits })
+    table.insert(list, to_document_edits(change.textDocument.uri, change.edits, to_range))
   end
   return true
+end
+
+---Adds the quick fixes of an answer that consist of edits alone. Asks for edits that are not computed yet.
+local function add_fixes(list, answer, buffer, deadline, to_range)
+  for _, action in ipairs(answer.result) do
+    local is_fix = vim.startswith((action.kind or '') .. '.', 'quickfix.') and not action.disabled
+    local filter = { id = answer.client.id, method = 'codeAction/resolve' }
+    if is_fix and not action.edit and #vim.lsp.get_clients(filter) > 0 then
+      local function make_params()
+        return action
+      end
+      local resolved = request_all({ answer.client }, 'codeAction/resolve', make_params, buffer, deadline)
+      action = resolved[1] and resolved[1].result or action
+    end
+    local edits = {}
+    if is_fix and action.edit and add_edits(edits, action.edit, to_range) and #edits > 0 then
+      table.insert(list, { title = action.title, isPreferred = action.isPreferred == true, edits = edits })
+    end
+  end
+end
+
+---Returns what a language server has reported about a line, as it has sent it.
+local function get_problems(client, buffer, line)
+  local problems = {}
+  for _, is_pull in ipairs({ false, true }) do
+    local namespace = vim.lsp.diagnostic.get_namespace(client.id, is_pull)
+    for _, problem in ipairs(vim.diagnostic.get(buffer, { namespace = namespace })) do
+      local is_there = problem.lnum <= line and line <= (problem.end_lnum or problem.lnum)
+      table.insert(problems, is_there and vim.tbl_get(problem, 'user_data', 'lsp') or nil)
+    end
+  end
+  return problems
 end
 
 ---Returns the clients to ask and a buffer for the request, or nil and a reason for the model.
@@ -287,14 +327,31 @@ function M.answer_query(params, encoding, own_id)
   end
   local function make_params(client)
     local position = params.position
+    if params.kind == 'quickFixes' then
+      local last = #read_line(params.uri, position.line)
+      local to = convert_column(read_line(params.uri, position.line), last, 'utf-8', client.offset_encoding)
+      return {
+        textDocument = { uri = vim.uri_from_bufnr(buffer) },
+        range = { start = position, ['end'] = { line = position.line, character = to } },
+        context = { diagnostics = get_problems(client, buffer, position.line), only = { 'quickfix' } },
+      }
+    end
     return {
       textDocument = params.uri and { uri = vim.uri_from_bufnr(buffer) } or nil,
       position = position and convert(params.uri, position, encoding, client.offset_encoding) or nil,
       context = params.kind == 'references' and { includeDeclaration = true } or nil,
       query = params.kind == 'workspaceSymbols' and params.query or nil,
       newName = params.kind == 'rename' and params.query or nil,
+      options = params.kind == 'format' and {
+        tabSize = vim.lsp.util.get_effective_tabstop(buffer),
+        insertSpaces = vim.bo[buffer].expandtab,
+      } or nil,
     }
   end
+  if params.kind == 'quickFixes' then
+    require('agentls.fresh_diagnostics').with_reports({ params.uri }, REPORT_MS, own_id or -1, function() end)
+  end
+  local tick = vim.api.nvim_buf_get_changedtick(buffer)
   local answers, is_complete = request_all(clients, method, make_params, buffer, deadline)
   if #answers == 0 and is_complete and M.is_loading(clients) then
     async.wait_until(deadline, function()
@@ -305,7 +362,7 @@ function M.answer_query(params, encoding, own_id)
   if #answers == 0 and (not is_complete or M.is_loading(clients)) then
     return nil, 'the language server is still loading the project; try again in a while'
   end
-  local locations, symbols, edits, texts = {}, {}, {}, {}
+  local locations, symbols, edits, fixes, texts = {}, {}, {}, {}, {}
   for _, answer in ipairs(answers) do
     local function to_range(uri, range)
       local from = answer.client.offset_encoding
@@ -319,6 +376,13 @@ function M.answer_query(params, encoding, own_id)
       if #edits == 0 and not add_edits(edits, answer.result, to_range) then
         return nil, 'the rename would also create, rename, or delete files'
       end
+    elseif params.kind == 'format' then
+      -- Two formatters would replace the same text.
+      if #edits == 0 then
+        table.insert(edits, to_document_edits(params.uri, answer.result, to_range))
+      end
+    elseif params.kind == 'quickFixes' then
+      add_fixes(fixes, answer, buffer, deadline, to_range)
     elseif CALLS[params.kind] then
       if not add_calls(locations, params.kind, answer, buffer, deadline, to_range) then
         return nil, 'the language server does not answer in time; try again in a while'
@@ -331,10 +395,14 @@ function M.answer_query(params, encoding, own_id)
       add_locations(locations, answer.result, to_range)
     end
   end
+  if #edits + #fixes > 0 and vim.api.nvim_buf_get_changedtick(buffer) ~= tick then
+    return nil, 'the document has changed meanwhile; try again'
+  end
   return {
     locations = vim.list_slice(locations, 1, params.limit),
     symbols = vim.list_slice(symbols, 1, params.limit),
     edits = edits,
+    fixes = vim.list_slice(fixes, 1, params.limit),
     text = #texts > 0 and table.concat(texts, '\n') or nil,
   }
 end

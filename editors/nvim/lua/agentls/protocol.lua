@@ -1238,7 +1238,7 @@ M.server_notifications = {
 ---@class (exact) agentls.LanguageQueryParams
 ---@field kind agentls.LanguageQueryKind What is asked.
 ---@field limit integer The most entries that the server can use; the client may leave out the rest.
----@field position? agentls.Position A position in the symbol; absent for `documentSymbols` and `workspaceSymbols`.
+---@field position? agentls.Position A position in the symbol; for `quickFixes`, in the line with the problems. Absent for `documentSymbols`, `workspaceSymbols`, and `format`.
 ---@field query? string For `workspaceSymbols`: the text to search for. For `rename`: the new name.
 ---@field uri? string The document, by the URI with which the client opened it if it is open; absent for `workspaceSymbols`.
 
@@ -1255,11 +1255,14 @@ M.server_notifications = {
 ---| "documentSymbols" # The `symbols` of the document.
 ---| "workspaceSymbols" # The `symbols` of the workspace whose names match `query`.
 ---| "rename" # The `edits` that give the symbol the name `query`. The client must not make them.
+---| "quickFixes" # The `fixes` for the problems in the line: LSP's code actions of the kind `quickfix` that have an edit. The client must not make them.
+---| "format" # The `edits` that format the document as the editor would. The client must not make them.
 
 ---Result of `agent/languageQuery`. A client that cannot answer returns an error, whose message the
 ---model reads.
 ---@class (exact) agentls.LanguageQueryResult
 ---@field edits? agentls.DocumentEdits[] The edits, one entry for each document.
+---@field fixes? agentls.QuickFix[] The quick fixes, each with its edits.
 ---@field locations? agentls.DocumentLocation[] The locations found.
 ---@field symbols? agentls.LanguageSymbol[] The symbols found, in any order; nested ones are entries of their own.
 ---@field text? string What is known about the symbol, as Markdown.
@@ -1273,6 +1276,13 @@ M.server_notifications = {
 ---@class (exact) agentls.DocumentTextEdit
 ---@field range agentls.Range The replaced range.
 ---@field newText string The text to put there.
+
+---A repair that a language server offers for a problem: LSP's code action of the kind `quickfix`, with
+---its edits.
+---@class (exact) agentls.QuickFix
+---@field title string Its title, by which the model chooses it.
+---@field edits agentls.DocumentEdits[] The edits, one entry for each document.
+---@field isPreferred? boolean Whether the language server prefers it.
 
 ---A range of a document.
 ---@class (exact) agentls.DocumentLocation
@@ -1762,6 +1772,7 @@ M.server_notifications = {
 
 ---What the client does for the server beyond LSP. Unknown flags are ignored.
 ---@class (exact) agentls.ClientFlags
+---@field codeFixes? boolean The client also answers for the kinds `quickFixes` and `format`. Without it, the agent has no `fix_code` tool.
 ---@field getCredential? boolean The client answers `agent/getCredential` from a secret store.
 ---@field getDiagnostics? boolean The client answers `agent/getDiagnostics`. Without it, the agent has no `diagnostics` tool.
 ---@field languageQueries? boolean The client answers `agent/languageQuery`. Without it, the agent has no `find_symbol`, `find_references`, `go_to_definition`, and `rename_symbol` tools.
