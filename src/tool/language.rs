@@ -320,7 +320,7 @@ fn full_name(symbol: &EditorSymbol) -> String {
         Some(container) => format!("{container}.{}", symbol.name),
         None => symbol.name.clone(),
     };
-    one_line(&strip_control_characters(&name), 80)
+    shorten_name(&name)
 }
 
 fn is_callable(kind: u32) -> bool {
@@ -330,47 +330,26 @@ fn is_callable(kind: u32) -> bool {
 
 /// Describes a symbol by its kind and what contains it.
 pub(super) fn describe_symbol(symbol: &EditorSymbol) -> String {
-    const KINDS: [&str; 26] = [
-        "file",
-        "module",
-        "namespace",
-        "package",
-        "class",
-        "method",
-        "property",
-        "field",
-        "constructor",
-        "enum",
-        "interface",
-        "function",
-        "variable",
-        "constant",
-        "string",
-        "number",
-        "boolean",
-        "array",
-        "object",
-        "key",
-        "null",
-        "enum member",
-        "struct",
-        "event",
-        "operator",
-        "type parameter",
-    ];
-    let number = usize::try_from(symbol.kind).unwrap_or_default();
-    let kind = number
+    const KINDS: &str = "file,module,namespace,package,class,method,property,field,constructor,enum,interface,function,\
+        variable,constant,string,number,boolean,array,object,key,null,enum member,struct,event,operator,type parameter";
+    let index = symbol
+        .kind
         .checked_sub(1)
-        .and_then(|at| KINDS.get(at))
-        .unwrap_or(&"symbol");
-    let name = one_line(&strip_control_characters(&symbol.name), 80);
-    match &symbol.container {
-        Some(container) => {
-            let container = one_line(&strip_control_characters(container), 80);
-            format!("{kind} {name} in {container}")
-        }
-        None => format!("{kind} {name}"),
-    }
+        .and_then(|index| usize::try_from(index).ok());
+    let kind = index
+        .and_then(|index| KINDS.split(',').nth(index))
+        .unwrap_or("symbol");
+    let container = symbol.container.as_deref();
+    let container = container.map(|name| format!(" in {}", shorten_name(name)));
+    format!(
+        "{kind} {}{}",
+        shorten_name(&symbol.name),
+        container.unwrap_or_default()
+    )
+}
+
+fn shorten_name(name: &str) -> String {
+    one_line(&strip_control_characters(name), 80)
 }
 
 #[cfg(test)]
