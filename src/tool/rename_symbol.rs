@@ -13,8 +13,10 @@ use super::change;
 use super::content_change::{ContentChange, load_editable_file};
 use super::files::{self, build_location};
 use super::language;
+use super::locate_symbol::locate_symbol;
 use super::new_errors;
 use super::output::{fail_with_message, refuse_input};
+use super::symbol_path::split_path;
 use super::{
     CallPreview, DocumentEdits, LanguageQuery, LanguageQueryKind, Tool, ToolContext, ToolError, ToolOutput,
 };
@@ -43,6 +45,9 @@ pub struct RenameSymbolInput {
     line: Option<u32>,
     /// The new name, without what contains the symbol.
     new_name: String,
+    /// The start of the result, which tells the symbol that was found.
+    #[serde(skip)]
+    headline: Mutex<String>,
     #[serde(skip)]
     known: Mutex<KnownRenames>,
 }
@@ -180,9 +185,9 @@ struct RenameWords {
 
 impl RenameWords {
     fn new(input: &RenameSymbolInput) -> Self {
-        let list = |name| list_words(name).map(str::to_owned).collect();
+        let list = |name: &str| list_words(name).map(str::to_owned).collect();
         Self {
-            old: list(language::split_name(&input.symbol).1),
+            old: list(split_path(&input.symbol).last().unwrap_or(&input.symbol)),
             new: list(&input.new_name),
             letters: format!("{}{}", input.symbol, input.new_name),
         }
@@ -283,7 +288,9 @@ fn hash_text(cx: &ToolContext, target: &ResolvedPath) -> Option<u64> {
 /// Asks the language servers what to replace; the file of the call comes first. At least one file.
 async fn request_renames(input: &RenameSymbolInput, cx: &ToolContext) -> Result<Vec<FileRename>, ToolError> {
     let target = language::open_target(cx, &input.path).await?;
-    let at = language::locate_symbol(cx, &target, &input.symbol, input.line).await?;
+    let (at, name) = locate_symbol(cx, &target, &input.symbol, input.line).await?;
+    let headline = format!("{}:{}: renamed `{name}`", target.file.display, at.line + 1);
+    *input.headline.lock().unwrap_or_else(PoisonError::into_inner) = headline;
     let query = LanguageQuery {
         kind: LanguageQueryKind::Rename,
         uri: Some(target.uri),
@@ -440,8 +447,9 @@ async fn apply_renames(
     }
     let (places_word, files_word) = (plural("place", places), plural("file", total));
     output.text = format!(
-        "renamed `{}` to `{}` in {places_word} of {files_word}:",
-        input.symbol, input.new_name
+        "{} to `{}` in {places_word} of {files_word}:",
+        input.headline.lock().unwrap_or_else(PoisonError::into_inner),
+        input.new_name
     );
     output.text.push_str(&done);
     output.diff = Some(diff.into());
