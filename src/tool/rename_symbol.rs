@@ -43,7 +43,7 @@ pub struct RenameSymbolInput {
     path: String,
     /// The line in that file where the symbol is meant. Needed only if the file has several of this name.
     line: Option<u32>,
-    /// The new name, without what contains the symbol.
+    /// The new name, without what contains the symbol, but with a sign that belongs to it: `.button`.
     new_name: String,
     /// The start of the result, which tells the symbol that was found.
     #[serde(skip)]
@@ -68,10 +68,12 @@ impl Tool for RenameSymbol {
     }
 
     fn predict_effect(&self, input: &RenameSymbolInput, cx: &ToolContext) -> Result<Effect, ToolError> {
-        if !is_identifier(&input.new_name) {
+        let sign = leading_signs(&input.symbol);
+        let lacks_sign = [".", "#"].contains(&sign) && !input.new_name.starts_with(sign);
+        if lacks_sign || !is_identifier(&input.new_name) {
             return refuse_input(format!(
                 "new_name: `{}` is no name; give one of letters, digits, `_`, `$`, and `-`, with the signs of the \
-                 language before or after it, such as `#` or `?`",
+                 language before or after it, such as `.`, `#`, or `?`",
                 one_line(&reveal_hidden_characters(&input.new_name), 80)
             ));
         }
@@ -211,7 +213,8 @@ impl RenameWords {
             let name = name.strip_prefix("r#").unwrap_or(name);
             let quoted = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
             let is_sign = |letter| {
-                "#$@'?!\"".contains(letter) && (self.letters.contains(letter) || replaced.contains(letter))
+                "#$@'?!\"".contains(letter) && self.letters.contains(letter)
+                    || ".#$@'?!\"".contains(letter) && replaced.contains(letter)
             };
             let name = quoted.unwrap_or(name).trim_matches(is_sign);
             list_words(name).next().is_some()
@@ -226,6 +229,7 @@ impl RenameWords {
             })
         });
         (is_pair || is_name(&made, &self.new))
+            && leading_signs(&made) == leading_signs(&text[start..end])
             && touched.iter().any(|word| has(&self.old, word))
             && touched
                 .iter()
@@ -236,12 +240,17 @@ impl RenameWords {
 /// Returns whether `name` can be the name of a symbol: a word with the signs that languages put before or after one.
 fn is_identifier(name: &str) -> bool {
     let name = name.strip_prefix("r#").unwrap_or(name);
-    let name = name.trim_start_matches(['#', '@', '\'']);
+    let name = name.trim_start_matches(['.', '#', '@', '\'']);
     let name = name.strip_suffix(['?', '!', '\'']).unwrap_or(name);
     !name.is_empty()
         && name
             .chars()
             .all(|letter| is_of_word(letter) || matches!(letter, '$' | '-'))
+}
+
+/// Returns the signs before a name that are a part of it, such as CSS's `.` and PHP's `$`.
+fn leading_signs(name: &str) -> &str {
+    &name[..name.len() - name.trim_start_matches(['.', '#', '$', '@', '\'']).len()]
 }
 
 fn is_of_word(letter: char) -> bool {
@@ -483,6 +492,7 @@ mod tests {
     fn names_of_all_languages_are_taken_and_code_is_not() {
         for name in [
             "sum", "größe", "合計", "_x9", "$el", "a-b", "#id", "@@all", "'a", "empty?", "save!", "r#type",
+            ".button",
         ] {
             assert!(is_identifier(name), "{name}");
         }
@@ -525,5 +535,14 @@ mod tests {
             assert!(!words.allow_edit(text, 5..10, made), "{made}");
         }
         assert!(words.allow_edit("$total", 0..6, "$sum"));
+        for (text, made) in [
+            ("$total", "sum"),
+            (".total", "sum"),
+            ("#total", "sum"),
+            ("$total", "$$sum"),
+        ] {
+            assert!(!words.allow_edit(text, 0..6, made), "{made} for {text}");
+        }
+        assert!(words.allow_edit(".total { }", 0..6, ".sum"));
     }
 }

@@ -120,3 +120,51 @@ fn a_line_with_two_symbols_of_a_name_is_renamed_only_with_a_qualifier() {
     assert!(result(&world, 1).contains(refusal), "{}", result(&world, 1));
     assert_eq!(world.read("a.py"), Some(text.replace("self.total", "self.sum")));
 }
+
+#[test]
+fn a_class_of_css_keeps_its_dot() {
+    let world = World::new();
+    let text = ".btn-primary { top: 0 }\n.x .btn-primary { top: 1px }\n.btn-primary-lg { top: 2px }\n";
+    world.write("a.css", text);
+    for (symbol, name) in [
+        (".btn-primary", "button"),
+        ("btn-primary", "button"),
+        (".btn-primary", ".button"),
+    ] {
+        rename(&world, symbol, "a.css", name);
+    }
+    let client = start(&world);
+    let id = client.prompt(&client.session_with(json!({"mode": "full"})), "rename it");
+    let uri = world.uri("a.css");
+    for name in ["button", ".button"] {
+        let class = json!({"name": ".btn-primary", "kind": 5, "uri": uri, "range": range((0, 0), (0, 23)),
+            "selectionRange": range((0, 0), (0, 12))});
+        client.reply(&query(&client, "documentSymbols"), json!({"symbols": [class]}));
+        let request = query(&client, "rename");
+        let places = [range((0, 0), (0, 12)), range((1, 3), (1, 15))];
+        client.reply(&request, edits(&uri, &places, name));
+    }
+    client.prompt_result(&id);
+    for (request, words) in [
+        (
+            1,
+            "new_name: `button` is no name; give one of letters, digits, `_`, `$`, and `-`, with the signs",
+        ),
+        (
+            2,
+            "also change other text than the symbol's name, in line 2 of `a.css`",
+        ),
+        (
+            3,
+            "a.css:1: renamed `btn-primary` to `.button` in 2 places of 1 file",
+        ),
+    ] {
+        assert!(
+            result(&world, request).contains(words),
+            "{}",
+            result(&world, request)
+        );
+    }
+    let renamed = text.replace(".btn-primary {", ".button {");
+    assert_eq!(world.read("a.css"), Some(renamed));
+}
