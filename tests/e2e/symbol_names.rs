@@ -168,3 +168,46 @@ fn a_class_of_css_keeps_its_dot() {
     let renamed = text.replace(".btn-primary {", ".button {");
     assert_eq!(world.read("a.css"), Some(renamed));
 }
+
+#[test]
+fn a_symbol_of_the_workspace_is_found_by_its_qualified_name() {
+    let world = World::new();
+    world.write(
+        "a.ts",
+        "class Cart { total() {} }\nclass Order { total() {} }\nfunction total() {}\n",
+    );
+    for name in ["Cart.total", "cart::tot", "Shop.total", "Shop.to"] {
+        world
+            .mock()
+            .push(Reply::tool("find_symbol", json!({"name": name})));
+    }
+    let client = start(&world);
+    let id = client.prompt(&client.session(), "where is it?");
+    for name in ["total", "tot", "total", "to"] {
+        let request = query(&client, "workspaceSymbols");
+        assert_eq!(request.params["query"], name);
+        let symbol = |line: u32, class: Option<&str>| {
+            json!({"name": "total", "kind": 6, "uri": world.uri("a.ts"), "range": range((line, 0), (line, 19)),
+                "containerName": class})
+        };
+        let symbols = [symbol(0, Some("Cart")), symbol(1, Some("Order")), symbol(2, None)];
+        client.reply(&request, json!({"symbols": symbols}));
+    }
+    client.prompt_result(&id);
+    for request in [1, 2] {
+        let text = result(&world, request);
+        let cart = "\"a.ts:1: class Cart { total() {} }  (method total in Cart)\\n\"";
+        assert!(text.contains(cart), "{text}");
+    }
+    // What contains the third symbol is not known.
+    let text = result(&world, 3);
+    assert!(
+        text.contains("\"a.ts:3: function total() {}  (method total)\\n\""),
+        "{text}"
+    );
+    assert!(
+        result(&world, 4).contains("know no such symbol"),
+        "{}",
+        result(&world, 4)
+    );
+}
