@@ -34,7 +34,7 @@ pub(super) async fn locate_symbol(
     let name = wanted.last().map_or(symbol, String::as_str).to_owned();
     let mut places = find_name(&target.text, &name);
     let file = &target.file.display;
-    if places.is_empty() {
+    if places.is_empty() || name.is_empty() {
         return refuse_input(format!(
             "`{name}` does not occur in {file}; find_symbol and grep tell where it does"
         ));
@@ -219,9 +219,6 @@ async fn query(cx: &ToolContext, query: LanguageQuery) -> Result<LanguageAnswer,
 fn find_name<'t>(text: &'t str, name: &str) -> Vec<Place<'t>> {
     let is_word = |letter| is_of_word(letter) || letter == '-' && name.contains('-');
     let (mut found, mut start) = (Vec::new(), 0);
-    if name.is_empty() {
-        return found;
-    }
     for (number, line) in (0..).zip(text.split_inclusive('\n')) {
         for (at, _) in line.match_indices(name) {
             let before = &line[..at];

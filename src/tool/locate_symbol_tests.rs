@@ -157,7 +157,6 @@ fn a_name_is_found_as_a_whole_word() {
     );
     assert_eq!(find("btn-lg"), [(5, 1)]);
     assert_eq!(find_name("a-b-c a-b", "a-b").len(), 1);
-    assert!(find("").is_empty());
 }
 
 #[tokio::test]

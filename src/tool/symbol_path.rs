@@ -12,8 +12,7 @@ use crate::base::position::Range;
 pub(super) fn split_path(name: &str) -> Vec<String> {
     let name = name.trim().trim_start_matches("(anonymous namespace)");
     // C++'s operators end with their sign.
-    let is_operator =
-        |at: &usize| name[at + "operator".len()..].starts_with(|next| "([<>=+-*/%^&|~!, ".contains(next));
+    let is_operator = |at: &usize| name[at + 8..].starts_with(|next| "([<>=+-*/%^&|~!, ".contains(next));
     let operator = name.find("operator").filter(is_operator);
     let (name, operator) = name.split_at(operator.unwrap_or(name.len()));
     let name = name.split_once(" : ").map_or(name, |(name, _)| name);
@@ -53,7 +52,10 @@ pub(super) fn path_of(symbol: &EditorSymbol, outline: &[EditorSymbol]) -> Vec<St
     let around = find_containers(outline, &symbol.location).into_iter();
     let mut names: Vec<&str> = around.map(|one| one.name.as_str()).collect();
     let container = symbol.container.as_deref();
-    names.extend(container.filter(|container| names.last() != Some(container)));
+    // A field can be declared in a method of its class.
+    let known = container.and_then(|container| names.iter().rposition(|name| *name == container));
+    names.truncate(known.map_or(names.len(), |at| at + 1));
+    names.extend(container.filter(|_| known.is_none()));
     names.push(&symbol.name);
     names.into_iter().flat_map(split_path).collect()
 }
@@ -96,6 +98,7 @@ pub(super) fn is_callable(kind: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::position::Position;
 
     #[test]
     fn a_name_is_understood_as_servers_and_models_write_it() {
@@ -132,6 +135,36 @@ mod tests {
         ] {
             assert_eq!(split_path(name).join(" "), path, "{name}");
         }
+    }
+
+    #[test]
+    fn a_path_ends_with_the_container_that_the_server_names() {
+        let symbol = |name: &str, container: Option<&str>, lines: (u32, u32)| {
+            let [start, end] = [lines.0, lines.1].map(|line| Position { line, character: 0 });
+            EditorSymbol {
+                name: name.to_owned(),
+                kind: 6,
+                location: EditorLocation {
+                    uri: "file:///x".to_owned(),
+                    range: Range { start, end },
+                },
+                selection: None,
+                container: container.map(str::to_owned),
+            }
+        };
+        let mut outline = vec![
+            symbol("Cart", None, (0, 9)),
+            symbol("__init__", Some("Cart"), (1, 5)),
+            symbol("total", Some("Cart"), (3, 4)),
+            symbol("sum", Some("__init__"), (4, 5)),
+            symbol("alone", Some("Order"), (12, 13)),
+        ];
+        let path = |index: usize, outline: &[EditorSymbol]| path_of(&outline[index], outline).join(".");
+        assert_eq!(path(2, &outline), "Cart.total");
+        assert_eq!(path(3, &outline), "Cart.__init__.sum");
+        assert_eq!(path(4, &outline), "Order.alone");
+        outline[0].location.uri = "file:///y".to_owned();
+        assert_eq!(path(3, &outline), "__init__.sum");
     }
 
     #[test]
