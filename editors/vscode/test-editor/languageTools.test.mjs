@@ -44,7 +44,7 @@ test("language tools of the real agent", { timeout: 6 * TIMEOUT_MS }, async (t) 
       assert.match(references, /cart\.ts:2: .*\nprint\.ts:4: return cart\.total\(\);.*\n\[2 references in 2 files\]/);
     });
 
-    await step("a rename changes the getter of the named class, and nothing for a class that is not there", async () => {
+    await step("a rename changes the getter of the named class, or nothing", async () => {
       const content =
         "class Cart {\n  total() {\n    return 1;\n  }\n}\nclass Order {\n  get total() {\n    return 1;\n  }\n}\n" +
         "export const sum = new Cart().total() + new Order().total;\n";
