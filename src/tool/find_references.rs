@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::language;
+use super::locate_symbol::locate_symbol;
 use super::{LanguageQuery, LanguageQueryKind, Tool, ToolContext, ToolError, ToolOutput, files};
 use crate::domain::{Effect, EffectKind};
 
@@ -61,7 +62,7 @@ impl Tool for FindReferences {
 
     async fn run(&self, input: FindReferencesInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let target = language::open_target(&cx, &input.path).await?;
-        let at = language::locate_symbol(&cx, &target, &input.symbol, input.line).await?;
+        let (at, _) = locate_symbol(&cx, &target, &input.symbol, input.line).await?;
         let limit = language::MAX_PLACES + 1;
         let (kind, noun) = match input.kind.unwrap_or_default() {
             ReferenceKind::References => (LanguageQueryKind::References, "reference"),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::language::{self, Place};
 use super::output::refuse_input;
+use super::symbol_path::{match_path, path_of, split_path};
 use super::{
     EditorSymbol, LanguageQuery, LanguageQueryKind, Tool, ToolContext, ToolError, ToolOutput, files,
 };
@@ -66,7 +67,8 @@ impl Tool for FindSymbol {
                 kind: LanguageQueryKind::WorkspaceSymbols,
                 uri: None,
                 position: None,
-                text: Some(name.to_owned()),
+                // Few servers know qualified names.
+                text: Some(split_path(name).pop().unwrap_or_else(|| name.to_owned())),
                 limit: MAX_ASKED,
             },
             (None, None) => return refuse_input("give a name, a path, or both"),
@@ -88,24 +90,35 @@ impl Tool for FindSymbol {
     }
 }
 
-/// Keeps the symbols whose names equal, begin with, or contain `name`: the best kind that there is, in order.
+/// Keeps the symbols whose names equal, begin with, or contain `name`, in what it says: the best kind that there is, in
+/// order. If the servers do not say what contains a symbol, it is kept if there is no better one.
 fn keep_best(found: &mut Vec<EditorSymbol>, name: &str) {
-    let lower = name.to_lowercase();
+    let lower = |path: &[String]| -> Vec<String> { path.iter().map(|word| word.to_lowercase()).collect() };
+    let given = split_path(name);
+    let mut wanted = lower(&given);
+    let wanted_name = wanted.pop().unwrap_or_default();
     let rank = |symbol: &EditorSymbol| {
-        let own = symbol.name.to_lowercase();
-        match () {
-            () if symbol.name == name => 0,
-            () if own.starts_with(&lower) => 1,
-            () if own.contains(&lower) => 2,
-            () => 3,
+        let path = path_of(symbol, found);
+        let lower_path = lower(&path);
+        let own = lower_path.last().cloned().unwrap_or_default();
+        let rank = match () {
+            () if path.last() == given.last() => 0,
+            () if own.starts_with(&wanted_name) => 1,
+            () if own.contains(&wanted_name) || symbol.name.contains(name) => 2,
+            () => 4,
+        };
+        let asked = [&wanted[..], &[own]].concat();
+        match match_path(&lower_path, &asked) {
+            None if rank == 0 && lower_path.len() == 1 => 3,
+            None if !wanted.is_empty() => 4,
+            _ => rank,
         }
     };
-    let best = found.iter().map(rank).min().unwrap_or_default();
-    found.retain(|symbol| rank(symbol) == best && best < 3);
-    found.sort_by(|a, b| {
-        let key = |one: &EditorSymbol| (one.location.uri.clone(), one.location.range.start);
-        key(a).cmp(&key(b))
-    });
+    let ranks: Vec<u8> = found.iter().map(rank).collect();
+    let best = ranks.iter().copied().min().unwrap_or_default();
+    let mut ranks = ranks.into_iter();
+    found.retain(|_| ranks.next() == Some(best) && best < 4);
+    found.sort_by_key(|one| (one.location.uri.clone(), one.location.range.start));
 }
 
 async fn list_symbols(cx: &ToolContext, found: Vec<EditorSymbol>) -> Result<ToolOutput, ToolError> {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::language;
+use super::locate_symbol::locate_symbol;
 use super::{LanguageQuery, LanguageQueryKind, Tool, ToolContext, ToolError, ToolOutput, files};
 use crate::domain::{Effect, EffectKind};
 
@@ -67,7 +68,7 @@ impl Tool for GoToDefinition {
 
     async fn run(&self, input: GoToDefinitionInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let target = language::open_target(&cx, &input.path).await?;
-        let at = language::locate_symbol(&cx, &target, &input.symbol, input.line).await?;
+        let (at, _) = locate_symbol(&cx, &target, &input.symbol, input.line).await?;
         let find = input.find.unwrap_or_default();
         let kind = match find {
             DefinitionKind::Definition => LanguageQueryKind::Definition,

@@ -1,7 +1,7 @@
-//! What the tools that ask language servers share: finding a symbol's position by its name, and listing places.
+//! What the tools that ask language servers share: the questions, and lists of places.
 //!
-//! Models are bad at columns, so a symbol is addressed by its name, its file, and a line at most. Must not know the
-//! protocol; [`super::EditorLink`] asks.
+//! Models are bad at columns, so a symbol is addressed by its name, its file, and a line at most;
+//! [`super::locate_symbol`] finds its position. Must not know the protocol; [`super::EditorLink`] asks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,13 +9,14 @@ use std::fmt::Write as _;
 use futures::future::join_all;
 
 use super::files;
-use super::output::{fail_with_message, refuse_input};
+use super::output::refuse_input;
+use super::symbol_path::{is_callable, path_of};
 use super::{
     EditorError, EditorLocation, EditorSymbol, LanguageAnswer, LanguageQuery, LanguageQueryKind, ToolContext,
     ToolError,
 };
 use crate::base::nofollow::{self, FileKind};
-use crate::base::position::{self, Position, Range};
+use crate::base::position::{Position, Range};
 use crate::base::text::{one_line, prefix_within, strip_control_characters};
 use crate::base::uri;
 use crate::workspace::ResolvedPath;
@@ -45,7 +46,7 @@ pub(super) async fn query(cx: &ToolContext, query: LanguageQuery) -> Result<Lang
     answer.map_err(|error| ToolError::Reported(error.to_string()))
 }
 
-async fn request_answer(
+pub(super) async fn request_answer(
     cx: &ToolContext,
     query: LanguageQuery,
 ) -> Result<Result<LanguageAnswer, EditorError>, ToolError> {
@@ -83,111 +84,6 @@ pub(super) async fn open_target(cx: &ToolContext, path: &str) -> Result<QueryTar
     .await
 }
 
-/// Returns a position in the symbol of this name: on `line`, else at its declaration, else where it first occurs.
-pub(super) async fn locate_symbol(
-    cx: &ToolContext,
-    target: &QueryTarget,
-    symbol: &str,
-    line: Option<u32>,
-) -> Result<Position, ToolError> {
-    let encoding = cx.workspace.overlay().position_encoding();
-    let (container, name) = split_name(symbol);
-    let lines = find_name(&target.text, name);
-    if lines.is_empty() {
-        return refuse_input(format!(
-            "`{name}` does not occur in {}; find_symbol and grep tell where it does",
-            target.file.display
-        ));
-    }
-    let to_position = |(line, offset): (u32, usize)| Position {
-        line,
-        character: position::position_of(&target.text, offset, encoding).character,
-    };
-    if let Some(wanted) = line {
-        let found = lines.iter().find(|(line, _)| line + 1 == wanted);
-        return match found {
-            Some(found) => Ok(to_position(*found)),
-            None => refuse_input(format!(
-                "`{name}` does not occur in line {wanted} of {}, but in {}",
-                target.file.display,
-                list_lines(lines.iter().map(|(line, _)| line + 1))
-            )),
-        };
-    }
-    let mut declared = match request_answer(cx, outline_query(target.uri.clone())).await? {
-        Ok(outline) => outline.symbols,
-        // The question that follows would wait as long.
-        Err(error @ EditorError::Silent(_)) => return fail_with_message(error.to_string()),
-        // Without an outline, the first occurrence is as good as any.
-        Err(_) => Vec::new(),
-    };
-    declared.retain(|one| split_name(&one.name).1 == name);
-    if let Some(container) = container {
-        let is_inside = |one: &EditorSymbol| one.container.as_deref() == Some(container);
-        if declared.iter().any(is_inside) {
-            declared.retain(is_inside);
-        }
-    }
-    let mut places: Vec<Position> = (declared.iter())
-        .filter_map(|one| {
-            let start = one.selection.unwrap_or(one.location.range).start;
-            let named = lines.iter().find(|(line, _)| *line >= start.line)?;
-            Some(if one.selection.is_some() {
-                start
-            } else {
-                to_position(*named)
-            })
-        })
-        .collect();
-    places.sort_unstable();
-    places.dedup_by_key(|at| at.line);
-    match places[..] {
-        [] => Ok(to_position(lines[0])),
-        [at] => Ok(at),
-        _ => refuse_input(format!(
-            "{} declares `{name}` in {}; give `line`",
-            target.file.display,
-            list_lines(places.iter().map(|at| at.line + 1))
-        )),
-    }
-}
-
-/// Splits `Cart.total`, `Cart::total`, or `Cart#total()` into the container's and the symbol's name.
-pub(super) fn split_name(symbol: &str) -> (Option<&str>, &str) {
-    let symbol = symbol.trim();
-    let symbol = symbol.split_once('(').map_or(symbol, |(name, _)| name);
-    let mut parts = symbol.rsplit(['.', ':', '#']).filter(|part| !part.is_empty());
-    let name = parts.next().unwrap_or(symbol);
-    (parts.next(), name)
-}
-
-/// Finds the lines with `name` as a whole word: the line from 0, and the byte offset of the first occurrence in it.
-fn find_name(text: &str, name: &str) -> Vec<(u32, usize)> {
-    let is_word = |ch: char| ch.is_alphanumeric() || ch == '_' || ch == '$';
-    let mut found = Vec::new();
-    if name.is_empty() {
-        return found;
-    }
-    let mut start = 0;
-    for (number, line) in (0..).zip(text.split_inclusive('\n')) {
-        let whole = line.match_indices(name).find(|(at, _)| {
-            let after = line[at + name.len()..].chars().next();
-            !line[..*at].chars().next_back().is_some_and(is_word) && !after.is_some_and(is_word)
-        });
-        found.extend(whole.map(|(at, _)| (number, start + at)));
-        start += line.len();
-    }
-    found
-}
-
-fn list_lines(numbers: impl Iterator<Item = u32>) -> String {
-    const MOST: usize = 10;
-    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
-    let word = if numbers.len() == 1 { "line" } else { "lines" };
-    let more = if numbers.len() > MOST { ", …" } else { "" };
-    format!("{word} {}{more}", numbers[..numbers.len().min(MOST)].join(", "))
-}
-
 /// A place to list, with what is said about it besides its line.
 pub(super) struct Place {
     pub(super) at: EditorLocation,
@@ -216,10 +112,12 @@ pub(super) async fn list_locations(
         outlines.insert(uri.as_str(), outline?.unwrap_or_default().symbols);
     }
     let places = locations.into_iter().map(|at| {
-        let enclosing = outlines
-            .get(at.uri.as_str())
-            .and_then(|outline| find_enclosing(outline, at.range));
-        let note = enclosing.map(|symbol| format!("in {}", full_name(symbol)));
+        let outline = outlines.get(at.uri.as_str());
+        let enclosing = outline.and_then(|outline| Some((find_enclosing(outline, at.range)?, outline)));
+        let note = enclosing.map(|(symbol, outline)| {
+            let name = path_of(symbol, outline).join(".");
+            format!("in {}", shorten_name(&name))
+        });
         Place { at, note }
     });
     let text = format_places(cx, places.collect()).await?;
@@ -250,7 +148,7 @@ pub(super) async fn add_hover(
 }
 
 /// Returns whether the model may see lines of the file without asking.
-fn is_readable(cx: &ToolContext, uri: &str) -> bool {
+pub(super) fn is_readable(cx: &ToolContext, uri: &str) -> bool {
     let resolved = cx.workspace.resolve_path(&cx.cwd, uri);
     resolved.is_ok_and(|file| file.inside && !file.secret)
 }
@@ -303,62 +201,28 @@ fn find_enclosing(outline: &[EditorSymbol], place: Range) -> Option<&EditorSymbo
         .min_by_key(|symbol| size(symbol.location.range))
 }
 
-fn full_name(symbol: &EditorSymbol) -> String {
-    let name = match &symbol.container {
-        Some(container) => format!("{container}.{}", symbol.name),
-        None => symbol.name.clone(),
-    };
-    one_line(&strip_control_characters(&name), 80)
-}
-
-fn is_callable(kind: u32) -> bool {
-    // Method, constructor, function.
-    [6, 9, 12].contains(&kind)
-}
-
 /// Describes a symbol by its kind and what contains it.
 pub(super) fn describe_symbol(symbol: &EditorSymbol) -> String {
-    const KINDS: [&str; 26] = [
-        "file",
-        "module",
-        "namespace",
-        "package",
-        "class",
-        "method",
-        "property",
-        "field",
-        "constructor",
-        "enum",
-        "interface",
-        "function",
-        "variable",
-        "constant",
-        "string",
-        "number",
-        "boolean",
-        "array",
-        "object",
-        "key",
-        "null",
-        "enum member",
-        "struct",
-        "event",
-        "operator",
-        "type parameter",
-    ];
-    let number = usize::try_from(symbol.kind).unwrap_or_default();
-    let kind = number
+    const KINDS: &str = "file,module,namespace,package,class,method,property,field,constructor,enum,interface,function,\
+        variable,constant,string,number,boolean,array,object,key,null,enum member,struct,event,operator,type parameter";
+    let index = symbol
+        .kind
         .checked_sub(1)
-        .and_then(|at| KINDS.get(at))
-        .unwrap_or(&"symbol");
-    let name = one_line(&strip_control_characters(&symbol.name), 80);
-    match &symbol.container {
-        Some(container) => {
-            let container = one_line(&strip_control_characters(container), 80);
-            format!("{kind} {name} in {container}")
-        }
-        None => format!("{kind} {name}"),
-    }
+        .and_then(|index| usize::try_from(index).ok());
+    let kind = index
+        .and_then(|index| KINDS.split(',').nth(index))
+        .unwrap_or("symbol");
+    let container = symbol.container.as_deref();
+    let container = container.map(|name| format!(" in {}", shorten_name(name)));
+    format!(
+        "{kind} {}{}",
+        shorten_name(&symbol.name),
+        container.unwrap_or_default()
+    )
+}
+
+pub(super) fn shorten_name(name: &str) -> String {
+    one_line(&strip_control_characters(name), 80)
 }
 
 #[cfg(test)]

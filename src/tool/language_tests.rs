@@ -34,34 +34,13 @@ fn symbol(name: &str, kind: u32, range: Range, container: Option<&str>) -> Edito
 }
 
 #[test]
-fn a_name_is_found_as_a_whole_word() {
-    let text = "totals\nlet x$total = 1\ntotal_2 ätotal\n  (total)\r\ntotal total";
-    let lines: Vec<u32> = find_name(text, "total")
-        .into_iter()
-        .map(|(line, _)| line)
-        .collect();
-    assert_eq!(lines, [3, 4]);
-    assert_eq!(find_name(text, "total")[0].1, text.find("(total").unwrap() + 1);
-    assert!(find_name(text, "").is_empty());
-    for (given, container, name) in [
-        ("total", None, "total"),
-        ("Cart.total", Some("Cart"), "total"),
-        ("shop::Cart::total()", Some("Cart"), "total"),
-        ("Cart#total(items)", Some("Cart"), "total"),
-        ("", None, ""),
-    ] {
-        assert_eq!(split_name(given), (container, name), "{given}");
-    }
-}
-
-#[test]
 fn the_innermost_body_encloses_a_place() {
     let outline = [
         symbol("Cart", 5, range((0, 0), (9, 1)), None),
         symbol("total", 6, range((2, 2), (4, 3)), Some("Cart")),
         symbol("sum", 13, range((3, 4), (3, 20)), Some("total")),
     ];
-    let name = |place| find_enclosing(&outline, place).map(full_name);
+    let name = |place| find_enclosing(&outline, place).map(|symbol| path_of(symbol, &outline).join("."));
     assert_eq!(name(range((3, 8), (3, 9))).as_deref(), Some("Cart.total"));
     assert_eq!(name(range((8, 0), (8, 1))).as_deref(), Some("Cart"));
     // The declaration itself is in what contains it.

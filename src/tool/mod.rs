@@ -37,6 +37,7 @@ mod grep_hits;
 mod language;
 pub mod lenient;
 pub mod list_dir;
+mod locate_symbol;
 pub mod mcp_content;
 mod mcp_elicitation;
 mod mcp_requests;
@@ -63,6 +64,7 @@ pub mod schema;
 pub mod search_tools;
 mod spawner;
 pub mod stored_output;
+mod symbol_path;
 pub mod terminal_output;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -3,14 +3,18 @@
 //! The language servers say what to replace; [`super::proposed_edit`] makes the changes. An answer that does more than
 //! rename is refused.
 
+use std::sync::{Mutex, PoisonError};
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change;
 use super::files;
 use super::language;
+use super::locate_symbol::locate_symbol;
 use super::output::refuse_input;
 use super::proposed_edit::{self, FileEdit, ProposedEdit};
+use super::symbol_path::split_path;
 use super::{CallPreview, LanguageQuery, LanguageQueryKind, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::Effect;
@@ -28,8 +32,11 @@ pub struct RenameSymbolInput {
     path: String,
     /// The line in that file where the symbol is meant. Needed only if the file has several of this name.
     line: Option<u32>,
-    /// The new name, without what contains the symbol.
+    /// The new name, without what contains the symbol, but with a sign that belongs to it: `.button`.
     new_name: String,
+    /// The start of the result, which tells the symbol that was found.
+    #[serde(skip)]
+    headline: Mutex<String>,
     #[serde(skip)]
     edit: ProposedEdit,
 }
@@ -50,10 +57,12 @@ impl Tool for RenameSymbol {
     }
 
     fn predict_effect(&self, input: &RenameSymbolInput, cx: &ToolContext) -> Result<Effect, ToolError> {
-        if !is_identifier(&input.new_name) {
+        let sign = leading_signs(&input.symbol);
+        let lacks_sign = [".", "#"].contains(&sign) && !input.new_name.starts_with(sign);
+        if lacks_sign || !is_identifier(&input.new_name) {
             return refuse_input(format!(
                 "new_name: `{}` is no name; give one of letters, digits, `_`, `$`, and `-`, with the signs of the \
-                 language before or after it, such as `#` or `?`",
+                 language before or after it, such as `.`, `#`, or `?`",
                 one_line(&reveal_hidden_characters(&input.new_name), 80)
             ));
         }
@@ -87,10 +96,8 @@ impl Tool for RenameSymbol {
         let edited = input.edit.find(&cx, request_change(&input, &cx)).await?;
         let (places, total) = (edited.iter().map(|file| file.places).sum(), edited.len());
         let (places, total) = (plural("place", places), plural("file", total));
-        let headline = format!(
-            "renamed `{}` to `{}` in {places} of {total}:",
-            input.symbol, input.new_name
-        );
+        let headline = input.headline.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let headline = format!("{headline} to `{}` in {places} of {total}:", input.new_name);
         proposed_edit::apply_changes(&cx, edited, headline, false).await
     }
 }
@@ -106,9 +113,9 @@ struct RenameWords {
 
 impl RenameWords {
     fn new(input: &RenameSymbolInput) -> Self {
-        let list = |name| list_words(name).map(str::to_owned).collect();
+        let list = |name: &str| list_words(name).map(str::to_owned).collect();
         Self {
-            old: list(language::split_name(&input.symbol).1),
+            old: list(split_path(&input.symbol).last().unwrap_or(&input.symbol)),
             new: list(&input.new_name),
             letters: format!("{}{}", input.symbol, input.new_name),
         }
@@ -132,7 +139,8 @@ impl RenameWords {
             let name = name.strip_prefix("r#").unwrap_or(name);
             let quoted = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
             let is_sign = |letter| {
-                "#$@'?!\"".contains(letter) && (self.letters.contains(letter) || replaced.contains(letter))
+                "#$@'?!\"".contains(letter) && self.letters.contains(letter)
+                    || ".#$@'?!\"".contains(letter) && replaced.contains(letter)
             };
             let name = quoted.unwrap_or(name).trim_matches(is_sign);
             list_words(name).next().is_some()
@@ -147,6 +155,7 @@ impl RenameWords {
             })
         });
         (is_pair || is_name(&made, &self.new))
+            && leading_signs(&made) == leading_signs(&text[start..end])
             && touched.iter().any(|word| has(&self.old, word))
             && touched
                 .iter()
@@ -157,12 +166,17 @@ impl RenameWords {
 /// Returns whether `name` can be the name of a symbol: a word with the signs that languages put before or after one.
 fn is_identifier(name: &str) -> bool {
     let name = name.strip_prefix("r#").unwrap_or(name);
-    let name = name.trim_start_matches(['#', '@', '\'']);
+    let name = name.trim_start_matches(['.', '#', '@', '\'']);
     let name = name.strip_suffix(['?', '!', '\'']).unwrap_or(name);
     !name.is_empty()
         && name
             .chars()
             .all(|letter| is_of_word(letter) || matches!(letter, '$' | '-'))
+}
+
+/// Returns the signs before a name that are a part of it, such as CSS's `.` and PHP's `$`.
+fn leading_signs(name: &str) -> &str {
+    &name[..name.len() - name.trim_start_matches(['.', '#', '$', '@', '\'']).len()]
 }
 
 fn is_of_word(letter: char) -> bool {
@@ -177,7 +191,9 @@ fn list_words(text: &str) -> impl Iterator<Item = &str> {
 /// Asks the language servers what to replace. At least one file.
 async fn request_change(input: &RenameSymbolInput, cx: &ToolContext) -> Result<Vec<FileEdit>, ToolError> {
     let target = language::open_target(cx, &input.path).await?;
-    let at = language::locate_symbol(cx, &target, &input.symbol, input.line).await?;
+    let (at, name) = locate_symbol(cx, &target, &input.symbol, input.line).await?;
+    let headline = format!("{}:{}: renamed `{name}`", target.file.display, at.line + 1);
+    *input.headline.lock().unwrap_or_else(PoisonError::into_inner) = headline;
     let limit = proposed_edit::MAX_FILES + 1;
     let mut query = LanguageQuery::new(LanguageQueryKind::Rename, target.uri.clone(), Some(at), limit);
     query.text = Some(input.new_name.clone());
@@ -207,6 +223,7 @@ mod tests {
     fn names_of_all_languages_are_taken_and_code_is_not() {
         for name in [
             "sum", "größe", "合計", "_x9", "$el", "a-b", "#id", "@@all", "'a", "empty?", "save!", "r#type",
+            ".button",
         ] {
             assert!(is_identifier(name), "{name}");
         }
@@ -249,5 +266,14 @@ mod tests {
             assert!(!words.allow_edit(text, 5..10, made), "{made}");
         }
         assert!(words.allow_edit("$total", 0..6, "$sum"));
+        for (text, made) in [
+            ("$total", "sum"),
+            (".total", "sum"),
+            ("#total", "sum"),
+            ("$total", "$$sum"),
+        ] {
+            assert!(!words.allow_edit(text, 0..6, made), "{made} for {text}");
+        }
+        assert!(words.allow_edit(".total { }", 0..6, ".sum"));
     }
 }

@@ -11,7 +11,7 @@ const CART: &str =
 const PRINT: &str =
     "import { Cart } from \"./cart\";\n\nexport function print(cart: Cart) {\n  show(cart.total());\n}\n";
 
-fn start(world: &World) -> Client {
+pub fn start(world: &World) -> Client {
     start_with(world, json!({}))
 }
 
@@ -36,7 +36,7 @@ fn start_with_flags(world: &World, workspace: Value, flags: Value) -> Client {
     client
 }
 
-fn range(start: (u32, u32), end: (u32, u32)) -> Value {
+pub fn range(start: (u32, u32), end: (u32, u32)) -> Value {
     json!({
         "start": {"line": start.0, "character": start.1},
         "end": {"line": end.0, "character": end.1},
@@ -53,12 +53,12 @@ fn cart_symbols(world: &World) -> Value {
     ]})
 }
 
-fn result(world: &World, request: usize) -> String {
+pub fn result(world: &World, request: usize) -> String {
     let message = world.wait_for_request(request);
     message.messages().last().unwrap().to_string()
 }
 
-fn query(client: &Client, kind: &str) -> ServerRequest {
+pub fn query(client: &Client, kind: &str) -> ServerRequest {
     let request = client.server_asks(ASK);
     assert_eq!(request.params["kind"], kind, "{request:?}");
     request

@@ -80,6 +80,7 @@ mod sandbox_steering;
 mod sessions;
 mod settings;
 mod store;
+mod symbol_names;
 mod takeover;
 mod transitions;
 mod trust;

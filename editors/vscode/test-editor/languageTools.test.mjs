@@ -45,6 +45,18 @@ test("language tools of the real agent", { timeout: 6 * TIMEOUT_MS }, async (t) 
       assert.match(references, /cart\.ts:2: .*\nprint\.ts:4: return cart\.total\(\);.*\n\[2 references in 2 files\]/);
     });
 
+    await step("a rename changes the getter of the named class, or nothing", async () => {
+      const content =
+        "class Cart {\n  total() {\n    return 1;\n  }\n}\nclass Order {\n  get total() {\n    return 1;\n  }\n}\n" +
+        "export const sum = new Cart().total() + new Order().total;\n";
+      await call("write_file", { path: "shop.ts", content });
+      const rename = (symbol) => call("rename_symbol", { symbol, path: "shop.ts", new_name: "amount" });
+      assert.match(await rename("Shop.total"), /shop\.ts has no `Shop\.total`, but `Cart\.total` \(line 2\)/);
+      assert.equal(s.readFile("shop.ts"), content);
+      assert.match(await rename("Order.total"), /shop\.ts:7: renamed `Order\.total` to `amount` in 2 places of 1 file/);
+      assert.equal(s.readFile("shop.ts"), content.replace("get total", "get amount").replace(").total;", ").amount;"));
+    });
+
     await step("the request after an edit of a file in no tab has the new error, and not the old one", async () => {
       const result = await edit("print.ts", "cart.total()", "cart.totals()");
       assert.ok(
