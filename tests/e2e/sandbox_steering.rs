@@ -100,14 +100,17 @@ const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "name a program as the merge strategy of a rebase",
-        prepare: "GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -qi --no-ff HEAD~1",
+        prepare: "git commit -qm three --allow-empty && GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' \
+            git rebase -qi HEAD~2 && git commit -q --amend --allow-empty -m changed",
         command: "echo x/evil > .git/rebase-merge/strategy && mkdir git-merge-x && \
             printf '#!/bin/sh\ntouch ran' > git-merge-x/evil && chmod +x git-merge-x/evil",
         proof: "git rebase --continue; [ -e ran ]",
     },
     Attack {
         name: "name a program as the merge strategy of a rebase in a linked work tree",
-        prepare: "git worktree add -q side && cd side && GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -qi --no-ff HEAD~1",
+        prepare: "git commit -qm three --allow-empty && git worktree add -q side && cd side && \
+            GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' git rebase -qi HEAD~2 && \
+            git commit -q --amend --allow-empty -m changed",
         command: "echo x/evil > .git/worktrees/side/rebase-merge/strategy && mkdir side/git-merge-x && \
             printf '#!/bin/sh\ntouch ran' > side/git-merge-x/evil && chmod +x side/git-merge-x/evil",
         proof: "cd side; git rebase --continue; [ -e ran ]",
