@@ -30,6 +30,8 @@ use serde_json::Value;
 
 #[path = "sandbox/attacks.rs"]
 mod attacks;
+#[path = "sandbox/broken_settings.rs"]
+mod broken_settings;
 #[path = "sandbox/nested_folders.rs"]
 mod nested_folders;
 #[path = "sandbox/outer_repository.rs"]

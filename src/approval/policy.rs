@@ -212,12 +212,15 @@ impl<'a> JudgedCall<'a> {
             }
     }
 
-    fn denied_by_plan() -> Verdict {
+    /// `special` says what about a command is not reading, if that is known.
+    fn denied_by_plan(special: Option<&str>) -> Verdict {
+        let special = special.map(|reason| format!(" (reason: {reason})"));
         Verdict::Deny {
-            reason:
-                "plan mode is read only: no writes, no network, and only commands that read; put it into \
-                  the plan instead"
-                    .to_owned(),
+            reason: format!(
+                "plan mode is read only: no writes, no network, and only commands that read; put it into the \
+                 plan instead{}",
+                special.unwrap_or_default()
+            ),
         }
     }
 
@@ -233,7 +236,7 @@ impl<'a> JudgedCall<'a> {
             };
         }
         if self.plan_denies() {
-            return Self::denied_by_plan();
+            return Self::denied_by_plan(None);
         }
         let forced = self
             .filter_restrictions(&self.policy.require_approval)

@@ -22,14 +22,19 @@ const TABLE: &[(&str, WordList)] = &[
         WordList(
             "AGENTS.md AGENTS.override.md CLAUDE.md CLAUDE.local.md GEMINI.md SOUL.md TOOLS.md SKILL.md \
             copilot-instructions.md .mcp.json .claude .codex .cursor .cursorrules .gemini .opencode \
-            .windsurf* .clinerules .roo .kiro .aider*",
+            opencode.json opencode.jsonc crush.json .crush.json .qwen .continue .kilocode .junie .amazonq \
+            .agents/skills .github/hooks .windsurf* .clinerules .roo .kiro .aider*",
         ),
     ),
-    ("VS Code", WordList(".vscode")),
+    ("VS Code", WordList(".vscode *.code-workspace")),
+    ("Visual Studio", WordList(".vs/*.vs.json")),
     ("JetBrains editors", WordList(".idea")),
     ("Zed", WordList(".zed")),
     ("Fleet", WordList(".fleet")),
+    ("Helix", WordList(".helix/languages.toml .helix/config.toml")),
     ("Neovim", WordList(".nvim.lua .nvimrc")),
+    ("Vimspector", WordList(".vimspector.json")),
+    ("the Lua language server", WordList(".luarc.json .luarc.jsonc")),
     ("Vim", WordList(".exrc .vimrc .gvimrc .lvimrc")),
     ("Emacs", WordList(".dir-locals* .emacs")),
     ("dev containers", WordList(".devcontainer .devcontainer.json")),
@@ -64,7 +69,9 @@ const TABLE: &[(&str, WordList)] = &[
     ("devbox", WordList("devbox.json")),
     ("gdb", WordList(".gdbinit")),
     ("lldb", WordList(".lldbinit")),
+    ("pdb", WordList(".pdbrc")),
     ("irb", WordList(".irbrc")),
+    ("pry", WordList(".pryrc")),
     ("R", WordList(".Rprofile")),
     (
         "shells",
@@ -153,6 +160,10 @@ mod tests {
             ("mise.local.toml", "mise.local.toml"),
             (".bash_profile", ".bash_profile"),
             ("/ws/.NVIM.lua", ".NVIM.lua"),
+            ("app.code-workspace", "app.code-workspace"),
+            (".vs/launch.vs.json", ".vs"),
+            (".agents/skills/x/SKILL.txt", ".agents"),
+            ("sub/opencode.jsonc", "opencode.jsonc"),
         ] {
             let found = find_steering(Path::new(path)).map(|found| found.name);
             assert_eq!(found.as_deref(), Some(name), "{path}");
@@ -169,6 +180,9 @@ mod tests {
             "conftest.py",
             ".github/ISSUE_TEMPLATE.md",
             ".cargo/audit.toml",
+            ".vs/app/x.suo",
+            ".agents/notes.md",
+            "code-workspace",
             "git/config",
             ".gitignore",
             "docs/AGENTS.md.txt",

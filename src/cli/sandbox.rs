@@ -15,7 +15,7 @@ use super::sandbox_tools::SandboxTools;
 use super::screen::Screen;
 use crate::base::nofollow;
 use crate::base::text::reveal_hidden_characters;
-use crate::config::{ConfigSource, Trust};
+use crate::config::{ConfigSource, Diagnostic, Trust};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::sandbox::name_reader;
 use crate::workspace::command_sandbox::CallSandbox;
@@ -40,6 +40,8 @@ pub(super) async fn run_sandbox_command(
 ) -> Result<i32, Box<dyn Error>> {
     // A command can kill the helper that supervises it, unless it has a PID namespace.
     adopt_orphans();
+    let loaded = source.load_settings(Some(&folder), trust);
+    report_problems(&loaded.diagnostics)?;
     match command {
         SandboxCommand::Test { json } => {
             let tools = SandboxTools::prepare(source).await?;
@@ -56,7 +58,7 @@ pub(super) async fn run_sandbox_command(
             if detected.method == SandboxMethod::None {
                 return Err(format!("no sandbox works here: {}", detected.explain()).into());
             }
-            let all_settings = source.load_settings(Some(&folder), trust).settings;
+            let all_settings = loaded.settings;
             let mut settings = source.sandbox_settings(&all_settings);
             // Although the settings may confine no command; this one is, since that is what it is for.
             settings.enabled = true;
@@ -89,6 +91,24 @@ pub(super) async fn run_sandbox_command(
             Ok(code)
         }
     }
+}
+
+/// Prints the problems of the configuration that concern the sandbox.
+///
+/// # Errors
+/// One of them could leave the command less confined than the user meant.
+fn report_problems(problems: &[Diagnostic]) -> Result<(), Box<dyn Error>> {
+    let concerns_sandbox =
+        |problem: &&Diagnostic| problem.loosens_sandbox() || problem.key.starts_with("sandbox");
+    for problem in problems.iter().filter(concerns_sandbox) {
+        writeln!(io::stderr(), "agentls: {problem}")?;
+    }
+    if problems.iter().any(Diagnostic::loosens_sandbox) {
+        return Err(
+            "nothing runs until the settings of the sandbox are correct; see `agentls config check`".into(),
+        );
+    }
+    Ok(())
 }
 
 /// Returns what the command reads: what was piped in, or a file, of which it gets a copy. It could write the file itself

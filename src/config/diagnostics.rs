@@ -83,10 +83,10 @@ impl Diagnostic {
         }
     }
 
-    /// Explains, for people, why this problem may hide rules that deny or ask; `None` if it cannot. An unreadable
-    /// file or a misspelled list may have contained some.
+    /// Explains, for people, why this problem may hide rules that deny or ask, or loosen the sandbox; `None` if it
+    /// cannot. An unreadable file or a misspelled list may have contained some.
     pub(super) fn lost_rules(&self) -> Option<String> {
-        let (table, setting) = self.key.split_once('.').unwrap_or((&self.key, ""));
+        let (table, setting) = self.split_key();
         let is_list = nearest_name(table, ["approvals", "permissions"]).is_some()
             // A lost `allow` rule only makes more calls ask, so it is safe.
             && !matches!(setting, "allow" | "timeout_s")
@@ -94,7 +94,7 @@ impl Diagnostic {
             && !(setting == "sandboxed" && self.needs_trust());
         let subject = match self.key.as_str() {
             "" if self.severity == ConfigSeverity::Error => "the configuration",
-            key if is_list => key,
+            key if is_list || self.loosens_sandbox() => key,
             _ => return None,
         };
         Some(format!(
@@ -102,6 +102,20 @@ impl Diagnostic {
             self.format_location(),
             self.message
         ))
+    }
+
+    /// Returns whether this problem may leave commands less confined than the configuration meant: it concerns all of a
+    /// file, or a setting of `[sandbox]` that only restricts.
+    pub fn loosens_sandbox(&self) -> bool {
+        let (table, setting) = self.split_key();
+        let is_error = self.severity == ConfigSeverity::Error;
+        let is_lost = || table != "sandbox" || nearest_name(setting, ["read_deny"]).is_some();
+        is_error && table.is_empty() || nearest_name(table, ["sandbox"]).is_some() && (is_error || is_lost())
+    }
+
+    /// Returns the table of the setting, and its name in there.
+    fn split_key(&self) -> (&str, &str) {
+        self.key.split_once('.').unwrap_or((&self.key, ""))
     }
 
     /// Whether trust of the folder is all that the setting lacks.

@@ -138,8 +138,9 @@ pub(super) fn find_repository_folder(dot_git: &Path) -> Option<PathBuf> {
 /// Returns the `.git` of the repository around a workspace folder, if commands in the folder may write it.
 ///
 /// It must be the one that git finds there and accepts: the nearest one, on the same file system, of this user, with its
-/// work tree around it. None that contains the home folder is: its history is that of the user's own settings. None in a
-/// folder such as `/tmp` is either: commands do not see the rest of the work tree there, and would commit its removal.
+/// work tree around it. None that contains the home folder is, nor any if that is not known: its history is that of the
+/// user's own settings. None in a folder such as `/tmp` is either: commands do not see the rest of the work tree there, and
+/// would commit its removal.
 pub fn find_outer_repository(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let dot_gits = folder.ancestors().map(|around| around.join(".git"));
     let dot_git = dot_gits.into_iter().find(|path| nofollow::kind(path).is_some())?;
@@ -150,7 +151,7 @@ pub fn find_outer_repository(folder: &Path, home: Option<&Path>) -> Option<PathB
     let is_own = |path: &Path| look_at(path).is_some_and(|found| found.uid() == user);
     let is_accepted = [root, &dot_git, &repository].into_iter().all(is_own)
         && look_at(root)?.dev() == look_at(folder)?.dev()
-        && !home.is_some_and(|home| home.starts_with(root))
+        && home.is_some_and(|home| !home.starts_with(root))
         && !REPLACED.iter().any(|replaced| root.starts_with(replaced))
         && !["config", "config.worktree"]
             .iter()

@@ -23,8 +23,14 @@ const MAX_LISTED_SUBMODULES: usize = 2_000;
 pub const COMMON_POINTER: &str = "commondir";
 /// The list of what a stopped rebase does next, from the folder of a repository or a linked work tree.
 const TODO_LIST: &str = "rebase-merge/git-rebase-todo";
-/// Longest such list that is read, in bytes.
+/// The merge strategy with which a stopped rebase goes on.
+const REBASE_STRATEGY: &str = "rebase-merge/strategy";
+/// The options with which a stopped cherry-pick or revert goes on, in the format of git's settings.
+const PICK_OPTIONS: &str = "sequencer/opts";
+/// Longest of these files that is read, in bytes.
 const MAX_TODO_LIST: u64 = 1 << 20;
+/// Git's own merge strategies. Any other is a program: `git-merge-NAME`, which is a path if it contains a slash.
+const STRATEGIES: [&[u8]; 6] = [b"octopus", b"ort", b"ours", b"recursive", b"resolve", b"subtree"];
 
 /// Calls `visit` with every path of a workspace folder that makes programs run. The folder may be the `.git` of a
 /// repository around another one.
@@ -122,14 +128,14 @@ impl SteeringWalk<'_> {
 
     fn add_repository_files(&mut self, folder: &Path) {
         self.add_existing(folder, &REPOSITORY_FILES);
-        self.add_todo_list(folder);
+        self.add_todo_lists(folder);
         let worktrees = folder.join("worktrees");
         self.add_link(&worktrees);
         for name in list_names(&worktrees) {
             let worktree = worktrees.join(name);
             self.add_link(&worktree);
             self.add_existing(&worktree, &WORKTREE_FILES);
-            self.add_todo_list(&worktree);
+            self.add_todo_lists(&worktree);
             let pointer = worktree.join(COMMON_POINTER);
             if nofollow::kind(&pointer).is_some() {
                 let common = read_pointer(&pointer).and_then(|named| canonicalize(worktree.join(named)).ok());
@@ -150,29 +156,62 @@ impl SteeringWalk<'_> {
         }
     }
 
-    /// Adds the list of a stopped rebase if it runs commands.
-    fn add_todo_list(&mut self, folder: &Path) {
-        let path = folder.join(TODO_LIST);
-        self.add_link(&folder.join("rebase-merge"));
-        if read_todo_commands(&path).is_none_or(|commands| !commands.is_empty()) {
-            self.add(path);
+    /// Adds the files by which a stopped rebase, cherry-pick, or revert runs commands when it goes on.
+    fn add_todo_lists(&mut self, folder: &Path) {
+        for name in ["rebase-merge", "sequencer"] {
+            self.add_link(&folder.join(name));
+        }
+        for name in [TODO_LIST, REBASE_STRATEGY, PICK_OPTIONS] {
+            let path = folder.join(name);
+            if read_todo_commands(&path).is_none_or(|commands| !commands.is_empty()) {
+                self.add(path);
+            }
         }
     }
 }
 
-/// Returns the lines of a rebase's list that run commands, in order, if the path is such a list; `None` if it cannot be
-/// read.
+/// Returns the commands and the merge strategies that a file of a stopped rebase, cherry-pick, or revert runs, in order,
+/// if the path is such a file; `None` if it cannot be read.
 pub fn read_todo_commands(path: &Path) -> Option<Vec<Vec<u8>>> {
-    if !path.ends_with(TODO_LIST) || nofollow::kind(path).is_none() {
-        return Some(Vec::new());
+    let readers: [(&str, fn(&[u8]) -> Vec<Vec<u8>>); 3] = [
+        (TODO_LIST, list_commands),
+        (REBASE_STRATEGY, |text| {
+            list_programs([text.strip_suffix(b"\n").unwrap_or(text)])
+        }),
+        (PICK_OPTIONS, list_option_programs),
+    ];
+    match readers.iter().find(|(name, _)| path.ends_with(name)) {
+        Some((_, list)) if nofollow::kind(path).is_some() => {
+            Some(list(&nofollow::read(path, MAX_TODO_LIST).ok()?))
+        }
+        _ => Some(Vec::new()),
     }
-    let text = nofollow::read(path, MAX_TODO_LIST).ok()?;
+}
+
+/// Lists the lines of a rebase's list that run commands.
+fn list_commands(text: &[u8]) -> Vec<Vec<u8>> {
     let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let runs = |line: &&[u8]| {
         let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         matches!(word, b"exec" | b"x")
     };
-    Some(lines.filter(runs).map(<[u8]>::to_vec).collect())
+    lines.filter(runs).map(<[u8]>::to_vec).collect()
+}
+
+/// Lists the values of `strategy` that are programs. A line that git reads in another way counts as one.
+fn list_option_programs(text: &[u8]) -> Vec<Vec<u8>> {
+    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+    let settings = text.split("strategy").skip(1);
+    let settings = settings.filter(|rest| !rest.starts_with("-option"));
+    list_programs(settings.map(|rest| {
+        let line = rest.lines().next().unwrap_or_default().trim();
+        line.strip_prefix('=').unwrap_or(line).trim_start().as_bytes()
+    }))
+}
+
+fn list_programs<'a>(strategies: impl IntoIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+    let programs = strategies.into_iter().filter(|name| !STRATEGIES.contains(name));
+    programs.map(<[u8]>::to_vec).collect()
 }
 
 /// Returns who obeys a path that makes programs run, for people.
@@ -192,6 +231,42 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn a_merge_strategy_counts_unless_it_is_one_of_git() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["rebase-merge", "sequencer"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        let read = |name: &str, text: &str| {
+            fs::write(path(name), text).unwrap();
+            let commands = read_todo_commands(&path(name)).unwrap().into_iter();
+            commands
+                .map(|command| String::from_utf8(command).unwrap())
+                .collect::<Vec<_>>()
+        };
+        for (text, want) in [
+            ("ort\n", None),
+            ("resolve", None),
+            ("x/evil\n", Some("x/evil")),
+            ("foo\n", Some("foo")),
+            ("ort\n\n", Some("ort\n")),
+        ] {
+            assert_eq!(read(REBASE_STRATEGY, text), Vec::from_iter(want), "{text}");
+        }
+        for (text, want) in [
+            ("[options]\n\tedit = true\n\tstrategy-option = theirs\n", None),
+            ("[options]\n\tstrategy = ort\n\tstrategy-option = theirs\n", None),
+            ("[Options]\n\tStrategy=x/evil\n", Some("x/evil")),
+            ("[options] strategy\t= x/evil ; ort\n", Some("x/evil ; ort")),
+            ("[options]\nstrategy = ort\\\n/evil\n", Some("ort\\")),
+            ("[options]\nstrategy = ort\nstrategy = x/evil", Some("x/evil")),
+            ("[options]\nstrategy = \"x/evil\"\r\n", Some("\"x/evil\"")),
+        ] {
+            assert_eq!(read(PICK_OPTIONS, text), Vec::from_iter(want), "{text}");
+        }
+    }
 
     #[test]
     fn everything_that_steers_is_listed_at_its_outermost_name() {
@@ -235,7 +310,13 @@ mod tests {
             "AGENTS.md",
         ];
         assert_eq!(list(), expected);
-        let links = [".git/worktrees", ".git/modules", ".git/rebase-merge", ".jj/repo"];
+        let links = [
+            ".git/worktrees",
+            ".git/modules",
+            ".git/rebase-merge",
+            ".git/sequencer",
+            ".jj/repo",
+        ];
         for link in links {
             let link = ws.join(link);
             fs::create_dir_all(link.parent().unwrap()).unwrap();

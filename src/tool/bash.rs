@@ -25,6 +25,11 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 /// Shortest timeout that a call may request.
 const MIN_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// What the model reads about a server in the sandbox, and what it can do about that.
+const OWN_NETWORK: &str =
+    "\nit runs in the sandbox: if it is a server, only this very command reaches its ports";
+const REACHABLE_SERVER: &str = "; start a server that others are to reach with \"outside_sandbox\": true";
+
 /// The `bash` tool.
 pub struct Bash;
 
@@ -58,8 +63,10 @@ impl Tool for Bash {
         (standard output and error together) and its exit code if that is not 0. Every call is a shell of \
         its own: directories and variables do not carry over. There is no terminal and no input, so nothing \
         may ask. Processes that are left when the command ends are killed; for servers and watchers use \
-        background. A command that still runs at its time limit goes on in the background, and the result says so. Commands may run in a sandbox: there they write only in the workspace, in /tmp and in \
-        caches of build tools, read no keys, and have no network. The result says if it refused something. \
+        background. A command that still runs at its time limit goes on in the background, and the result \
+        says so. Commands may run in a sandbox: there they write only in the workspace, in /tmp and in \
+        caches of build tools, read no keys, and have no network; no other command reaches their servers. \
+        The result says if it refused something. \
         Of output beyond about 11 KB you get the start and the end, and a path for \
         read_file and grep to the whole. To read, find or change files use the tools made for it.";
 
@@ -210,6 +217,9 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
     let shared = cx.workspace.shared();
     let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
     let (command, watched) = run_command::confine_command(command, cx).await?;
+    let has_own_network = command
+        .confinement()
+        .is_some_and(|confinement| confinement.access.has_own_network());
     let started = background
         .start(
             &cx.cancel,
@@ -224,9 +234,14 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
         BackgroundError::TooMany => ToolError::WrongInput(format!("{error} with bash_kill")),
         BackgroundError::Closed | BackgroundError::Unknown { .. } => ToolError::Reported(error.to_string()),
     })?;
+    let network = match (has_own_network, cx.sandbox.settings.required) {
+        (false, _) => String::new(),
+        (true, true) => OWN_NETWORK.to_owned(),
+        (true, false) => format!("{OWN_NETWORK}{REACHABLE_SERVER}"),
+    };
     Ok(ToolOutput::text(format!(
         "started in the background as {id} (process {pid})\nread its output with bash_output, end it with \
-         bash_kill; it ends with the session at the latest",
+         bash_kill; it ends with the session at the latest{network}",
         id = status.id,
         pid = status.pid,
     )))

@@ -86,7 +86,9 @@ impl Refusals {
         // Checking the paths reads the disk.
         let described = run_blocking(move || {
             let described = self.describe_actions(&actions, |path| self.access.find_rule(path))?;
-            Some(format!("[the sandbox {described}. {}]", self.describe_remedy()))
+            let remedy = self.describe_remedy();
+            let more = self.describe_server_remedy(&actions).unwrap_or_default();
+            Some(format!("[the sandbox {described}. {remedy}{more}]"))
         });
         described.await.ok()?
     }
@@ -207,6 +209,16 @@ impl Refusals {
                 "commands write only in the workspace, in temporary files, and in caches of build tools"
             }
         }
+    }
+
+    /// Tells how to reach a server of `bash` in the background, which has a network of its own.
+    fn describe_server_remedy(&self, actions: &[RefusedAction]) -> Option<&'static str> {
+        let may_ask = self.policy != SandboxPolicy::ReadOnly && !self.is_required;
+        let is_meant = actions.contains(&RefusedAction::Server) && self.access.has_own_network();
+        (self.origin == CommandOrigin::Bash && may_ask && is_meant).then_some(
+            ". A server that runs in the background of the sandbox is reached by no other command: end it, and start \
+             it with \"outside_sandbox\": true first",
+        )
     }
 
     fn describe_remedy(&self) -> &'static str {
@@ -433,6 +445,27 @@ mod tests {
         // Landlock has no error of its own for writes.
         let text = explain(&refusals, "touch: cannot touch '/etc/zz': Permission denied");
         assert!(text.unwrap().contains("does not let this command write /etc/zz"));
+    }
+
+    #[tokio::test]
+    async fn only_a_server_outside_the_sandbox_is_reached_by_other_commands() {
+        let output =
+            "curl: (7) Failed to connect to 127.0.0.1 port 8000 after 0 ms: Couldn't connect to server";
+        let explain = async |method, policy, network| {
+            let refusals = refusals_with(method, CommandOrigin::Bash, policy, network);
+            refusals.explain(output, Vec::new()).await.unwrap()
+        };
+        use SandboxNetwork::{Offline, Open};
+        use SandboxPolicy::{ReadOnly, Workspace};
+        for (method, policy, network, is_advised) in [
+            (SandboxMethod::Namespaces, Workspace, Offline, true),
+            (SandboxMethod::Namespaces, ReadOnly, Offline, false),
+            (SandboxMethod::Namespaces, Workspace, Open, false),
+            (SandboxMethod::Landlock, Workspace, Offline, false),
+        ] {
+            let note = explain(method, policy, network).await;
+            assert_eq!(note.contains("end it, and start it"), is_advised, "{note}");
+        }
     }
 
     #[tokio::test]

@@ -24,7 +24,7 @@ pub(super) enum RefusedAction {
 /// An error of the system about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileError {
-    /// `EROFS`, or `EBUSY` for a file that is mounted read-only.
+    /// `EROFS`, `EBUSY` for a file that is mounted read-only, `EXDEV` for a move out of a mount, or what SQLite says.
     ReadOnly,
     /// `EACCES`.
     Denied,
@@ -236,6 +236,9 @@ fn find_file_error(lower: &str) -> Option<(usize, FileError)> {
         ("erofs", FileError::ReadOnly),
         ("device or resource busy", FileError::ReadOnly),
         ("ebusy", FileError::ReadOnly),
+        ("cross-device link", FileError::ReadOnly),
+        ("unable to open database", FileError::ReadOnly),
+        ("attempt to write a readonly database", FileError::ReadOnly),
         ("permission denied", FileError::Denied),
         ("eacces", FileError::Denied),
         ("no such file or directory", FileError::Missing),
@@ -380,6 +383,16 @@ mod tests {
                 ReadOnly,
             ),
             (
+                "OSError: [Errno 18] Invalid cross-device link: '/opt/Makefile' -> 'x'",
+                "/opt/Makefile",
+                ReadOnly,
+            ),
+            (
+                "Error: unable to open database \"/home/ada/x.db\": unable to open database file",
+                "/home/ada/x.db",
+                ReadOnly,
+            ),
+            (
                 "java.io.FileNotFoundException: /etc/zz (Read-only file system)",
                 "/etc/zz",
                 ReadOnly,
@@ -411,6 +424,12 @@ mod tests {
                 "{output}"
             );
         }
+        // Python names no path.
+        let database = find("sqlite3.OperationalError: unable to open database file");
+        assert!(matches!(
+            &database[..],
+            [RefusedAction::File { error: ReadOnly, .. }]
+        ));
         let moved = find("mv: cannot move '.git' to 'g2': Device or resource busy");
         let RefusedAction::File { paths, .. } = &moved[0] else {
             panic!("{moved:?}");

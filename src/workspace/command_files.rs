@@ -15,7 +15,7 @@ use crate::base::clock;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{CommandFiles, FileFinding, FileUsage, FileWord, FindingKind};
-use crate::sandbox::find_linked_repository;
+use crate::sandbox::{find_linked_repository, find_outer_repository};
 
 /// Most names examined per command line.
 const MAX_NAMES: usize = 100_000;
@@ -267,9 +267,10 @@ impl CommandFileLookup<'_> {
 
     // ---- git ----
 
-    /// Finds the repository as git does. It must be inside the roots, and its settings must not lead elsewhere.
-    fn check_repository(&mut self, part: usize, folder: &Path, urls: bool) {
-        for folder in folder.ancestors() {
+    /// Finds the repository as git does. It must be inside the roots, or around one as confined commands may write it, and
+    /// its settings must not lead elsewhere.
+    fn check_repository(&mut self, part: usize, start: &Path, urls: bool) {
+        for folder in start.ancestors() {
             let dot_git = folder.join(".git");
             let Some(kind) = nofollow::kind(&dot_git) else {
                 if ["HEAD", "objects", "refs"]
@@ -281,7 +282,7 @@ impl CommandFileLookup<'_> {
                 }
                 continue;
             };
-            if self.roots.find_containing(folder).is_none() {
+            if self.roots.find_containing(folder).is_none() && !self.is_around_root(&dot_git, start) {
                 return self.record_finding(part, FindingKind::Outside, folder);
             }
             let kind_in = |name: &str| nofollow::kind(&dot_git.join(name));
@@ -307,7 +308,15 @@ impl CommandFileLookup<'_> {
             return;
         }
         // Outside a repository, `git diff a b` compares any two folders.
-        self.record_finding(part, FindingKind::Unchecked, folder);
+        self.record_finding(part, FindingKind::Unchecked, start);
+    }
+
+    /// Returns whether commands in the root that contains `folder` may write this `.git` around the root.
+    fn is_around_root(&self, dot_git: &Path, folder: &Path) -> bool {
+        let home = self.home.and_then(|home| real_path(home).ok());
+        let root = self.roots.find_containing(folder);
+        let outer = root.and_then(|root| find_outer_repository(root.path(), home.as_deref()));
+        outer.as_deref() == Some(dot_git)
     }
 }
 
@@ -560,6 +569,53 @@ mod tests {
             fixture.find_kinds("api", FileUsage::Repository { urls: false }),
             [FindingKind::Unchecked]
         );
+    }
+
+    #[test]
+    fn the_repository_around_a_root_counts_if_commands_may_write_it() {
+        // Not in `/tmp`, where commands do not see the rest of the work tree.
+        let program = std::env::current_exe().unwrap();
+        let dir = TempDir::new_in("/var/lib").or_else(|_| TempDir::new_in(program.parent().unwrap()));
+        let dir = dir.unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let (home, repository, ws) = (
+            base.join("home"),
+            base.join("mono"),
+            base.join("mono/services/api"),
+        );
+        for folder in [&home, &ws.join("src"), &repository.join(".git")] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        fs::write(repository.join(".git/HEAD"), "").unwrap();
+        let roots = Roots::of_cwd(&ws);
+        let look = |home: Option<&Path>, folder: &str, config: &str| {
+            fs::write(repository.join(".git/config"), config).unwrap();
+            let word = FileWord {
+                part: 0,
+                text: folder.to_owned(),
+                glob: false,
+                usage: FileUsage::Repository { urls: true },
+            };
+            let files = CommandFiles {
+                folder: None,
+                words: vec![word],
+            };
+            let found = look_up(&roots, home, &ReadDeny::new([]), &ws, &files).into_iter();
+            found.map(|finding| finding.kind).collect::<Vec<_>>()
+        };
+        let plain = "[core]\n bare = false";
+        assert_eq!(look(Some(&home), ".", plain), []);
+        assert_eq!(look(Some(&home), "src", plain), []);
+        assert_eq!(look(Some(&home), "..", plain)[0], FindingKind::Outside);
+        for config in ["[core]\n worktree = /", "[include]\n path = /x"] {
+            assert_ne!(look(Some(&home), ".", config), [], "{config}");
+        }
+        let with_password = "url = https://u:p@example.org/a";
+        assert_eq!(look(Some(&home), ".", with_password), [FindingKind::Secret]);
+        // It could be that of the home folder.
+        for home in [Some(&*repository), Some(&*ws), None] {
+            assert_eq!(look(home, ".", plain), [FindingKind::Outside], "{home:?}");
+        }
     }
 
     #[test]

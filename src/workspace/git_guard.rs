@@ -250,7 +250,7 @@ pub(super) async fn is_plain_repository(git: &GitReader<'_>, folder: &Path) -> b
     let is_missing = |name: &str| nofollow::kind(&folder.join(name)).is_none();
     let is_plain = nofollow::kind(folder) == Some(FileKind::Folder)
         && !is_missing("objects")
-        && ["commondir", "config.worktree", "rebase-merge"]
+        && ["commondir", "config.worktree", "rebase-merge", "sequencer"]
             .into_iter()
             .all(is_missing)
         && (is_submodule || is_missing("modules"))

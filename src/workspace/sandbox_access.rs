@@ -48,6 +48,11 @@ impl SandboxAccess {
         self.plan.network
     }
 
+    /// Returns whether nothing outside of the command reaches its servers.
+    pub fn has_own_network(&self) -> bool {
+        self.has_mounts() && self.plan.network != SandboxNetwork::Open
+    }
+
     /// Returns whether mounts make files read-only. Otherwise Landlock denies the access, with another error.
     pub fn has_mounts(&self) -> bool {
         self.plan.method.has_namespaces()

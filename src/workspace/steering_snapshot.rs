@@ -60,7 +60,7 @@ pub(super) enum SteeringState {
         /// Where it leads in the end; `None` if nothing is there.
         leads_to: Option<PathBuf>,
     },
-    /// The commands in the list of a rebase; `None` if it cannot be read.
+    /// The commands that a stopped rebase or cherry-pick runs next; `None` if they cannot be read.
     TodoList(Option<Vec<Vec<u8>>>),
     Other,
 }

@@ -520,6 +520,11 @@ fn background_commands_are_confined_too() {
     let input = json!({"command": command, "background": true});
     world.mock().push(Reply::tool("bash", input));
     client.ask(&session, "start it");
+    let result = last_result(world);
+    assert!(
+        result.contains("only this very command reaches its ports"),
+        "{result}"
+    );
     world.wait_until(|| world.read("inside").is_some());
     assert!(!confined.outside().exists());
     client.close_input();

@@ -99,6 +99,32 @@ const ATTACKS: &[Attack] = &[
         proof: "git rebase --continue; [ -e ran ]",
     },
     Attack {
+        name: "name a program as the merge strategy of a rebase",
+        prepare: "git commit -qm three --allow-empty && GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' \
+            git rebase -qi HEAD~2 && git commit -q --amend --allow-empty -m changed",
+        command: "echo x/evil > .git/rebase-merge/strategy && mkdir git-merge-x && \
+            printf '#!/bin/sh\ntouch ran' > git-merge-x/evil && chmod +x git-merge-x/evil",
+        proof: "git rebase --continue; [ -e ran ]",
+    },
+    Attack {
+        name: "name a program as the merge strategy of a rebase in a linked work tree",
+        prepare: "git commit -qm three --allow-empty && git worktree add -q side && cd side && \
+            GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' git rebase -qi HEAD~2 && \
+            git commit -q --amend --allow-empty -m changed",
+        command: "echo x/evil > .git/worktrees/side/rebase-merge/strategy && mkdir side/git-merge-x && \
+            printf '#!/bin/sh\ntouch ran' > side/git-merge-x/evil && chmod +x side/git-merge-x/evil",
+        proof: "cd side; git rebase --continue; [ -e ran ]",
+    },
+    Attack {
+        name: "name a program as the merge strategy of a cherry-pick",
+        prepare: "echo 1 > f && git add f && git commit -qm three && git switch -qc side HEAD~1 && echo 2 > f && \
+            git add f && git commit -qm four && echo 3 > f && git commit -qam five && git switch -q - && \
+            ! git cherry-pick side~1 side",
+        command: "printf '[options]\n\tstrategy = x/evil\n' > .git/sequencer/opts && mkdir git-merge-x && \
+            printf '#!/bin/sh\ntouch ran' > git-merge-x/evil && chmod +x git-merge-x/evil",
+        proof: "echo 4 > f; git add f; git -c core.editor=true cherry-pick --continue; [ -e ran ]",
+    },
+    Attack {
         name: "replace the folder of linked work trees by a link",
         prepare: "git worktree add -q side",
         command: "cp -r .git evil && git config -f evil/config alias.x '!true' && cp -r .git/worktrees copy && \

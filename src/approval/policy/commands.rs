@@ -41,11 +41,20 @@ impl<'a> JudgedCall<'a> {
         // Once a rule watches the line, no part of it is free on its own.
         let must_ask = doubt.or(forced).is_some() || unsure.is_some();
         let free = self.free_parts(&line, &read_only_parts, must_ask);
-        // In `plan`, rules do not count: only parts that read pass.
+        // In `plan`, rules do not allow: only parts that read pass, and what they read elsewhere asks.
         if self.plan_denies() {
             return match self.cover_line(&line, &visited, &[], &free) {
                 Ok(by) => Verdict::Allow { by },
-                Err(_) => Self::denied_by_plan(),
+                covered if self.only_reads(&line, &read_only_parts) => Verdict::Ask {
+                    reason: self.explain_question(doubt, forced, unsure, covered),
+                    risk: self.risk_of_command(&line, &visited, &read_only_parts),
+                    rule: None,
+                },
+                Err(why) => {
+                    // A part that does more than read is the better reason.
+                    let covered = self.cover_line(&line, &visited, &[], &read_only_parts);
+                    self.deny_in_plan(&covered.err().unwrap_or(why))
+                }
             };
         }
         if self.policy.mode == Mode::Full && !must_ask {
@@ -86,14 +95,33 @@ impl<'a> JudgedCall<'a> {
         }
         Verdict::Ask {
             reason,
-            risk: match self.effect.confinement {
-                Confinement::Sandboxed => Risk::Low,
-                Confinement::None => self.risk_of_line(&line, &visited, &read_only_parts),
-                // What it runs may be in a file that nobody was asked about.
-                Confinement::Declined => Risk::High,
-            },
+            risk: self.risk_of_command(&line, &visited, &read_only_parts),
             rule,
         }
+    }
+
+    fn deny_in_plan(&self, why: &NotCovered) -> Verdict {
+        Self::denied_by_plan(match why {
+            _ if self.effect.confinement == Confinement::Declined => Some("it would run outside the sandbox"),
+            NotCovered::Special(reason) => Some(reason),
+            NotCovered::ByRule(_) => None,
+        })
+    }
+
+    /// Returns whether the line does nothing but read, and the files that it reads are known: all it needs is an answer
+    /// about those outside the workspace, and about secrets.
+    fn only_reads(&self, line: &ParsedCommand, read_only_parts: &[bool]) -> bool {
+        let is_known =
+            |finding: &FileFinding| matches!(finding.kind, FindingKind::Outside | FindingKind::Secret);
+        let mut parts = line.commands.iter().zip(read_only_parts);
+        self.tool == "bash"
+            && self.effect.confinement != Confinement::Declined
+            && !self.effect.outside
+            && (self.effect.findings.as_deref()).is_some_and(|findings| findings.iter().all(is_known))
+            && line.unparsed_reason.is_none()
+            && !line.defines_function
+            && read_only_parts.len() == line.commands.len()
+            && parts.all(|(part, is_read_only)| *is_read_only || is_empty(part))
     }
 
     /// Returns whether it needs no approval because it runs in a sandbox (R-BOX).
@@ -222,6 +250,20 @@ impl<'a> JudgedCall<'a> {
                 *is_read_only && !must_ask && findings.iter().all(|finding| finding.part != index)
             })
             .collect()
+    }
+
+    fn risk_of_command(
+        &self,
+        line: &ParsedCommand,
+        visited: &VisitedCommand,
+        read_only_parts: &[bool],
+    ) -> Risk {
+        match self.effect.confinement {
+            Confinement::Sandboxed => Risk::Low,
+            Confinement::None => self.risk_of_line(line, visited, read_only_parts),
+            // What it runs may be in a file that nobody was asked about.
+            Confinement::Declined => Risk::High,
+        }
     }
 
     fn risk_of_line(&self, line: &ParsedCommand, visited: &VisitedCommand, read_only_parts: &[bool]) -> Risk {

@@ -72,6 +72,18 @@ fn unreadable_deny_rules_are_remembered() {
             "permissions (/c.toml:1) is invalid: unknown setting",
         ),
         ("approvals = 1", "approvals (/c.toml:1) is invalid"),
+        (
+            "[sandbox]\nrequired = 'yes'",
+            "sandbox.required (/c.toml:2) is invalid: expected true or false",
+        ),
+        ("[sandbox]\nread_deny = [5]", "sandbox.read_deny (/c.toml:2)"),
+        (
+            "[sandbox]\nread_deny = ['${NOT_SET}']",
+            "sandbox.read_deny (/c.toml:2)",
+        ),
+        ("[sandbox]\nred_deny = ['x']", "sandbox.red_deny (/c.toml:2)"),
+        ("[sandbx]\nrequired = true", "sandbx (/c.toml:1)"),
+        ("sandbox = true", "sandbox (/c.toml:1)"),
         ("[approvals]\ndeny = ['bash'", "the configuration (/c.toml:"),
     ] {
         let loaded = TestLayers {
@@ -92,6 +104,7 @@ fn unreadable_deny_rules_are_remembered() {
         "[approvals]\ntimeout_s = 'x'",
         "[approvals]\ndeny = ['deploy', 'Bash(touch:*)', 'mcp__a__b']\n[tool.deploy]\ncommand = 'x'\ndescription = 'y'",
         "[agent.default]\nmodle = 'x'",
+        "[sandbox]\nenbled = true",
     ] {
         let loaded = TestLayers {
             user: text,
@@ -109,6 +122,14 @@ fn unreadable_deny_rules_are_remembered() {
     }
     .load();
     assert_eq!(loaded.settings.approvals.unreadable.len(), 1);
+    // What a folder must not loosen is no problem of the sandbox.
+    let loaded = TestLayers {
+        user: "[sandbox]\nrequired = true",
+        workspace: "[sandbox]\nrequired = false\nnetwork = true\nwrite = ['/x']",
+        ..TestLayers::default()
+    }
+    .load();
+    assert_eq!(loaded.settings.approvals.unreadable, [""; 0]);
 }
 
 #[test]

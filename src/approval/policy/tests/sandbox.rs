@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::approval::choose_sandbox_policy;
-use crate::domain::{Confinement, SandboxPolicy};
+use crate::domain::{Confinement, FileFinding, FindingKind, SandboxPolicy};
 
 fn command(line: &str, confinement: Confinement) -> Effect {
     Effect {
@@ -43,6 +43,95 @@ fn sandboxed_commands_are_free_by_mode_or_setting() {
             mode == Mode::Full,
             "{mode:?} {setting:?}: {verdict:?}"
         );
+    }
+}
+
+#[test]
+fn in_plan_a_command_that_only_reads_asks_about_files_elsewhere() {
+    use FindingKind::{OptionName, Outside, Secret, Unchecked};
+    let policy = Policy {
+        mode: Mode::Plan,
+        ..Policy::default()
+    };
+    let judge = |line: &str, kind, confinement| {
+        let effect = Effect {
+            findings: Some(vec![FileFinding {
+                part: 0,
+                kind,
+                file: "/elsewhere".to_owned(),
+            }]),
+            ..command(line, confinement)
+        };
+        judge_tool_call(&policy, "bash", &effect)
+    };
+    for (line, kind, want) in [
+        (
+            "cat /elsewhere",
+            Outside,
+            "reads outside the workspace: /elsewhere",
+        ),
+        (
+            "cat /elsewhere | head",
+            Outside,
+            "reads outside the workspace: /elsewhere",
+        ),
+        ("cat a.txt", Secret, "looks like a secret: /elsewhere"),
+    ] {
+        for confinement in [Confinement::None, Confinement::Sandboxed] {
+            let verdict = judge(line, kind, confinement);
+            let Verdict::Ask { reason, rule, .. } = verdict else {
+                panic!("{line}: {verdict:?}");
+            };
+            assert!(reason.contains(want), "{reason}");
+            assert_eq!(rule, None);
+        }
+    }
+    for (line, kind, confinement, want) in [
+        (
+            "cat /elsewhere > out",
+            Outside,
+            Confinement::None,
+            "(reason: writes a file: out)",
+        ),
+        (
+            "cat /elsewhere",
+            Outside,
+            Confinement::Declined,
+            "outside the sandbox",
+        ),
+        (
+            "cat /elsewhere && echo > out",
+            Outside,
+            Confinement::None,
+            "writes a file: out",
+        ),
+        (
+            "cat /elsewhere && make",
+            Outside,
+            Confinement::None,
+            "plan instead",
+        ),
+        ("make", Outside, Confinement::Sandboxed, "plan instead"),
+        (
+            "cat *",
+            OptionName,
+            Confinement::None,
+            "file name as an option: /elsewhere",
+        ),
+        (
+            "git status",
+            Unchecked,
+            Confinement::None,
+            "cannot check what it reads: /elsewhere",
+        ),
+        ("f() { cat x; }; f", Outside, Confinement::None, "plan instead"),
+        ("cat $(id)", Outside, Confinement::None, "plan instead"),
+    ] {
+        let verdict = judge(line, kind, confinement);
+        let Verdict::Deny { reason } = verdict else {
+            panic!("{line}: {verdict:?}");
+        };
+        assert!(reason.contains(want), "{line}: {reason}");
     }
 }
 
