@@ -33,10 +33,10 @@ pub struct McpFolder {
     servers: Vec<FolderServer>,
     /// Those that never start.
     unusable: Vec<UnusableServer>,
-    /// The folder's own, which run as long as a session holds them.
+    /// Where some of them come from, which run as long as a session holds it.
     _shared: Option<Arc<Self>>,
     /// The failures that were reported to a session last, by server, and how often it had been ready before.
-    reported: Mutex<BTreeMap<String, (u64, String)>>,
+    reported: Arc<Mutex<BTreeMap<String, (u64, String)>>>,
 }
 
 /// A server with the settings of the folder.
@@ -79,7 +79,7 @@ impl McpFolder {
             servers,
             unusable,
             _shared: None,
-            reported: Mutex::default(),
+            reported: Arc::default(),
         }
     }
 
@@ -101,6 +101,20 @@ impl McpFolder {
             _shared: shared,
             ..Self::new(folder, servers, unusable)
         }
+    }
+
+    /// Returns those of the servers whose names are wanted.
+    #[must_use]
+    pub fn filter_servers(self: &Arc<Self>, is_wanted: impl Fn(&str) -> bool) -> Arc<Self> {
+        if self.server_names().all(&is_wanted) {
+            return self.clone();
+        }
+        let mut filtered = Self::new(self.folder.clone(), self.servers.clone(), self.unusable.clone());
+        filtered.servers.retain(|server| is_wanted(&server.settings.name));
+        filtered.unusable.retain(|server| is_wanted(&server.name));
+        filtered._shared = Some(self.clone());
+        filtered.reported = self.reported.clone();
+        Arc::new(filtered)
     }
 
     /// Returns whether the other has the same connections with the same settings.
