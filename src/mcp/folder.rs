@@ -300,7 +300,11 @@ impl McpFolder {
         })?;
         known.server.need();
         // A server that is still starting after that is an error below.
-        let _ = timeout(limit, known.server.wait_until_settled()).await;
+        let _ = timeout(limit, async {
+            known.server.wait_until_settled().await;
+            known.server.wait_until_prompts_listed().await;
+        })
+        .await;
         match known.server.phase() {
             Phase::Ready(ready) => Ok(ServerLink {
                 settings: known.settings.clone(),
