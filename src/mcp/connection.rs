@@ -14,7 +14,7 @@ use super::server_request::ServerRequest;
 use crate::base::CancellationToken;
 use crate::config::McpServerSettings;
 
-/// The most tools of a server that are used.
+/// The most tools of a server that are used, and the most prompts.
 pub(super) const MAX_TOOLS: usize = 1_000;
 
 /// A connection to a server that has introduced itself.

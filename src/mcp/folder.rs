@@ -190,7 +190,8 @@ impl McpFolder {
         let mut new = Vec::new();
         for server in &self.servers {
             let name = &server.settings.name;
-            let (times_ready, reason) = match server.server.phase() {
+            let mut last_line = None;
+            let (times_ready, mut reason) = match server.server.phase() {
                 Phase::Failed(error, _) if error.needs_login() => {
                     // A login counts for every server at its address, so also for one that the client names.
                     let hint = match server.settings.source {
@@ -201,15 +202,25 @@ impl McpFolder {
                     };
                     (server.server.times_ready(), format!("{error}; {hint}"))
                 }
-                Phase::Failed(error, _) => (server.server.times_ready(), error.to_string()),
-                Phase::Ready(ready) if ready.tools.len() > MAX_TOOLS => (
-                    0,
-                    format!("it lists more than {MAX_TOOLS} tools; the others are not used"),
-                ),
+                Phase::Failed(error, _) => {
+                    last_line = server.server.stderr_lines().pop();
+                    (server.server.times_ready(), error.to_string())
+                }
+                Phase::Ready(ready) if ready.tools.len().max(ready.prompts.len()) > MAX_TOOLS => {
+                    let has_more_tools = ready.tools.len() > MAX_TOOLS;
+                    let what = if has_more_tools { "tools" } else { "prompts" };
+                    (
+                        0,
+                        format!("it lists more than {MAX_TOOLS} {what}; the others are not used"),
+                    )
+                }
                 Phase::Ready(_) | Phase::Idle | Phase::Starting => continue,
             };
             let failure = (times_ready, reason.clone());
             if reported.insert(name.clone(), failure.clone()).as_ref() != Some(&failure) {
+                if let Some(line) = last_line {
+                    reason.push_str(&format!("; the last line of its log: {line}"));
+                }
                 new.push((name.clone(), reason));
             }
         }
@@ -394,7 +405,8 @@ impl ServerLink {
 }
 
 fn serve_prompts(server: &str, ready: &ReadyServer) -> impl Iterator<Item = ServedPrompt> {
-    ready.prompts.iter().map(move |prompt| ServedPrompt {
+    let prompts = ready.prompts.iter().take(MAX_TOOLS);
+    prompts.map(move |prompt| ServedPrompt {
         server: server.to_owned(),
         prompt: prompt.clone(),
         name: name_for_models(server, &prompt.name),
