@@ -200,6 +200,9 @@ pub enum McpError {
     /// The server answered with an error.
     #[error("{0}")]
     Refused(String),
+    /// The same, because of what was requested.
+    #[error("{0}")]
+    WrongInput(String),
     #[error("no answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     #[error("canceled")]

@@ -100,7 +100,9 @@ impl McpServer {
         let cancel = call.cancel.clone();
         let result = ready.connection.call_tool(call).await;
         match &result {
-            Ok(_) | Err(McpError::Refused(_)) => self.shared.has_answered.store(true, Ordering::Relaxed),
+            Ok(_) | Err(McpError::Refused(_) | McpError::WrongInput(_)) => {
+                self.shared.has_answered.store(true, Ordering::Relaxed)
+            }
             Err(McpError::Closed) => return Err(self.explain_loss(&ready, &cancel).await),
             Err(_) => {}
         }
