@@ -537,12 +537,12 @@ impl<'a> JudgedCall<'a> {
         }
         let subject = strip_current_dir(&self.effect.subject);
         let rule = if self.is_foreign() {
-            Rule::parse(self.tool).ok()?
+            self.offer_for_tool()?
         } else {
             match self.effect.kind {
                 // The user configured this tool and knows what it does, so offer the tool as a whole.
                 EffectKind::Read | EffectKind::Write | EffectKind::Network if self.is_own_tool() => {
-                    Rule::parse(self.tool).ok()?
+                    self.offer_for_tool()?
                 }
                 EffectKind::Read | EffectKind::Write => self.offer_for_file(subject)?,
                 EffectKind::Network => {
@@ -565,6 +565,12 @@ impl<'a> JudgedCall<'a> {
         let is_legible = text.len() <= MAX_OFFERED_TEXT && reveal_hidden_characters(&text) == text;
         // A rule that would not allow this very call must not be offered.
         (is_legible && self.matches_all_targets(&rule) && self.satisfies_care(&rule)).then_some(text)
+    }
+
+    /// Returns a rule for all calls of the tool, if one can be written: in a rule, a `*` in a name stands for any text.
+    fn offer_for_tool(&self) -> Option<Rule> {
+        let rule = Rule::parse(self.tool).ok()?;
+        (!self.tool.contains('*') && rule.matches_tool(self.tool)).then_some(rule)
     }
 
     /// Returns a rule for the file's folder, or for the file itself if care is needed or it is at the top.

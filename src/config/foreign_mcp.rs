@@ -87,6 +87,7 @@ impl ForeignReader {
     }
 
     fn read_servers(&mut self, bytes: &[u8]) -> BTreeMap<String, SpannedValue> {
+        let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
         let mut text = String::from_utf8_lossy(bytes).into_owned();
         // VS Code allows comments and trailing commas. The parser reports what is wrong with them.
         let _ = json_strip_comments::strip(&mut text);
@@ -98,14 +99,20 @@ impl ForeignReader {
                 return BTreeMap::new();
             }
         };
-        if !parsed.is_object() {
+        let Value::Object(stated) = &parsed else {
             self.report_error("must contain a JSON object; not used".to_owned());
             return BTreeMap::new();
-        }
+        };
         self.inputs = ForeignInputs::read(parsed.get("inputs"));
         // `.mcp.json` has the first name, VS Code's file the second.
         let mut keys = ["mcpServers", "servers"].into_iter();
         let Some(key) = keys.find(|key| parsed.get(key).is_some()) else {
+            if stated
+                .keys()
+                .any(|key| !matches!(key.as_str(), "inputs" | "$schema"))
+            {
+                self.report_error("names no server: it has neither `mcpServers` nor `servers`".to_owned());
+            }
             return BTreeMap::new();
         };
         let Value::Object(servers) = &parsed[key] else {
@@ -155,7 +162,16 @@ impl ForeignReader {
         if !converted.contains_key("command") && !converted.contains_key("url") {
             self.report_warning(name, "has neither `command` nor `url`");
         }
-        if stated.get("disabled") == Some(&json!(true)) {
+        for (key, starts) in [("enabled", true), ("disabled", false)] {
+            match stated.get(key) {
+                None => continue,
+                Some(Value::Bool(stated)) if *stated == starts => continue,
+                Some(Value::Bool(_)) => {}
+                Some(_) => {
+                    let message = format!("`{key}` must be true or false; the server is disabled");
+                    self.report_warning(name, &message);
+                }
+            }
             converted.insert("enabled".to_owned(), json!(false));
         }
         Some(Value::Object(converted))
@@ -218,7 +234,7 @@ impl ForeignReader {
         })
     }
 
-    /// Converts `${env:NAME}`, `${input:ID}`, `${workspaceFolder}`, and `${userHome}` to our syntax. The error is a
+    /// Converts `${env:NAME}`, `${input:ID}`, `${userHome}`, and those of the workspace folder to our syntax. The error is a
     /// variable that has no meaning here.
     fn convert_variables(&mut self, name: &str, text: &str) -> Result<String, String> {
         let mut out = String::with_capacity(text.len());
@@ -239,6 +255,10 @@ impl ForeignReader {
             }
             match variable.strip_prefix("env:").unwrap_or(variable) {
                 "workspaceFolder" | "workspaceRoot" => out.push_str(&self.root.replace('$', "$$")),
+                "workspaceFolderBasename" => {
+                    let folder = Path::new(&self.root).file_name().unwrap_or_default();
+                    out.push_str(&folder.to_string_lossy().replace('$', "$$"));
+                }
                 "userHome" => out.push_str("${HOME}"),
                 // A default is as in our syntax, too.
                 inside if parse_variable(inside).is_some() => {
@@ -318,7 +338,7 @@ mod tests {
               // Servers.
               "servers": {
                 "web": {"type": "http", "url": "https://example.com/mcp", "headers": {"A": "Bearer ${env:TOKEN:-none}"},},
-                "local": {"command": "${workspaceFolder}/bin/x", "args": ["$1", "a // b"], /* off */ "disabled": true},
+                "local": {"command": "${workspaceFolder}/bin/x", "args": ["$1", "a // b", "${workspaceFolderBasename}"], /* off */ "disabled": true},
               },
             }"#,
         );
@@ -327,9 +347,37 @@ mod tests {
             tree,
             json!({"mcp": {
                 "web": {"url": "https://example.com/mcp", "headers": {"A": "Bearer ${TOKEN:-none}"}},
-                "local": {"command": "/w/bin/x", "args": ["$$1", "a // b"], "enabled": false},
+                "local": {"command": "/w/bin/x", "args": ["$$1", "a // b", "w"], "enabled": false},
             }})
         );
+    }
+
+    #[test]
+    fn a_server_that_is_not_clearly_enabled_does_not_start() {
+        for (flag, is_disabled, warns) in [
+            (r#""enabled": false"#, true, false),
+            (r#""enabled": true"#, false, false),
+            (r#""disabled": true"#, true, false),
+            (r#""disabled": false"#, false, false),
+            (r#""disabled": "true""#, true, true),
+            (r#""enabled": "no""#, true, true),
+            (r#""enabled": true, "disabled": null"#, true, true),
+        ] {
+            let text = format!("\u{feff}{{\"mcpServers\": {{\"a\": {{\"command\": \"c\", {flag}}}}}}}");
+            let (tree, problems) = read(&text);
+            let expected = if is_disabled {
+                json!({"command": "c", "enabled": false})
+            } else {
+                json!({"command": "c"})
+            };
+            assert_eq!(tree["mcp"]["a"], expected, "{flag}");
+            let said = problems.concat();
+            assert_eq!(
+                said.contains("must be true or false; the server is disabled"),
+                warns,
+                "{said}"
+            );
+        }
     }
 
     #[test]
@@ -406,6 +454,11 @@ mod tests {
                 r#"{"mcpServers": []}"#,
                 false,
                 "mcp: `mcpServers` must be an object",
+            ),
+            (
+                r#"{"x": {"command": "c"}}"#,
+                false,
+                "mcp: names no server: it has neither `mcpServers` nor `servers`",
             ),
             (r#"{"servers": null}"#, false, "mcp: `servers` must be an object"),
         ] {

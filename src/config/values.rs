@@ -94,6 +94,20 @@ impl StringList {
     pub fn matches_name(&self, name: &str) -> bool {
         self.iter().any(|pattern| matches_pattern(pattern, name))
     }
+
+    /// Returns whether some name that begins with `prefix` may match.
+    pub(super) fn may_match_below(&self, prefix: &str) -> bool {
+        self.iter().any(|pattern| match pattern.split_once('*') {
+            Some((first, _)) => first.starts_with(prefix) || prefix.starts_with(first),
+            None => pattern.starts_with(prefix),
+        })
+    }
+
+    /// Returns whether all names that begin with `prefix` match.
+    pub(super) fn matches_all_below(&self, prefix: &str) -> bool {
+        self.iter()
+            .any(|pattern| pattern.ends_with('*') && matches_pattern(pattern, prefix))
+    }
 }
 
 /// Returns whether a name matches a pattern. The texts between its `*` must occur in order, the outer ones at the ends.

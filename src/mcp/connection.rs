@@ -14,7 +14,7 @@ use super::server_request::ServerRequest;
 use crate::base::CancellationToken;
 use crate::config::McpServerSettings;
 
-/// The most tools of a server that are used.
+/// The most tools of a server that are used, and the most prompts.
 pub(super) const MAX_TOOLS: usize = 1_000;
 
 /// A connection to a server that has introduced itself.
@@ -200,6 +200,9 @@ pub enum McpError {
     /// The server answered with an error.
     #[error("{0}")]
     Refused(String),
+    /// The same, because of what was requested.
+    #[error("{0}")]
+    WrongInput(String),
     #[error("no answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     #[error("canceled")]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use rmcp::RoleClient;
-use rmcp::model::{CallToolResult, ContentBlock, ErrorData, PromptMessage, ResourceContents, Role};
+use rmcp::model::{
+    CallToolResult, ContentBlock, ErrorCode, ErrorData, PromptMessage, ResourceContents, Role,
+};
 use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use serde_json::Value;
@@ -183,7 +185,12 @@ pub(super) fn to_error(error: &ServiceError) -> McpError {
         return McpError::NeedsLogin;
     }
     match error {
-        ServiceError::McpError(error) => McpError::Refused(describe_refusal(error)),
+        ServiceError::McpError(error) => match error.code {
+            ErrorCode::INVALID_PARAMS | ErrorCode(VISIT_FIRST) => {
+                McpError::WrongInput(describe_refusal(error))
+            }
+            _ => McpError::Refused(describe_refusal(error)),
+        },
         ServiceError::TransportClosed => McpError::Closed,
         ServiceError::UnexpectedResponse => McpError::Malformed("another kind of result".to_owned()),
         ServiceError::Timeout { timeout } => McpError::TimedOut(*timeout),

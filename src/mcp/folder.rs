@@ -33,10 +33,10 @@ pub struct McpFolder {
     servers: Vec<FolderServer>,
     /// Those that never start.
     unusable: Vec<UnusableServer>,
-    /// The folder's own, which run as long as a session holds them.
+    /// Where some of them come from, which run as long as a session holds it.
     _shared: Option<Arc<Self>>,
     /// The failures that were reported to a session last, by server, and how often it had been ready before.
-    reported: Mutex<BTreeMap<String, (u64, String)>>,
+    reported: Arc<Mutex<BTreeMap<String, (u64, String)>>>,
 }
 
 /// A server with the settings of the folder.
@@ -79,7 +79,7 @@ impl McpFolder {
             servers,
             unusable,
             _shared: None,
-            reported: Mutex::default(),
+            reported: Arc::default(),
         }
     }
 
@@ -101,6 +101,20 @@ impl McpFolder {
             _shared: shared,
             ..Self::new(folder, servers, unusable)
         }
+    }
+
+    /// Returns those of the servers whose names are wanted.
+    #[must_use]
+    pub fn filter_servers(self: &Arc<Self>, is_wanted: impl Fn(&str) -> bool) -> Arc<Self> {
+        if self.server_names().all(&is_wanted) {
+            return self.clone();
+        }
+        let mut filtered = Self::new(self.folder.clone(), self.servers.clone(), self.unusable.clone());
+        filtered.servers.retain(|server| is_wanted(&server.settings.name));
+        filtered.unusable.retain(|server| is_wanted(&server.name));
+        filtered._shared = Some(self.clone());
+        filtered.reported = self.reported.clone();
+        Arc::new(filtered)
     }
 
     /// Returns whether the other has the same connections with the same settings.
@@ -176,7 +190,8 @@ impl McpFolder {
         let mut new = Vec::new();
         for server in &self.servers {
             let name = &server.settings.name;
-            let (times_ready, reason) = match server.server.phase() {
+            let mut last_line = None;
+            let (times_ready, mut reason) = match server.server.phase() {
                 Phase::Failed(error, _) if error.needs_login() => {
                     // A login counts for every server at its address, so also for one that the client names.
                     let hint = match server.settings.source {
@@ -187,15 +202,25 @@ impl McpFolder {
                     };
                     (server.server.times_ready(), format!("{error}; {hint}"))
                 }
-                Phase::Failed(error, _) => (server.server.times_ready(), error.to_string()),
-                Phase::Ready(ready) if ready.tools.len() > MAX_TOOLS => (
-                    0,
-                    format!("it lists more than {MAX_TOOLS} tools; the others are not used"),
-                ),
+                Phase::Failed(error, _) => {
+                    last_line = server.server.stderr_lines().pop();
+                    (server.server.times_ready(), error.to_string())
+                }
+                Phase::Ready(ready) if ready.tools.len().max(ready.prompts.len()) > MAX_TOOLS => {
+                    let has_more_tools = ready.tools.len() > MAX_TOOLS;
+                    let what = if has_more_tools { "tools" } else { "prompts" };
+                    (
+                        0,
+                        format!("it lists more than {MAX_TOOLS} {what}; the others are not used"),
+                    )
+                }
                 Phase::Ready(_) | Phase::Idle | Phase::Starting => continue,
             };
             let failure = (times_ready, reason.clone());
             if reported.insert(name.clone(), failure.clone()).as_ref() != Some(&failure) {
+                if let Some(line) = last_line {
+                    reason.push_str(&format!("; the last line of its log: {line}"));
+                }
                 new.push((name.clone(), reason));
             }
         }
@@ -286,7 +311,11 @@ impl McpFolder {
         })?;
         known.server.need();
         // A server that is still starting after that is an error below.
-        let _ = timeout(limit, known.server.wait_until_settled()).await;
+        let _ = timeout(limit, async {
+            known.server.wait_until_settled().await;
+            known.server.wait_until_prompts_listed().await;
+        })
+        .await;
         match known.server.phase() {
             Phase::Ready(ready) => Ok(ServerLink {
                 settings: known.settings.clone(),
@@ -376,7 +405,8 @@ impl ServerLink {
 }
 
 fn serve_prompts(server: &str, ready: &ReadyServer) -> impl Iterator<Item = ServedPrompt> {
-    ready.prompts.iter().map(move |prompt| ServedPrompt {
+    let prompts = ready.prompts.iter().take(MAX_TOOLS);
+    prompts.map(move |prompt| ServedPrompt {
         server: server.to_owned(),
         prompt: prompt.clone(),
         name: name_for_models(server, &prompt.name),

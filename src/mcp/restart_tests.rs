@@ -26,6 +26,8 @@ const PAUSE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 struct Connector {
     works: AtomicBool,
+    /// How long the server takes to list its only prompt; it has none if that takes no time.
+    prompts: Duration,
 }
 
 impl McpConnector for Connector {
@@ -39,14 +41,18 @@ impl McpConnector for Connector {
             if !self.works.load(Ordering::Relaxed) {
                 return Err(McpError::Failed("no database".to_owned()));
             }
-            Ok(Arc::new(Connection(McpPeer::default())) as Arc<dyn McpConnection>)
+            let peer = McpPeer {
+                has_prompts: !self.prompts.is_zero(),
+                ..McpPeer::default()
+            };
+            Ok(Arc::new(Connection(peer, self.prompts)) as Arc<dyn McpConnection>)
         }
         .boxed()
     }
 }
 
-/// A connection to a server that offers nothing.
-struct Connection(McpPeer);
+/// A connection to a server that offers nothing but a prompt, after a while.
+struct Connection(McpPeer, Duration);
 
 impl McpConnection for Connection {
     fn peer(&self) -> &McpPeer {
@@ -62,7 +68,12 @@ impl McpConnection for Connection {
     }
 
     fn list_prompts(&self) -> BoxFuture<'_, Result<Vec<McpPrompt>, McpError>> {
-        ready(Err(McpError::Closed)).boxed()
+        let prompt = McpPrompt {
+            name: "hello".to_owned(),
+            description: None,
+            arguments: Vec::new(),
+        };
+        tokio::time::sleep(self.1).map(|()| Ok(vec![prompt])).boxed()
     }
 
     fn get_prompt(&self, _name: &str, _arguments: Map<String, Value>, _wait: McpWait) -> PromptReply<'_> {
@@ -98,7 +109,11 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let connector = Arc::new(Connector::default());
+        Self::with_connector(Connector::default())
+    }
+
+    fn with_connector(connector: Connector) -> Self {
+        let connector = Arc::new(connector);
         let manager = McpManager::with_connector(WorkspaceShared::new(&[], None), connector.clone());
         let server = McpServerSettings {
             name: "peer".to_owned(),
@@ -165,4 +180,48 @@ async fn a_stopped_server_keeps_no_turn_waiting() {
     assert_eq!(fixture.start_turn().await.0, Duration::ZERO);
     tokio::task::yield_now().await;
     assert_eq!(fixture.start_turn().await.0, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompts_that_are_late_count_when_they_come() {
+    for (takes, expected) in [(6, vec!["mcp__peer__hello"]), (3_600, vec![])] {
+        let fixture = Fixture::with_connector(Connector {
+            works: AtomicBool::new(true),
+            prompts: Duration::from_secs(takes),
+        });
+        let mut changes = fixture.manager.subscribe_changes();
+        // The start waits for them only briefly.
+        assert_eq!(fixture.start_turn().await, (START + Duration::from_secs(2), None));
+        assert!(fixture.folder.list_prompts().is_empty());
+        changes.mark_unchanged();
+        let started = clock::now();
+        let link = fixture
+            .folder
+            .connect_server("peer", Duration::from_secs(60))
+            .await
+            .unwrap();
+        let names = |prompts: Vec<super::ServedPrompt>| -> Vec<String> {
+            prompts.into_iter().map(|served| served.name).collect()
+        };
+        assert_eq!(names(link.list_prompts().collect()), expected);
+        assert_eq!(names(fixture.folder.list_prompts()), expected);
+        // Their whole time is that of a start.
+        assert_eq!(started.elapsed(), Duration::from_secs(takes.min(10) - 2));
+        assert!(changes.has_changed().unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_are_not_wanted_do_not_start() {
+    let fixture = Fixture::new();
+    let none = fixture.folder.filter_servers(|name| name != "peer");
+    none.need_servers();
+    assert_eq!(fixture.folder.names_of_starting(), [""; 0]);
+    assert_eq!(fixture.start_turn().await.1.as_deref(), Some("no database"));
+    assert_eq!(
+        (none.find_missing_required(), none.take_new_failures()),
+        (None, Vec::new())
+    );
+    let all = fixture.folder.filter_servers(|_| true);
+    assert!(Arc::ptr_eq(&all, &fixture.folder));
 }

@@ -37,10 +37,10 @@ use crate::base::text::{one_line, reveal_hidden_characters};
 const CANCEL: Duration = Duration::from_millis(500);
 /// How long the end of a connection may take.
 const CLOSE: Duration = Duration::from_millis(500);
-/// The most pages of a list that are read.
-const MAX_PAGES: usize = 50;
 /// The most entries of a list: one more than are used, which shows that there are others.
 const MAX_ENTRIES: usize = MAX_TOOLS + 1;
+/// The most pages of a list that are read, so that also pages with one entry are enough.
+const MAX_PAGES: usize = MAX_ENTRIES;
 
 /// A connection to a server that has introduced itself.
 pub(super) struct RmcpConnection {

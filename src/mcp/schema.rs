@@ -13,7 +13,15 @@ const MAX_VALUES: usize = 4_000;
 const MAX_TEXT: usize = 4_000;
 
 /// Keywords with a schema for each of their entries.
-const SCHEMA_MAPS: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
+const SCHEMA_MAPS: [&str; 5] = [
+    "properties",
+    "patternProperties",
+    "dependentSchemas",
+    "$defs",
+    "definitions",
+];
+/// What a pattern may contain that our regular expressions read differently than those of JSON Schema.
+const ODD_PATTERNS: [&str; 6] = ["&&", "--", "~~", "\\A", "\\z", "\\a"];
 /// Keywords that some provider refuses, or that mean nothing without the rest of a document.
 const DROPPED: [&str; 9] = [
     "$schema",
@@ -132,8 +140,14 @@ impl SchemaAdapter<'_> {
             return adapted;
         }
         let mut adapted = Map::new();
+        let is_old_tuple = words.get("items").is_some_and(Value::is_array);
         for (word, value) in words {
-            let name = word.as_str();
+            // Older dialects name the items of a tuple differently.
+            let name = match word.as_str() {
+                "items" if is_old_tuple => "prefixItems",
+                "additionalItems" if is_old_tuple => "items",
+                name => name,
+            };
             if DROPPED.contains(&name) {
                 continue;
             }
@@ -151,13 +165,15 @@ impl SchemaAdapter<'_> {
                     }
                     _ => continue,
                 },
-                "items" if value.is_array() => match value.get(0) {
-                    Some(first) => self.adapt(first, depth + 1),
-                    None => continue,
-                },
-                "items" | "contains" | "not" | "propertyNames" => self.adapt(value, depth + 1),
-                "additionalProperties" if value.is_object() => self.adapt(value, depth + 1),
-                "anyOf" | "oneOf" | "allOf" => match value {
+                "items" | "contains" | "not" | "propertyNames" | "if" | "then" | "else" => {
+                    self.adapt(value, depth + 1)
+                }
+                "additionalProperties" | "unevaluatedProperties" | "unevaluatedItems"
+                    if value.is_object() =>
+                {
+                    self.adapt(value, depth + 1)
+                }
+                "anyOf" | "oneOf" | "allOf" | "prefixItems" => match value {
                     Value::Array(choices) if !choices.is_empty() => Value::Array(
                         choices
                             .iter()
@@ -174,10 +190,25 @@ impl SchemaAdapter<'_> {
                 // Older dialects have flags here.
                 "exclusiveMinimum" | "exclusiveMaximum" if !value.is_number() => continue,
                 "enum" if value.as_array().is_none_or(Vec::is_empty) => continue,
+                "pattern"
+                    if ODD_PATTERNS
+                        .iter()
+                        .any(|odd| value.as_str().is_some_and(|text| text.contains(odd))) =>
+                {
+                    continue;
+                }
                 _ if self.left == 0 => continue,
                 _ => self.copy(value, depth),
             };
             adapted.insert(name.to_owned(), value);
+        }
+        if adapted.contains_key("prefixItems") {
+            // Some providers refuse a list without it.
+            adapted.entry("items").or_insert_with(|| json!({}));
+        }
+        if self.left == 0 {
+            // It would refuse the fields that were left out.
+            adapted.remove("additionalProperties");
         }
         Value::Object(adapted)
     }
@@ -305,6 +336,48 @@ mod tests {
         }
         let both = adapt_schema(&json!({"allOf": [branch("a", "string"), branch("b", "integer")]}));
         assert_eq!(both["required"], json!(["a", "mode", "b"]));
+    }
+
+    #[test]
+    fn tuples_of_all_dialects_have_the_newest_form() {
+        for (stated, expected) in [
+            (
+                json!({"type": "array", "items": [{"type": "string"}, {"$ref": "#/$defs/N"}], "minItems": 2}),
+                json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}], "items": {}, "minItems": 2}),
+            ),
+            (
+                json!({"type": "array", "items": [{"type": "string"}], "additionalItems": {"type": "number"}}),
+                json!({"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "number"}}),
+            ),
+            (
+                json!({"type": "array", "prefixItems": [{"$ref": "#/$defs/N"}], "items": false}),
+                json!({"type": "array", "prefixItems": [{"type": "number"}], "items": {}}),
+            ),
+            (json!({"type": "array", "items": []}), json!({"type": "array"})),
+        ] {
+            let root =
+                json!({"type": "object", "properties": {"a": stated}, "$defs": {"N": {"type": "number"}}});
+            assert_eq!(adapt_schema(&root)["properties"]["a"], expected);
+        }
+    }
+
+    #[test]
+    fn what_is_read_differently_or_cut_refuses_nothing() {
+        let pattern = |pattern: &str| {
+            let stated =
+                json!({"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}});
+            adapt_schema(&stated)["properties"]["a"].clone()
+        };
+        assert_eq!(
+            pattern("^[a-z]+$"),
+            json!({"type": "string", "pattern": "^[a-z]+$"})
+        );
+        assert_eq!(pattern(r"[\w+--/]"), json!({"type": "string"}));
+        let wide: Map<String, Value> = (0..MAX_VALUES)
+            .map(|number| (format!("p{number}"), json!({"type": "string"})))
+            .collect();
+        let stated = json!({"type": "object", "properties": wide, "additionalProperties": false});
+        assert_eq!(adapt_schema(&stated)["additionalProperties"], Value::Null);
     }
 
     #[test]

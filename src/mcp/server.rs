@@ -71,6 +71,13 @@ impl McpServer {
         let _ = phase.wait_for(Phase::is_settled).await;
     }
 
+    /// Waits until its first list of prompts has come or is given up, or it does not run.
+    pub(super) async fn wait_until_prompts_listed(&self) {
+        let mut phase = self.shared.phase.subscribe();
+        let is_listed = |phase: &Phase| !matches!(phase, Phase::Ready(ready) if ready.awaits_prompts);
+        let _ = phase.wait_for(is_listed).await;
+    }
+
     /// Waits until all changes of its lists that it has announced up to now were read, or it does not run.
     pub(super) async fn wait_until_lists_current(&self) {
         self.shared.wait_until_lists_current().await;
@@ -93,7 +100,9 @@ impl McpServer {
         let cancel = call.cancel.clone();
         let result = ready.connection.call_tool(call).await;
         match &result {
-            Ok(_) | Err(McpError::Refused(_)) => self.shared.has_answered.store(true, Ordering::Relaxed),
+            Ok(_) | Err(McpError::Refused(_) | McpError::WrongInput(_)) => {
+                self.shared.has_answered.store(true, Ordering::Relaxed)
+            }
             Err(McpError::Closed) => return Err(self.explain_loss(&ready, &cancel).await),
             Err(_) => {}
         }

@@ -90,6 +90,8 @@ pub(super) struct ReadyServer {
     pub(super) connection: Arc<dyn McpConnection>,
     pub(super) tools: Vec<Arc<McpTool>>,
     pub(super) prompts: Vec<Arc<McpPrompt>>,
+    /// Its first list of prompts is late.
+    pub(super) awaits_prompts: bool,
     /// How many changes of the lists it had announced before they were read.
     pub(super) list_changes: u64,
 }

@@ -43,7 +43,8 @@ impl StdioTransport {
     pub(super) fn new(stdin: Option<pipe::Sender>, output: Output, stderr: Arc<StderrTail>) -> Self {
         Self {
             stdin: Arc::new(Mutex::new(stdin)),
-            output,
+            // A server that can answer no more is lost, even if its program lives.
+            output: output.ending_with_stdout(),
             stderr,
             lines: LineBuffer::default(),
             needs_pause: false,

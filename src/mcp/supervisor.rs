@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use futures::FutureExt;
+use futures::future::{BoxFuture, pending};
 use secrecy::ExposeSecret;
 use tokio::time::timeout;
 
@@ -41,7 +42,7 @@ const COOLDOWN: Duration = Duration::from_secs(60);
 const HEALTHY: Duration = Duration::from_secs(60);
 /// How long a program may take to end after the end of its input.
 const ENDS_BY_ITSELF: Duration = Duration::from_secs(1);
-/// How long the first list of prompts may take. A server whose prompts are late starts without them.
+/// How long a start waits for the first list of prompts. A server whose prompts are late starts without them.
 const PROMPTS: Duration = Duration::from_secs(2);
 /// The shortest time between two reads of a list that changes.
 const LIST_PAUSE: Duration = Duration::from_millis(200);
@@ -141,9 +142,13 @@ async fn wait_for_other_tokens(shared: &ServerShared, known: Option<SystemTime>)
 /// A server that has started.
 struct RunningServer {
     connection: Arc<dyn McpConnection>,
+    late_prompts: LatePrompts,
     program: Option<RunningProgram>,
     end_reason: EndReason,
 }
+
+/// The first list of prompts; pending forever if the start did not wait for it in vain.
+type LatePrompts = BoxFuture<'static, Vec<Arc<McpPrompt>>>;
 
 /// The program of a server.
 struct RunningProgram {
@@ -171,8 +176,9 @@ async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
         started = timeout(limit, connecting) => started.unwrap_or(Err(McpError::TimedOut(limit))),
     };
     match started {
-        Ok(connection) => Ok(RunningServer {
+        Ok((connection, late_prompts)) => Ok(RunningServer {
             connection,
+            late_prompts,
             program,
             end_reason,
         }),
@@ -193,32 +199,40 @@ async fn connect(
     shared: &Arc<ServerShared>,
     started: &mut Option<RunningProgram>,
     end_reason: &EndReason,
-) -> Result<Arc<dyn McpConnection>, McpError> {
+) -> Result<(Arc<dyn McpConnection>, LatePrompts), McpError> {
     let client: Arc<dyn McpClient> = shared.clone();
     let connection = match &shared.host.connector {
         Some(connector) => connector.connect(&shared.setup.settings, client).await?,
         None => Arc::new(connect_by_settings(shared, client, started, end_reason).await?),
     };
     let list_changes = shared.list_changes();
-    let (tools, prompts) = tokio::join!(
-        list_tools(&*connection),
-        timeout(PROMPTS, list_prompts(&*connection))
-    );
-    let tools = tools?;
-    let prompts = prompts
-        .unwrap_or(Err(McpError::TimedOut(PROMPTS)))
-        .unwrap_or_else(|error| {
-            // Its tools are worth the start.
-            tracing::warn!(%error, "an MCP server did not list its prompts");
-            Vec::new()
-        });
+    let limit = shared.setup.settings.startup_timeout_s.0;
+    let mut listing = list_first_prompts(connection.clone(), limit).boxed();
+    let (tools, prompts) = tokio::join!(list_tools(&*connection), timeout(PROMPTS, &mut listing));
+    let (tools, prompts) = (tools?, prompts.ok());
+    let awaits_prompts = prompts.is_none();
     shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
         connection: connection.clone(),
         tools,
-        prompts,
+        prompts: prompts.unwrap_or_default(),
+        awaits_prompts,
         list_changes,
     })));
-    Ok(connection)
+    if !awaits_prompts {
+        listing = pending().boxed();
+    }
+    Ok((connection, listing))
+}
+
+/// Lists the prompts of a server that has just started; none if that fails. Its tools are worth the start.
+async fn list_first_prompts(connection: Arc<dyn McpConnection>, limit: Duration) -> Vec<Arc<McpPrompt>> {
+    let listed = timeout(limit, list_prompts(&*connection)).await;
+    listed
+        .unwrap_or(Err(McpError::TimedOut(limit)))
+        .unwrap_or_else(|error| {
+            tracing::warn!(%error, "an MCP server did not list its prompts");
+            Vec::new()
+        })
 }
 
 async fn connect_by_settings(
@@ -324,6 +338,7 @@ async fn list_prompts(connection: &dyn McpConnection) -> Result<Vec<Arc<McpPromp
 async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd {
     let connection = running.connection.clone();
     let mut roots = shared.host.roots.subscribe();
+    let mut late_prompts = running.late_prompts.fuse();
     let end = loop {
         tokio::select! { biased;
             () = shared.stop.cancelled() => break ServiceEnd::Stopped,
@@ -335,6 +350,7 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
                 // The manager is gone.
                 Err(_) => break ServiceEnd::Stopped,
             },
+            prompts = &mut late_prompts => take_late_prompts(shared, prompts),
             () = shared.wait_until_lists_change() => read_lists_again(shared, &connection).await,
         }
     };
@@ -351,6 +367,19 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
     match end {
         ServiceEnd::Lost(error) => ServiceEnd::Lost(explain_end(shared, error, status)),
         end => end,
+    }
+}
+
+/// Offers the prompts that were late, unless all lists were read again since.
+fn take_late_prompts(shared: &ServerShared, prompts: Vec<Arc<McpPrompt>>) {
+    if let Some(known) = shared.last_ready().filter(|known| known.awaits_prompts) {
+        shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
+            connection: known.connection.clone(),
+            tools: known.tools.clone(),
+            prompts,
+            awaits_prompts: false,
+            list_changes: known.list_changes,
+        })));
     }
 }
 
@@ -375,6 +404,7 @@ async fn read_lists_again(shared: &ServerShared, connection: &Arc<dyn McpConnect
             connection: connection.clone(),
             tools,
             prompts,
+            awaits_prompts: false,
             list_changes,
         })));
     }

@@ -131,8 +131,14 @@ impl ConfigStore {
         let mut settings = Settings::default();
         settings.mcp = named.collect();
         self.redactor.learn_all(&settings);
-        let registration = &self.folder_config(folder).mcp;
-        self.mcp.name_servers(session, folder, servers, registration);
+        let config = self.folder_config(folder);
+        let (registration, own) = (&config.mcp, &config.loaded.settings.unusable_mcp);
+        let adjusted = servers.iter().map(|server| {
+            own.get(&server.name)
+                .map_or_else(|| server.clone(), |own| server.adjusted_by(own))
+        });
+        let adjusted: Vec<_> = adjusted.filter(|server| server.enabled).collect();
+        self.mcp.name_servers(session, folder, &adjusted, registration);
         let configured = registration.servers.iter().filter(|server| server.enabled);
         configured
             .filter(|known| servers.iter().any(|server| server.name == known.name))

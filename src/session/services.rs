@@ -168,10 +168,11 @@ impl SessionSettings {
         let has_patches = !hooks.tell_apart(&[EditFile::NAME, WriteFile::NAME], ApplyPatch::NAME);
         let fixed =
             fixed.filter_by_name(|tool| choice.is_allowed(tool) && (has_patches || tool != ApplyPatch::NAME));
-        let source = self
-            .mcp
-            .clone()
-            .map(|folder| Arc::new(McpToolSource::new(folder, loaded.clone())) as Arc<dyn ToolSource>);
+        // No server starts for an agent that has none of its tools.
+        let folder = self.mcp.as_ref();
+        let folder = folder.map(|folder| folder.filter_servers(|server| choice.may_have_tools_of(server)));
+        let source =
+            folder.map(|folder| Arc::new(McpToolSource::new(folder, loaded.clone())) as Arc<dyn ToolSource>);
         // An agent's list may name a tool as rules do.
         let filter = move |tool: &dyn DynTool| choice.is_allowed_by_either(tool.name(), tool.rule_name());
         TurnTools::new(Arc::new(fixed), source, Arc::new(filter))

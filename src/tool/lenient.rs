@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::schema::{is_closed, item_schema};
 use super::{DynTool, PreparedCall, ToolContext, stored_output};
 use crate::base::nofollow;
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -168,9 +169,8 @@ impl Correction {
     }
 
     fn correct_list(&mut self, schema: &Value, value: &mut Value, at: &str) {
-        let empty = Value::Null;
-        let item = schema.get("items").unwrap_or(&empty);
-        let holds_objects = item.get("type").and_then(Value::as_str) == Some("object");
+        let first = item_schema(schema, 0).and_then(|item| item.get("type"));
+        let holds_objects = first.and_then(Value::as_str) == Some("object");
         self.decode_text(value, at, |value| {
             value.is_array() || (holds_objects && value.is_object())
         });
@@ -180,7 +180,9 @@ impl Correction {
         }
         if let Value::Array(items) = value {
             for (index, value) in items.iter_mut().enumerate() {
-                self.correct_value(item, value, &format!("{at}[{index}]"));
+                if let Some(schema) = item_schema(schema, index) {
+                    self.correct_value(schema, value, &format!("{at}[{index}]"));
+                }
             }
         }
     }
@@ -299,15 +301,10 @@ fn find_required_list<'s>(
     let mut missing = (required.iter())
         .filter_map(Value::as_str)
         .filter(|name| !fields.contains_key(*name))
-        .filter_map(|name| Some((name, known.get(name)?.get("items")?)))
+        .filter_map(|name| Some((name, item_schema(known.get(name)?, 0)?)))
         .filter(|(_, item)| item.get("type").and_then(Value::as_str) == Some("object"));
     let (list, item) = missing.next()?;
     missing.next().is_none().then_some((list, item, known))
-}
-
-/// Whether the schema refuses fields that it does not name. Elsewhere such a field may have a meaning.
-fn is_closed(schema: &Value) -> bool {
-    schema.get("additionalProperties") == Some(&Value::Bool(false))
 }
 
 /// Returns the known field that `name` means: the same in another case, or by an alias.

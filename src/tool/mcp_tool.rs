@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::created_files::settle_created_files;
 use super::mcp_content::{RenderedContent, render_contents};
 use super::mcp_requests::answer_requests;
-use super::output::fail_with_message;
+use super::output::{fail_with_message, refuse_input};
 use super::run_command::with_notes;
 use super::{
     CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress, files, schema,
@@ -152,7 +152,9 @@ impl PreparedCall for McpToolCall {
             let mut created = settle_created_files(&cx, earlier).await;
             let notes = std::mem::take(&mut created.notes);
             // After other errors, the next check reports them.
-            if let Ok(ToolOutput { text, .. }) | Err(ToolError::Reported(text)) = &mut result {
+            if let Ok(ToolOutput { text, .. })
+            | Err(ToolError::Reported(text) | ToolError::WrongInput(text)) = &mut result
+            {
                 if !notes.is_empty() {
                     *text = with_notes(text, notes);
                 }
@@ -201,7 +203,11 @@ impl McpToolCall {
                 ..ToolOutput::text(format!("timed out after {} s", limit.as_secs_f64()))
             }),
             Err(error) => {
-                fail_with_message(format!("MCP server {}: {error}", self.tool.served.settings.name))
+                let text = format!("MCP server {}: {error}", self.tool.served.settings.name);
+                match error {
+                    McpError::WrongInput(_) => refuse_input(text),
+                    _ => fail_with_message(text),
+                }
             }
         }
     }
@@ -240,6 +246,8 @@ fn to_output(result: McpCallResult, stop: &CancellationToken) -> ToolOutput {
     ToolOutput {
         media: images,
         is_error: result.is_error,
+        // The server answers, so nothing is broken.
+        is_wrong_input: result.is_error,
         ..ToolOutput::text(text)
     }
 }
@@ -287,7 +295,7 @@ mod tests {
         );
         // The bytes count, not what the server calls them.
         assert_eq!(output.media[0].media_type, "image/png");
-        assert!(output.is_error);
+        assert!(output.is_error && output.is_wrong_input);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct ToolOutput {
     pub media: Vec<MediaData>,
     /// The result is an error for the model although the tool worked. A non-zero exit code is not one.
     pub is_error: bool,
+    /// The tool works, but the call asks for what is not there or not possible; `is_error` is set too.
+    pub is_wrong_input: bool,
     /// How a command that the tool ran ended: its exit code, or 128 plus the number of the signal that killed it.
     ///
     /// Anything but 0 makes this a failed call, though the output is still a result for the model.

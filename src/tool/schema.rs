@@ -109,17 +109,28 @@ fn check_range(schema: &Value, value: &Value, at: &str) -> Option<String> {
             let schema = schema.get("properties")?.get(field)?;
             check_range(schema, value, &join_field_path(at, field))
         }),
-        Value::Array(items) => {
-            let schema = schema.get("items")?;
-            (0..)
-                .zip(items)
-                .find_map(|(index, item): (usize, _)| check_range(schema, item, &format!("{at}[{index}]")))
-        }
+        Value::Array(items) => (0..).zip(items).find_map(|(index, item)| {
+            check_range(item_schema(schema, index)?, item, &format!("{at}[{index}]"))
+        }),
         Value::Number(_) if schema.get("type").and_then(Value::as_str) == Some("integer") => {
             check_integer(schema, value, at)
         }
         _ => None,
     }
+}
+
+/// Returns the schema of a list's item. Without one, any item fits.
+pub(super) fn item_schema(list: &Value, index: usize) -> Option<&Value> {
+    let prefix = list.get("prefixItems").and_then(Value::as_array);
+    prefix
+        .and_then(|prefix| prefix.get(index))
+        .or_else(|| list.get("items"))
+}
+
+/// Returns whether the schema refuses fields that it does not name. Elsewhere such a field may have a meaning.
+pub(super) fn is_closed(schema: &Value) -> bool {
+    schema.get("additionalProperties") == Some(&Value::Bool(false))
+        && schema.get("patternProperties").is_none()
 }
 
 /// Returns the path of a field inside the value at `at`.
@@ -148,13 +159,9 @@ fn check_value(schema: &Value, value: &Value, at: &str) -> Option<String> {
             _ => Some(format_type_mismatch(at, "an object", value)),
         },
         "array" => match value {
-            Value::Array(items) => {
-                // Without `items` any list fits.
-                let schema = schema.get("items")?;
-                (0..).zip(items).find_map(|(index, item): (usize, _)| {
-                    check_value(schema, item, &format!("{at}[{index}]"))
-                })
-            }
+            Value::Array(items) => (0..).zip(items).find_map(|(index, item)| {
+                check_value(item_schema(schema, index)?, item, &format!("{at}[{index}]"))
+            }),
             _ => Some(format_type_mismatch(at, "a list", value)),
         },
         "string" => match value.as_str() {
@@ -175,9 +182,12 @@ fn check_value(schema: &Value, value: &Value, at: &str) -> Option<String> {
 }
 
 fn check_integer(schema: &Value, value: &Value, at: &str) -> Option<String> {
-    match value.as_i64() {
-        Some(_) => check_bounds(schema, value, at),
-        None => Some(format_type_mismatch(at, "a whole number", value)),
+    let is_whole =
+        value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0);
+    if is_whole {
+        check_bounds(schema, value, at)
+    } else {
+        Some(format_type_mismatch(at, "a whole number", value))
     }
 }
 
@@ -225,7 +235,7 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, at: &str) -> Option
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
     // First: a misspelled name explains why a required field is missing.
-    if schema.get("additionalProperties") == Some(&Value::Bool(false))
+    if is_closed(schema)
         && let Some(stray) = fields.keys().find(|field| !known.contains_key(*field))
     {
         let names: Vec<&str> = known.keys().map(String::as_str).collect();
@@ -262,7 +272,9 @@ fn list_choices(schema: &Value) -> Option<Vec<&str>> {
     for kind in kinds {
         match (kind.get("const"), kind.get("enum")) {
             (Some(Value::String(name)), _) => names.push(name.as_str()),
-            (None, Some(Value::Array(some))) => names.extend(some.iter().filter_map(Value::as_str)),
+            (None, Some(Value::Array(some))) => {
+                names.extend(some.iter().map(Value::as_str).collect::<Option<Vec<_>>>()?);
+            }
             _ => return None,
         }
     }
@@ -397,6 +409,43 @@ mod tests {
             };
             // The order of known names depends on how JSON maps are built.
             assert_eq!(sorted(&text), sorted(expected), "{text}");
+        }
+        for (schema, fits, wrong, expected) in [
+            (
+                json!({"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "number"}}),
+                json!(["x", 1, 2]),
+                json!(["x", "y"]),
+                "`[1]`: expected a number",
+            ),
+            (
+                json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]}),
+                json!(["x", 1, {}]),
+                json!([1]),
+                "`[0]`: expected a string",
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "string"}}, "patternProperties": {"^x-": {}},
+                       "additionalProperties": false}),
+                json!({"x-b": 1}),
+                json!({"a": 1}),
+                "`a`: expected a string",
+            ),
+            (
+                json!({"oneOf": [{"const": "a"}, {"enum": ["b", 1]}]}),
+                json!(1),
+                json!(null),
+                "",
+            ),
+            (
+                json!({"type": "integer"}),
+                json!(u64::MAX),
+                json!(1.5),
+                "the arguments: expected a whole number",
+            ),
+        ] {
+            assert_eq!(explain_mismatch(&schema, &fits), None, "{schema}");
+            let text = explain_mismatch(&schema, &wrong).unwrap_or_default();
+            assert!(text.starts_with(expected), "{text}");
         }
         for fits in [
             json!({"edits": [], "limit": null}),

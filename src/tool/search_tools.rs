@@ -48,8 +48,15 @@ impl SearchTools {
     fn find_tools(&self, query: &str) -> Vec<&ToolSpec> {
         let words: Vec<String> = query
             .split(|c: char| c.is_whitespace() || c == ',')
+            .map(|word| word.strip_prefix("select:").unwrap_or(word))
             .filter(|word| !word.is_empty())
-            .map(str::to_lowercase)
+            // Rules name a tool like this.
+            .map(
+                |word| match word.strip_prefix("mcp:").and_then(|name| name.split_once('/')) {
+                    Some((server, tool)) => format!("mcp__{server}__{tool}").to_lowercase(),
+                    None => word.to_lowercase(),
+                },
+            )
             .collect();
         let is_named = |spec: &&ToolSpec| words.contains(&spec.name.to_lowercase());
         let named: Vec<_> = self.deferred.iter().filter(is_named).take(MAX_LOADED).collect();
@@ -209,6 +216,10 @@ mod tests {
             ("mcp__mail__send", &["mcp__mail__send"][..]),
             ("commit", &["mcp__git__commit", "mcp__git__log"]),
             ("SEND message", &["mcp__mail__send"]),
+            (
+                "select:mcp__mail__send,mcp:git/log",
+                &["mcp__git__log", "mcp__mail__send"],
+            ),
             ("nothing", &[]),
             ("", &[]),
         ] {

@@ -132,6 +132,25 @@ impl TurnTools {
         }
     }
 
+    /// Returns how the tools of the current step are to be used, by the name of what provides them.
+    pub fn list_instructions(&self) -> Vec<(String, String)> {
+        let Some(source) = &self.source else {
+            return Vec::new();
+        };
+        let current = self.lock();
+        let deferred = current.deferred.iter().flat_map(|tools| tools.as_slice());
+        let names: Vec<&str> = (current.visible.as_slice().iter().chain(deferred))
+            .map(|tool| tool.rule_name())
+            .collect();
+        let has_tools = |server: &str| {
+            let prefix = format!("mcp:{server}/");
+            names.iter().any(|name| name.starts_with(&prefix))
+        };
+        let mut instructions = source.list_instructions();
+        instructions.retain(|(server, _)| has_tools(server));
+        instructions
+    }
+
     /// Returns the model of the current step; `None` before the first one.
     pub fn current_model(&self) -> Option<Arc<dyn CurrentModel>> {
         self.lock().model.clone()

@@ -49,14 +49,10 @@ pub(super) async fn describe_environment(
     };
     let mut facts = describe_permissions(cx, state.environment.mode).await;
     facts.extend(gathered.iter().cloned());
-    let servers = cx.tools.source().map(|source| source.list_instructions());
     let redactor = &cx.services.redactor;
-    facts.extend(
-        servers
-            .into_iter()
-            .flatten()
-            .map(|(server, text)| Fact::instructions(&server, &redactor.redact_text(&text))),
-    );
+    let instructions = cx.tools.list_instructions().into_iter();
+    facts
+        .extend(instructions.map(|(server, text)| Fact::instructions(&server, &redactor.redact_text(&text))));
     // What described the start of the turn is out of date later, even if a compaction removed it.
     let lasting = gathered.into_iter().filter(|fact| !fact.is_snapshot()).collect();
     state.environment.facts = Some(lasting);

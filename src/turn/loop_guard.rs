@@ -5,6 +5,7 @@
 //! are held back.
 //!
 //! The same calls with changing results are progress, such as a test between edits, but only for five steps in a row.
+//! Polling a tool of an MCP server with changing results is progress always: nobody knows what it waits for.
 //! Calls of wait tools ([`Tool::WAITS`](crate::tool::Tool::WAITS)) are not counted.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +14,7 @@ use serde_json::Value;
 
 /// Steps in a row with the same calls and the same results that run. The next one does not (R-LOOP-6).
 const SAME: u32 = 2;
-/// Steps in a row with the same calls, whatever their results, that run.
+/// Steps in a row with the same calls, whatever their results, that run, if tools of our own are among them.
 const CHANGING: u32 = 5;
 /// Steps in a row that are held back. After that only the step limit bounds the turn.
 const HELD_BACK: u32 = 3;
@@ -35,7 +36,7 @@ pub(super) struct LoopDetector {
     results: Option<u64>,
     /// Steps in a row with these calls and these results.
     same: u32,
-    /// Steps in a row with these calls.
+    /// Steps in a row with these calls, without those that poll.
     in_row: u32,
     held_back: u32,
 }
@@ -65,15 +66,15 @@ impl LoopDetector {
         }
     }
 
-    /// Records the results of calls that ran.
-    pub(super) fn record_results(&mut self, results: u64) {
+    /// Records the results of calls that ran. `polls` is set if all of them were calls of MCP servers.
+    pub(super) fn record_results(&mut self, results: u64, polls: bool) {
         self.same = if self.results == Some(results) {
             self.same + 1
         } else {
             1
         };
         self.results = Some(results);
-        self.in_row += 1;
+        self.in_row += u32::from(!polls);
     }
 
     /// Starts counting again after the user allowed the repetition.
@@ -146,13 +147,17 @@ mod tests {
 
     /// Returns what is done with steps of these (calls, results).
     fn state(steps: &[(u64, u64)]) -> Vec<LoopAction> {
+        state_of(steps, false)
+    }
+
+    fn state_of(steps: &[(u64, u64)], polls: bool) -> Vec<LoopAction> {
         let mut repeats = LoopDetector::default();
         steps
             .iter()
             .map(|(calls, results)| {
                 let guard = repeats.next((*calls > 0).then_some(*calls));
                 if guard == Run {
-                    repeats.record_results(*results);
+                    repeats.record_results(*results, polls);
                 }
                 guard
             })
@@ -170,6 +175,9 @@ mod tests {
         let changing: Vec<_> = (0..7).map(|n| (1, n)).collect();
         assert_eq!(state(&changing), [Run, Run, Run, Run, Run, Nudge, Ask]);
         assert_eq!(state(&[(1, 1), (1, 2), (1, 2), (1, 2)]), [Run, Run, Run, Nudge]);
+        // Of an MCP server, always.
+        assert_eq!(state_of(&changing, true), [Run; 7]);
+        assert_eq!(state_of(&[(1, 1); 3], true), [Run, Run, Nudge]);
         // Waiting is not a loop.
         assert_eq!(state(&[(0, 1); 20]), [Run; 20]);
     }
@@ -179,14 +187,14 @@ mod tests {
         let mut repeats = LoopDetector::default();
         for wanted in [Run, Run, Nudge, Ask] {
             assert_eq!(repeats.next(Some(1)), wanted);
-            repeats.record_results(1);
+            repeats.record_results(1, false);
         }
         repeats.allow_continuation();
-        repeats.record_results(1);
+        repeats.record_results(1, false);
         for wanted in [Run, Nudge, Ask] {
             assert_eq!(repeats.next(Some(1)), wanted);
             if wanted == Run {
-                repeats.record_results(1);
+                repeats.record_results(1, false);
             }
         }
     }

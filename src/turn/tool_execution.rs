@@ -109,6 +109,7 @@ fn to_disposition(status: ToolCallStatus, output: &ToolOutput) -> ToolRunDisposi
     }
     match status {
         ToolCallStatus::Failed if output.timed_out => ToolRunDisposition::TimedOut,
+        ToolCallStatus::Failed if output.is_wrong_input => ToolRunDisposition::WrongInput,
         ToolCallStatus::Failed => ToolRunDisposition::Failed,
         ToolCallStatus::Cancelled | ToolCallStatus::Denied => ToolRunDisposition::Refused,
         ToolCallStatus::Completed

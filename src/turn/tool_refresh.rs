@@ -64,6 +64,8 @@ pub(super) async fn await_tools(cx: &TurnContext) -> Result<Result<(), AgentErro
 async fn warn_of_failures(cx: &TurnContext) -> Result<(), TurnStopped> {
     let failures = cx.tools.source().map(|source| source.take_new_failures());
     for (name, reason) in failures.unwrap_or_default() {
+        // It may quote what the server has written.
+        let reason = cx.services.redactor.redact_text(&reason);
         emit_warning(cx, MCP_FAILED, format!("MCP server {name}: {reason}")).await?;
     }
     Ok(())

@@ -173,6 +173,10 @@ impl ToolRun {
     }
 
     /// Returns whether the tool is meant to be called repeatedly while waiting.
+    pub(super) fn is_of_mcp(&self, cx: &TurnContext) -> bool {
+        (cx.tools.get(&self.name)).is_some_and(|tool| tool.rule_name().starts_with("mcp:"))
+    }
+
     pub(super) fn is_wait_call(&self, cx: &TurnContext) -> bool {
         cx.tools.get(&self.name).is_some_and(|tool| tool.is_wait_tool())
     }

@@ -33,6 +33,7 @@ pub(super) async fn run_tool_step(
 ) -> Result<StepOutcome, TurnStopped> {
     // Polling with a wait tool repeats by design, so it does not count.
     let looked_at = calls.iter().filter(|call| !call.is_wait_call(cx));
+    let polls = looked_at.clone().all(|call| call.is_of_mcp(cx));
     let fingerprint =
         loop_guard::fingerprint_calls(looked_at.map(|call| (call.name(), call.requested_arguments())));
     match conduct.repeats.next(fingerprint) {
@@ -53,9 +54,10 @@ pub(super) async fn run_tool_step(
     let ends = run_calls(cx, std::mem::take(&mut allowed.run), None).await?;
     // Refused calls get their results after the others: every call needs exactly one (I4).
     let limited = allowed.settle_denied_calls(cx).await?;
-    conduct
-        .repeats
-        .record_results(loop_guard::fingerprint_results(ends.iter().map(|end| end.result)));
+    conduct.repeats.record_results(
+        loop_guard::fingerprint_results(ends.iter().map(|end| end.result)),
+        polls,
+    );
     let end = judge_results(cx, conduct, &ends);
     Ok(match limited {
         Some(limited) if end.outcome == Outcome::ToolsRan => limited,

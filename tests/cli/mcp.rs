@@ -330,6 +330,10 @@ fn a_server_that_its_settings_turn_off_is_named_with_the_reason() {
             .assert_stderr(reason);
     }
     world
+        .run(&["mcp", "get", "tickets"])
+        .assert_stdout("url https://h.example/mcp")
+        .assert_stdout("from ~/.config/agentls/config.toml");
+    world
         .run(&["mcp", "logout", "none"])
         .assert_exit_code(1)
         .assert_stderr("see `agentls mcp list`");

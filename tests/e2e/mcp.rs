@@ -286,6 +286,83 @@ fn results_of_every_kind_reach_the_model() {
     );
 }
 
+/// The arguments arrive as the model wrote them, and nothing is wrong with them or with the result.
+#[test]
+fn tuples_and_patterns_of_names_are_neither_refused_nor_changed() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    let client = world.start();
+    let session = client.session();
+    let call = |input: Value| call_tool(&world, &client, &session, "plot", input);
+    let plotted = call(json!({"range": ["x", 5], "more": {"x-b": 1}}));
+    assert!(
+        plotted.contains(r#"\\\"range\\\": [\\\"x\\\", 5]"#) && plotted.contains("x-b"),
+        "{plotted}"
+    );
+    assert!(
+        !plotted.contains("corrected") && !plotted.contains("output schema"),
+        "{plotted}"
+    );
+    let refused = call(json!({"range": ["x", {}]}));
+    assert!(refused.contains("`range[1]`: expected a number"), "{refused}");
+    let mismatch = call(json!({"range": ["x", "5"], "more": {}}));
+    assert!(mismatch.contains("5 for"), "{mismatch}");
+}
+
+/// In a rule, the `*` would stand for any text.
+#[test]
+fn always_is_not_offered_for_a_name_that_is_a_pattern() {
+    let world = world_with(&[], "");
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(Reply::text("done"));
+    client.ask(&session, "go");
+    let tools = world.wait_for_request(0).body["tools"].clone();
+    let names = tools.as_array().unwrap().iter();
+    let names: Vec<&str> = names.filter_map(|tool| tool["name"].as_str()).collect();
+    let odd = names
+        .iter()
+        .find(|name| name.starts_with("mcp__peer__get"))
+        .unwrap();
+    for (name, rule) in [(*odd, Value::Null), ("mcp__peer__image", json!("mcp:peer/image"))] {
+        world.mock().push(Reply::tool(name, json!({})));
+        world.mock().push(Reply::text("done"));
+        let turn = client.prompt(&session, "go");
+        let approval = client.next_approval(&session);
+        assert_eq!(approval.params["rule"], rule, "{name}");
+        client.decide(&approval, "deny");
+        client.prompt_result(&turn);
+    }
+}
+
+/// Neither a start nor instructions: the agent has none of the server's tools.
+#[test]
+fn an_agent_without_tools_of_a_server_does_not_start_it() {
+    for (agent, starts) in [
+        ("tools = [\"read_file\"]", false),
+        ("deny_tools = [\"mcp:*\"]", false),
+        ("deny_tools = [\"mcp__peer__*\"]", false),
+        ("tools = [\"mcp:peer/none\"]", true),
+        ("deny_tools = [\"mcp:other/*\"]", true),
+    ] {
+        let world = World::with(Config {
+            agent: agent.to_owned(),
+            tables: peer_table(&["--start", "slow:0.2"], "required = true"),
+            ..Config::default()
+        });
+        let client = world.start();
+        let session = client.session();
+        world.mock().push(Reply::text("done"));
+        client.ask(&session, "go");
+        let expected = if starts { "ready" } else { "idle" };
+        assert_eq!(servers(&client)[0]["state"], expected, "{agent}");
+        let request = world.wait_for_request(0);
+        let has_tools = request.body["tools"].to_string().contains("mcp__peer__");
+        let notes = request.environment_notes().concat();
+        assert_eq!(notes.contains("MCP server"), has_tools, "{agent}: {notes}");
+        assert_eq!(has_tools, agent.contains("other"), "{agent}");
+    }
+}
+
 #[test]
 fn servers_learn_the_workspace_folders() {
     let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");

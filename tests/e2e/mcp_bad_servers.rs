@@ -208,6 +208,63 @@ fn a_server_with_too_many_tools_is_reported_once() {
 }
 
 #[test]
+fn tools_on_many_pages_are_all_used() {
+    let world = world_with(&["--tools", "600", "--page", "10"], "startup_timeout_s = 30");
+    let client = world.start();
+    let session = client.session();
+    plain_turn(&world, &client, &session);
+    let tools = servers(&client)[0]["tools"].to_string();
+    assert!(tools.contains("extra_599"), "{tools}");
+}
+
+#[test]
+fn prompts_that_come_late_are_waited_for_where_they_are_used() {
+    let world = world_with(&["--slow-prompts", "3"], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(Reply::text("done"));
+    client.ask(&session, "go");
+    world.mock().push(Reply::text("done"));
+    client.ask(&session, "/mcp__peer__plain");
+    let sent = world.wait_for_request(1).messages().to_vec();
+    assert!(json!(sent).to_string().contains("A plain prompt."), "{sent:?}");
+}
+
+/// A server that answers works, so its tool's circuit stays closed.
+#[test]
+fn wrong_input_opens_no_circuit() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    for kind in ["result", "error"] {
+        for number in 0..4 {
+            let input = json!({"text": format!("{kind} {number}")});
+            let refused = call_tool(&world, &client, &session, "wrong_input", input);
+            assert!(refused.contains("no such file"), "{refused}");
+        }
+    }
+    let right = call_tool(&world, &client, &session, "wrong_input", json!({"text": "right"}));
+    assert!(!right.contains("not run"), "{right}");
+}
+
+#[test]
+fn a_server_that_closes_its_output_is_lost_at_once() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    let started = now();
+    let lost = call_tool(&world, &client, &session, "close_output", json!({}));
+    assert!(lost.contains("it ended the connection"), "{lost}");
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
+    let echo = call_tool(&world, &client, &session, "echo", json!({"text": "again"}));
+    assert!(echo.contains("again"), "{echo}");
+}
+
+#[test]
 fn a_program_that_does_not_exist_is_reported() {
     let world = World::with(crate::harness::Config {
         tables: "[mcp.peer]\ncommand = \"no-such-program-anywhere\"\n".to_owned(),

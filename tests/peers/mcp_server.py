@@ -42,6 +42,15 @@ TOOLS = [
     {"name": "wrong_structure", "description": "Promises a number and returns a text.", "inputSchema": OBJECT,
      "outputSchema": {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}},
     {"name": "progress", "description": "Reports progress.", "inputSchema": COUNT_INPUT},
+    {"name": "plot", "description": "Returns its arguments.",
+     "inputSchema": {"type": "object", "properties": {
+         "range": {"type": "array", "items": [{"type": "string"}, {"type": "number"}], "minItems": 2, "maxItems": 2},
+         "more": {"type": "object", "patternProperties": {"^x-": {"type": "number"}}, "additionalProperties": False}}},
+     "outputSchema": {"type": "object", "properties": {"range": {
+         "type": "array", "items": [{"type": "string"}], "additionalItems": {"type": "number"}}}}},
+    {"name": "wrong_input", "description": "Refuses its input, as a result or as an error.", "inputSchema": TEXT_INPUT},
+    {"name": "get*", "description": "Has a name that is a pattern in rules.", "inputSchema": OBJECT},
+    {"name": "close_output", "description": "Closes the output, and lives on.", "inputSchema": OBJECT},
     {"name": "hang", "description": "Never returns.", "inputSchema": OBJECT},
     {"name": "crash", "description": "Ends the server.", "inputSchema": OBJECT},
     {"name": "flood", "description": "Returns many megabytes.", "inputSchema": COUNT_INPUT},
@@ -216,6 +225,7 @@ class Connection:
         if method == "resources/read":
             return self.read_resource(params["uri"])
         if method == "prompts/list":
+            time.sleep(self.options.slow_prompts)
             return {"prompts": self.prompts}
         if method == "prompts/get":
             return self.get_prompt(params["name"], params.get("arguments") or {})
@@ -245,13 +255,14 @@ class Connection:
         }
 
     def list_tools(self, params):
-        """Returns pages of 100 tools."""
+        """Returns pages of tools."""
         if self.stalls:
             threading.Event().wait()
         first = int(params.get("cursor") or 0)
-        page = {"tools": self.tools[first:first + 100]}
-        if self.options.endless_pages or first + 100 < len(self.tools):
-            page["nextCursor"] = str(first if self.options.endless_pages else first + 100)
+        end = first + self.options.page
+        page = {"tools": self.tools[first:end]}
+        if self.options.endless_pages or end < len(self.tools):
+            page["nextCursor"] = str(first if self.options.endless_pages else end)
         return page
 
     def read_resource(self, uri):
@@ -306,6 +317,20 @@ class Connection:
 
     def call_refuse(self, _arguments, _request, _meta):
         raise RequestError(-32603, "the request was refused")
+
+    def call_plot(self, arguments, _request, _meta):
+        return {**text(json.dumps(arguments)), "structuredContent": arguments}
+
+    def call_wrong_input(self, arguments, _request, _meta):
+        if arguments["text"] == "right":
+            return text("right")
+        if arguments["text"].startswith("error"):
+            raise RequestError(-32602, "no such file")
+        return {**text("no such file"), "isError": True}
+
+    def call_close_output(self, _arguments, _request, _meta):
+        os.close(1)
+        threading.Event().wait()
 
     def call_image(self, _arguments, _request, _meta):
         return {"content": [{"type": "text", "text": "a pixel:"}, {"type": "image", "data": PNG, "mimeType": "image/png"}]}
@@ -493,6 +518,8 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--start", default="well", help="well, hang, exit, error, garbage, version, silent, slow:SECONDS")
     parser.add_argument("--tools", type=int, default=0, help="how many further tools to list")
+    parser.add_argument("--page", type=int, default=100, help="how many tools a page of their list has")
+    parser.add_argument("--slow-prompts", type=float, default=0, help="seconds until prompts are listed")
     parser.add_argument("--lie", action="store_true", help="list tools with bad names and schemas")
     parser.add_argument("--endless-pages", action="store_true", help="the list of tools has no last page")
     parser.add_argument("--ignore-end", action="store_true", help="stay when stdin ends and at SIGTERM")

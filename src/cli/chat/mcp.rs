@@ -27,12 +27,21 @@ const LOGIN: Duration = Duration::from_secs(11 * 60);
 
 impl Chat {
     pub(super) async fn handle_mcp_command(&mut self, command: McpCommand) -> Result<(), ClientError> {
-        match command {
+        let handled = match command {
             McpCommand::List => self.show_mcp_servers().await,
             McpCommand::Restart(name) => self.restart_mcp_server(name).await,
             McpCommand::Login(name) => self.log_in(name).await,
             McpCommand::Logout(name) => self.log_out(name).await,
-        }
+        };
+        handled.map_err(|mut error| {
+            // The user does not know the fields of requests.
+            if let ClientError::Refused(refusal) = &mut error
+                && let Some(problem) = refusal.message.strip_prefix("name: ")
+            {
+                refusal.message = problem.to_owned();
+            }
+            error
+        })
     }
 
     async fn show_mcp_servers(&mut self) -> Result<(), ClientError> {
@@ -42,7 +51,9 @@ impl Chat {
         }
         let has = |state| servers.iter().any(|server| server.state == state);
         if servers.is_empty() {
-            self.show_hint("no MCP server is configured; `agentls docs mcp` says how");
+            self.show_hint(
+                "no MCP server is configured, or the file cannot be read; see `agentls docs mcp` and `agentls config check`",
+            );
         }
         if has(McpServerState::Failed) {
             self.show_hint("/mcp restart NAME starts one again");

@@ -178,10 +178,13 @@ impl<'a> McpCommands<'a> {
             ));
             return Ok(0);
         }
-        let server = self.find_server(name)?;
+        let unusable = self.loaded.settings.unusable_mcp.get(name);
+        let server = unusable.map_or_else(|| self.find_server(name), Ok)?;
+        let listed = self.find_unusable(name);
+        let source = listed.map_or(&server.source, |listed| &listed.source);
         let mut lines = vec![
             ("transport", describe_transport(server).to_owned()),
-            ("from", self.source_of(server.source.as_deref())),
+            ("from", self.source_of(source.as_deref())),
             ("enabled", server.enabled.to_string()),
         ];
         match (&server.command, &server.url) {
@@ -239,6 +242,8 @@ impl<'a> McpCommands<'a> {
         for (key, value) in lines {
             screen.write_entry(&format!("  {key:<14} "), 17, &self.clean(&value));
         }
+        // The error of one that cannot be used says why.
+        self.find_server(name)?;
         Ok(0)
     }
 

@@ -254,6 +254,14 @@ impl ToolChoice {
         self.only.as_ref().is_none_or(is_in) && !is_in(&self.never)
     }
 
+    /// Returns whether the agent may have tools of the MCP server with this name.
+    pub fn may_have_tools_of(&self, server: &str) -> bool {
+        let prefixes = [format!("mcp:{server}/"), format!("mcp__{server}__")];
+        let any = |test: &dyn Fn(&str) -> bool| prefixes.iter().any(|prefix| test(prefix));
+        let may_match = |only: &StringList| any(&|prefix| only.may_match_below(prefix));
+        self.only.as_ref().is_none_or(may_match) && !any(&|prefix| self.never.matches_all_below(prefix))
+    }
+
     /// Returns whether everything is allowed.
     pub fn is_all(&self) -> bool {
         self.only.is_none() && self.never.is_empty()
@@ -367,6 +375,37 @@ mod tests {
                 never: list(never),
             };
             assert_eq!(choice.is_allowed("apply_patch"), is_allowed, "{choice:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_counts_if_one_of_its_tools_may() {
+        let list = |names: &[&str]| StringList(names.iter().map(|name| (*name).to_owned()).collect());
+        for (only, never, may) in [
+            (None, &[][..], true),
+            (Some(&["read_file"][..]), &[], false),
+            (Some(&[]), &[], false),
+            (Some(&["*"]), &[], true),
+            (Some(&["*x"]), &[], true),
+            (Some(&["mcp:i/x"]), &[], true),
+            (Some(&["mcp__i__x"]), &[], true),
+            (Some(&["mcp:i*"]), &[], true),
+            (Some(&["mcp:in/*"]), &[], false),
+            (Some(&["mcp:i"]), &[], false),
+            (None, &["*"], false),
+            (None, &["mcp:*"], false),
+            (None, &["mcp__*"], false),
+            (None, &["mcp:i/*"], false),
+            (None, &["mcp:i/x*"], true),
+            (None, &["mcp:i/*x"], true),
+            (None, &["mcp:in/*", "mcp:i/x"], true),
+            (Some(&["mcp:i/x"]), &["mcp:*"], false),
+        ] {
+            let choice = ToolChoice {
+                only: only.map(list),
+                never: list(never),
+            };
+            assert_eq!(choice.may_have_tools_of("i"), may, "{choice:?}");
         }
     }
 }

@@ -159,6 +159,27 @@ impl McpServerSettings {
         self.tools.as_ref().is_none_or(|only| only.matches_name(tool)) && !self.deny_tools.matches_name(tool)
     }
 
+    /// Returns these settings of a server that a client names, with what the user's own file says about it.
+    #[must_use]
+    pub fn adjusted_by(&self, own: &Self) -> Self {
+        // Only a table without both is about servers that others name, and has a source if it could be read.
+        let adjusts = own.command.is_none() && own.url.is_none() && own.source.is_some();
+        if !adjusts || own.is_from_folder {
+            return self.clone();
+        }
+        Self {
+            enabled: own.enabled,
+            tools: own.tools.clone(),
+            deny_tools: own.deny_tools.clone(),
+            startup_timeout_s: own.startup_timeout_s,
+            timeout_s: own.timeout_s,
+            required: own.required,
+            trust_annotations: own.trust_annotations,
+            sampling: own.sampling,
+            ..self.clone()
+        }
+    }
+
     /// Returns whether nothing differs.
     pub fn is_same(&self, other: &Self) -> bool {
         let names = |settings: &Self| {

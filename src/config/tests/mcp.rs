@@ -41,6 +41,33 @@ fn servers_are_read_with_their_defaults() {
 }
 
 #[test]
+fn only_the_users_own_file_adjusts_servers_that_a_client_names() {
+    let named = McpServerSettings {
+        name: "peer".to_owned(),
+        command: Some("peer".to_owned()),
+        ..McpServerSettings::default()
+    };
+    for (user, workspace, is_adjusted) in [
+        ("[mcp.peer]\ndeny_tools = ['x']\ntimeout_s = 5", "", true),
+        ("[mcp.peer]\ndeny_tools = ['x']\nurl = 'ftp://h/'", "", false),
+        ("", "[mcp.peer]\ntrust_annotations = true", false),
+        ("[mcp.peer]\ntimeout_s = 5", "[mcp.peer]\nsampling = true", false),
+    ] {
+        let loaded = TestLayers {
+            user,
+            workspace,
+            trusted: true,
+            ..TestLayers::default()
+        }
+        .load();
+        let adjusted = named.adjusted_by(&loaded.settings.unusable_mcp["peer"]);
+        assert_eq!(!adjusted.is_same(&named), is_adjusted, "{user} {workspace}");
+        assert_eq!(adjusted.has_tool("x"), !is_adjusted);
+        assert_eq!(adjusted.command, named.command);
+    }
+}
+
+#[test]
 fn servers_of_a_folder_need_trust_and_run_in_the_sandbox() {
     let layers = |trusted| TestLayers {
         user: "[mcp.mine]\ncommand = 'mine'\n[mcp.mine.env]\nKEY = 'own'\n[mcp.theirs]\ntimeout_s = 5",

@@ -48,6 +48,10 @@ pub struct Output {
     buffer: Box<[u8]>,
     state: watch::Receiver<State>,
     late: usize,
+    /// The end of standard output ends all, although the other pipe is open.
+    ends_with_stdout: bool,
+    /// Standard output has ended, and what is left of the other pipe is read.
+    drains: bool,
 }
 
 impl Output {
@@ -62,6 +66,17 @@ impl Output {
             buffer: vec![0; CHUNK].into(),
             state,
             late: 0,
+            ends_with_stdout: false,
+            drains: false,
+        }
+    }
+
+    /// Makes the end of standard output the end of all: what comes later than 100 ms after it is not read.
+    #[must_use]
+    pub fn ending_with_stdout(self) -> Self {
+        Self {
+            ends_with_stdout: true,
+            ..self
         }
     }
 
@@ -70,11 +85,20 @@ impl Output {
     /// Cancel-safe: dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Chunk> {
         let mut state = self.state.clone();
-        let next = tokio::select! {
-            // Output first: what is already in a pipe is delivered even after the deadline.
-            biased;
-            next = std::future::poll_fn(|cx| self.poll_next(cx)) => next,
-            () = wait_until_drained(&mut state) => None,
+        let next = loop {
+            let drains = self.drains;
+            let next = tokio::select! {
+                // Output first: what is already in a pipe is delivered even after the deadline.
+                biased;
+                next = std::future::poll_fn(|cx| self.poll_next(cx)) => next,
+                () = wait_until_drained(&mut state) => None,
+                () = tokio::time::sleep(DRAIN), if drains => None,
+            };
+            // What was written to standard error before may be noticed only now.
+            self.drains |= next.is_none() && self.ends_with_stdout;
+            if next.is_some() || drains == self.drains {
+                break next;
+            }
         };
         // A stranger that still has the pipe could write to it forever.
         if let Some(chunk) = &next
@@ -111,7 +135,12 @@ impl Output {
                 Poll::Ready(_) => self.pipes[index] = None,
             }
         }
-        if open { Poll::Pending } else { Poll::Ready(None) }
+        let ends = self.ends_with_stdout && self.pipes[0].is_none() && !self.drains;
+        if open && !ends {
+            Poll::Pending
+        } else {
+            Poll::Ready(None)
+        }
     }
 }
 

@@ -338,6 +338,21 @@ fn questions_state_the_reason_the_risk_and_the_offered_rule() {
             "calls a tool of an MCP server: mcp:a/b",
             Some("mcp:a/b"),
         ),
+        // A rule with this name would match other tools too.
+        (
+            "mcp:a/get*",
+            EffectKind::Execute,
+            "{}",
+            "calls a tool of an MCP server: mcp:a/get*",
+            None,
+        ),
+        (
+            "mcp:a/b ",
+            EffectKind::Execute,
+            "{}",
+            "calls a tool of an MCP server: mcp:a/b ",
+            None,
+        ),
     ] {
         let found = ask(tool, &of_kind(kind, subject));
         let risk = match kind {
