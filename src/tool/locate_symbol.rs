@@ -162,7 +162,7 @@ impl Search<'_> {
             }
             if let (Some(at), Some(outline)) = (&place.definition, outlines.get(&uri)) {
                 // Of a field, the function that assigns it is no part of the path.
-                place.path = path_at(outline, at, name, place.qualify("") != "");
+                place.path = path_at(outline, at, name, !place.qualify("").is_empty());
             }
         }
         let fits = |path: &[String]| match_path(path, &self.wanted).is_some();
