@@ -96,7 +96,11 @@ impl Tool for RenameSymbol {
         let edited = input.edit.find(&cx, request_change(&input, &cx)).await?;
         let (places, total) = (edited.iter().map(|file| file.places).sum(), edited.len());
         let (places, total) = (plural("place", places), plural("file", total));
-        let headline = input.headline.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let headline = input
+            .headline
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let headline = format!("{headline} to `{}` in {places} of {total}:", input.new_name);
         proposed_edit::apply_changes(&cx, edited, headline, false).await
     }
