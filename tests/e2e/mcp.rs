@@ -289,13 +289,13 @@ fn results_of_every_kind_reach_the_model() {
 /// The arguments arrive as the model wrote them, and nothing is wrong with them or with the result.
 #[test]
 fn tuples_and_patterns_of_names_are_neither_refused_nor_changed() {
-    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    let world = world_with(&["--more"], "[approvals]\nallow = [\"mcp:peer/*\"]");
     let client = world.start();
     let session = client.session();
     let call = |input: Value| call_tool(&world, &client, &session, "plot", input);
     let plotted = call(json!({"range": ["x", 5], "more": {"x-b": 1}}));
     assert!(
-        plotted.contains(r#"\\\"range\\\": [\\\"x\\\", 5]"#) && plotted.contains("x-b"),
+        plotted.contains(r#"\"range\": [\"x\", 5]"#) && plotted.contains("x-b"),
         "{plotted}"
     );
     assert!(
@@ -305,13 +305,13 @@ fn tuples_and_patterns_of_names_are_neither_refused_nor_changed() {
     let refused = call(json!({"range": ["x", {}]}));
     assert!(refused.contains("`range[1]`: expected a number"), "{refused}");
     let mismatch = call(json!({"range": ["x", "5"], "more": {}}));
-    assert!(mismatch.contains("5 for"), "{mismatch}");
+    assert!(mismatch.contains("[arguments corrected: 5.0 for"), "{mismatch}");
 }
 
 /// In a rule, the `*` would stand for any text.
 #[test]
 fn always_is_not_offered_for_a_name_that_is_a_pattern() {
-    let world = world_with(&[], "");
+    let world = world_with(&["--more"], "");
     let client = world.start();
     let session = client.session();
     world.mock().push(Reply::text("done"));

@@ -233,7 +233,7 @@ fn prompts_that_come_late_are_waited_for_where_they_are_used() {
 /// A server that answers works, so its tool's circuit stays closed.
 #[test]
 fn wrong_input_opens_no_circuit() {
-    let world = world_with(&[], ALLOW);
+    let world = world_with(&["--more"], ALLOW);
     let client = world.start();
     let session = client.session();
     for kind in ["result", "error"] {
@@ -249,12 +249,12 @@ fn wrong_input_opens_no_circuit() {
 
 #[test]
 fn a_server_that_closes_its_output_is_lost_at_once() {
-    let world = world_with(&[], ALLOW);
+    let world = world_with(&["--more"], ALLOW);
     let client = world.start();
     let session = client.session();
     let started = now();
     let lost = call_tool(&world, &client, &session, "close_output", json!({}));
-    assert!(lost.contains("it ended the connection"), "{lost}");
+    assert!(lost.contains("MCP server peer: it ended"), "{lost}");
     assert!(
         started.elapsed() < Duration::from_secs(20),
         "{:?}",

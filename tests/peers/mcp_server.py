@@ -42,15 +42,6 @@ TOOLS = [
     {"name": "wrong_structure", "description": "Promises a number and returns a text.", "inputSchema": OBJECT,
      "outputSchema": {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}},
     {"name": "progress", "description": "Reports progress.", "inputSchema": COUNT_INPUT},
-    {"name": "plot", "description": "Returns its arguments.",
-     "inputSchema": {"type": "object", "properties": {
-         "range": {"type": "array", "items": [{"type": "string"}, {"type": "number"}], "minItems": 2, "maxItems": 2},
-         "more": {"type": "object", "patternProperties": {"^x-": {"type": "number"}}, "additionalProperties": False}}},
-     "outputSchema": {"type": "object", "properties": {"range": {
-         "type": "array", "items": [{"type": "string"}], "additionalItems": {"type": "number"}}}}},
-    {"name": "wrong_input", "description": "Refuses its input, as a result or as an error.", "inputSchema": TEXT_INPUT},
-    {"name": "get*", "description": "Has a name that is a pattern in rules.", "inputSchema": OBJECT},
-    {"name": "close_output", "description": "Closes the output, and lives on.", "inputSchema": OBJECT},
     {"name": "hang", "description": "Never returns.", "inputSchema": OBJECT},
     {"name": "crash", "description": "Ends the server.", "inputSchema": OBJECT},
     {"name": "flood", "description": "Returns many megabytes.", "inputSchema": COUNT_INPUT},
@@ -77,6 +68,17 @@ TOOLS = [
     {"name": "fetch", "description": "Requests an address as the variables for proxies say.",
      "inputSchema": {"type": "object", "properties": {"url": {"type": "string"}}}},
     {"name": "environment", "description": "Returns the names of the environment and the folder.", "inputSchema": OBJECT},
+]
+MORE_TOOLS = [
+    {"name": "plot", "description": "Returns its arguments.",
+     "inputSchema": {"type": "object", "properties": {
+         "range": {"type": "array", "items": [{"type": "string"}, {"type": "number"}], "minItems": 2, "maxItems": 2},
+         "more": {"type": "object", "patternProperties": {"^x-": {"type": "number"}}, "additionalProperties": False}}},
+     "outputSchema": {"type": "object", "properties": {"range": {
+         "type": "array", "items": [{"type": "string"}], "additionalItems": {"type": "number"}}}}},
+    {"name": "wrong_input", "description": "Refuses its input, as a result or as an error.", "inputSchema": TEXT_INPUT},
+    {"name": "get*", "description": "Has a name that is a pattern in rules.", "inputSchema": OBJECT},
+    {"name": "close_output", "description": "Closes the output, and lives on.", "inputSchema": OBJECT},
 ]
 ADDED = {"name": "added", "description": "Was added later.", "inputSchema": OBJECT}
 
@@ -157,7 +159,7 @@ class Connection:
         self.options = options
         # Writes a message, and may be told which request it belongs to.
         self.send = send
-        self.tools = [*TOOLS, *(LIES if options.lie else [])]
+        self.tools = [*TOOLS, *(MORE_TOOLS if options.more else []), *(LIES if options.lie else [])]
         self.prompts = [*(LYING_PROMPTS if options.lie else []), *PROMPTS]
         filler = " ".join(["It does a thing with a file, and says what it did."] * 4)
         self.tools += [{"name": f"extra_{number:03}", "description": f"Extra tool {number}. {filler}", "inputSchema": TEXT_INPUT}
@@ -520,6 +522,7 @@ def parse_options():
     parser.add_argument("--tools", type=int, default=0, help="how many further tools to list")
     parser.add_argument("--page", type=int, default=100, help="how many tools a page of their list has")
     parser.add_argument("--slow-prompts", type=float, default=0, help="seconds until prompts are listed")
+    parser.add_argument("--more", action="store_true", help="list the tools of MORE_TOOLS too")
     parser.add_argument("--lie", action="store_true", help="list tools with bad names and schemas")
     parser.add_argument("--endless-pages", action="store_true", help="the list of tools has no last page")
     parser.add_argument("--ignore-end", action="store_true", help="stay when stdin ends and at SIGTERM")
