@@ -173,19 +173,18 @@ impl SteeringWalk<'_> {
 /// Returns the commands and the merge strategies that a file of a stopped rebase, cherry-pick, or revert runs, in order,
 /// if the path is such a file; `None` if it cannot be read.
 pub fn read_todo_commands(path: &Path) -> Option<Vec<Vec<u8>>> {
-    let readers: [(&str, fn(&[u8]) -> Vec<Vec<u8>>); 3] = [
-        (TODO_LIST, list_commands),
-        (REBASE_STRATEGY, |text| {
-            list_programs([text.strip_suffix(b"\n").unwrap_or(text)])
-        }),
-        (PICK_OPTIONS, list_option_programs),
-    ];
-    match readers.iter().find(|(name, _)| path.ends_with(name)) {
-        Some((_, list)) if nofollow::kind(path).is_some() => {
-            Some(list(&nofollow::read(path, MAX_TODO_LIST).ok()?))
-        }
-        _ => Some(Vec::new()),
-    }
+    let name = [TODO_LIST, REBASE_STRATEGY, PICK_OPTIONS]
+        .into_iter()
+        .find(|name| path.ends_with(name));
+    let Some(name) = name.filter(|_| nofollow::kind(path).is_some()) else {
+        return Some(Vec::new());
+    };
+    let text = nofollow::read(path, MAX_TODO_LIST).ok()?;
+    Some(match name {
+        TODO_LIST => list_commands(&text),
+        REBASE_STRATEGY => list_programs([text.strip_suffix(b"\n").unwrap_or(&text)]),
+        _ => list_option_programs(&text),
+    })
 }
 
 /// Lists the lines of a rebase's list that run commands.

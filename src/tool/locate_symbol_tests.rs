@@ -11,6 +11,9 @@ use super::*;
 use crate::base::position::Range;
 use crate::base::uri;
 
+/// The line, the column, and the name of a symbol, or words of the refusal.
+type Expected<'a> = Result<(u32, u32, &'a str), &'a str>;
+
 fn range(start: (u32, u32), end: (u32, u32)) -> Range {
     let at = |(line, character)| Position { line, character };
     Range {
@@ -121,7 +124,7 @@ impl Fixture {
         self.server.definitions.insert(used, location);
     }
 
-    async fn run(self, questions: &[(&str, Option<u32>, Result<(u32, u32, &str), &str>)]) {
+    async fn run(self, questions: &[(&str, Option<u32>, Expected<'_>)]) {
         let mut cx = self.harness.cx.clone();
         cx.editor = Arc::new(self.server);
         for (symbol, line, expected) in questions {
