@@ -360,7 +360,14 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
     let last = rounds - 1;
     let compaction = client.next(&session, "agent/compacted");
     assert_eq!(compaction.text("trigger"), "threshold");
-    assert_eq!(compaction.text("summary"), "the user wants lorem ipsum");
+    // All of the summarized part but its last two.
+    let dropped = last - 5;
+    assert_eq!(
+        compaction.text("summary"),
+        format!(
+            "the user wants lorem ipsum\n\n[{dropped} messages of the user from this part are only in these notes]"
+        )
+    );
     assert!(compaction.params["tokensBefore"].as_u64().unwrap() > 16_356);
     assert!(compaction.params["tokensAfter"].as_u64().unwrap() < 13_000);
     // The note about the environment is one more.
