@@ -424,7 +424,7 @@ fn code_metrics_stay_within_their_limits() {
     let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/release/agentls");
     if let Ok(metadata) = fs::metadata(binary) {
         println!(
-            "| release binary | {:.1} MB | ≤ 15 MB |",
+            "| release binary | {:.1} MB | ≤ 20 MB |",
             metadata.len() as f64 / 1e6
         );
     }
