@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, Options, ServerRequest, World};
-use crate::mock_llm::Reply;
+use crate::mock_llm::{Gate, Reply};
 
 const ASK: &str = "agent/languageQuery";
 const CART: &str =
@@ -658,9 +658,12 @@ fn a_fix_is_not_made_in_another_text_or_after_a_cancel() {
     world.write("cart.ts", CART);
     world.write("print.ts", PRINT);
     let args = json!({"path": "print.ts", "line": 4, "fix": "Use 'sum'"});
-    for _ in 0..3 {
-        world.mock().push(Reply::tool("fix_code", args.clone()));
-    }
+    let gate = Gate::new();
+    world.mock().push(Reply::tool("fix_code", args.clone()));
+    world
+        .mock()
+        .push(Reply::tool("fix_code", args.clone()).gate(&gate));
+    world.mock().push(Reply::tool("fix_code", args.clone()));
     let client = start_with(
         &world,
         json!({"applyEdit": true, "workspaceEdit": {"documentChanges": true}}),
@@ -688,8 +691,11 @@ fn a_fix_is_not_made_in_another_text_or_after_a_cancel() {
         json!({"fixes": [{"title": "Use 'sum'", "edits": rename_edits(&world)["edits"]}]}),
     );
     // While the user is asked, in the next call.
-    world.wait_for_request(1);
+    world.wait_at_gate(&gate);
     change(3, PRINT);
+    // The server knows the change once it answers, and the call begins afterwards.
+    let _: Value = client.call("agent/metrics", json!({"sessionId": session}));
+    gate.release();
     reply_with_fixes(&client, &world);
     let approval = client.next_approval(&session);
     change(4, &format!("{PRINT}// new\n"));
