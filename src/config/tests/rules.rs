@@ -122,7 +122,7 @@ fn unreadable_deny_rules_are_remembered() {
     }
     .load();
     assert_eq!(loaded.settings.approvals.unreadable.len(), 1);
-    // What a folder must not loosen is no problem of the sandbox.
+    // Settings that a folder may not loosen are ignored, and leave the sandbox as the user has set it.
     let loaded = TestLayers {
         user: "[sandbox]\nrequired = true",
         workspace: "[sandbox]\nrequired = false\nnetwork = true\nwrite = ['/x']",
