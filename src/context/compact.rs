@@ -79,20 +79,22 @@ impl CompactionRange {
     }
 
     /// Returns the user's messages of the range that stay word for word: the newest that fit into [`MAX_KEPT_TOKENS`]
-    /// and an eighth of the model's window. If they are most of the range, they get a quarter of it: something must go.
+    /// and an eighth of the model's window.
     pub fn find_kept(&self, items: &[Arc<HistoryItem>], window: u64) -> Vec<Arc<HistoryItem>> {
-        let range = self.slice_items(items);
-        let total = estimate_total_tokens(range);
-        let count = |item: &Arc<HistoryItem>| item.estimated_tokens(estimate_message_tokens);
-        let prompts = || range.iter().rev().filter(|item| is_prompt(item));
-        let mut room = MAX_KEPT_TOKENS.min(window / 8);
-        if prompts().map(count).sum::<u64>() > total / 2 {
-            room = room.min(total / 4);
-        }
+        self.find_newest_prompts(items, MAX_KEPT_TOKENS.min(window / 8))
+    }
+
+    /// Returns fewer of them, at most a quarter of the range, for when something must go and is mostly the user's.
+    pub fn find_fewer_kept(&self, items: &[Arc<HistoryItem>], window: u64) -> Vec<Arc<HistoryItem>> {
+        let quarter = estimate_total_tokens(self.slice_items(items)) / 4;
+        self.find_newest_prompts(items, MAX_KEPT_TOKENS.min(window / 8).min(quarter))
+    }
+
+    fn find_newest_prompts(&self, items: &[Arc<HistoryItem>], mut room: u64) -> Vec<Arc<HistoryItem>> {
         let mut kept = Vec::new();
-        for item in prompts() {
-            let tokens = count(item);
-            if tokens <= room {
+        for item in self.slice_items(items).iter().rev() {
+            let tokens = item.estimated_tokens(estimate_message_tokens);
+            if is_prompt(item) && tokens <= room {
                 room -= tokens;
                 kept.push(item.clone());
             }

@@ -254,6 +254,21 @@ fn what_the_user_said_stays_word_for_word_up_to_a_limit() {
 }
 
 #[test]
+fn all_that_the_user_said_stays_unless_the_history_must_shrink() {
+    let mut events = vec![text_message("first", Role::User, "build it")];
+    for n in 0..8 {
+        events.push(text_message(&format!("u{n}"), Role::User, &"wish ".repeat(400)));
+        events.push(text_message(&format!("a{n}"), Role::Assistant, "ok"));
+    }
+    events.extend(long(3).into_iter().skip(1));
+    let items = history(&events).to_messages();
+    let middle = find_compaction_range(&items).unwrap();
+    let all = ["u0", "u1", "u2", "u3", "u4", "u5", "u6", "u7"];
+    assert_eq!(shape(&middle.find_kept(&items, 200_000)), all);
+    assert_eq!(shape(&middle.find_fewer_kept(&items, 200_000)), all[6..]);
+}
+
+#[test]
 fn all_that_the_user_said_stays_if_there_is_much_else_to_omit() {
     let mut events = long(4);
     events.push(text_message("pasted", Role::User, &"log ".repeat(5_000)));
@@ -590,7 +605,7 @@ proptest! {
                 _ => {
                     let items = history.to_messages();
                     let summary = find_compaction_range(&items).map(|middle| {
-                        let kept = middle.find_kept(&items, 2_000);
+                        let kept = middle.find_fewer_kept(&items, 2_000);
                         let digest = build_digest(middle.slice_items(&items), &kept);
                         middle.build_summary(&items, &kept, digest, true)
                     });

@@ -28,6 +28,9 @@ use crate::tool::stored_output;
 /// Retries of a summary call that is itself too long, each without the older half (R-CTX-2).
 const SHORTER: u32 = 3;
 
+/// How many tokens a summary has at least, as a rule.
+const NOTES_TOKENS: u64 = 2_000;
+
 /// The code of the warning that a summary failed. The session counts these warnings.
 pub const COMPACTION_FAILED: &str = "compaction_failed";
 
@@ -242,7 +245,7 @@ pub(super) async fn summarize_history(
     };
     // Set even if the summary fails, so that the check before the next call does not repeat it.
     state.compaction.is_recent = true;
-    let kept = middle.find_kept(items, state.model.info.window);
+    let kept = choose_kept(state, items, middle, trigger);
     let work = compact::describe_work(items, middle, &describe_processes(cx));
     let dropped = middle.describe_dropped(items, &kept).unwrap_or_default();
     let replace = |text: String, digest| {
@@ -255,13 +258,12 @@ pub(super) async fn summarize_history(
         middle.build_summary(items, &kept, text, digest)
     };
     let before = compact::estimate_total_tokens(items);
-    let staying = before - compact::estimate_total_tokens(middle.slice_items(items))
-        + compact::estimate_total_tokens(&kept);
+    let staying = estimate_staying(items, middle, &kept);
     let after = |summary: &Summary| staying + compact::summary_tokens(&summary.text);
     // Even an empty summary would be too long, so nobody should pay for one.
     if trigger != CompactTrigger::Overflow && !compact::is_sufficient_reduction(before, staying) {
         return Ok(SummaryOutcome::Same(
-            "nearly all of the conversation is recent; nothing to compact",
+            "nearly all of the conversation is recent or what you said yourself; nothing to compact",
         ));
     }
     let written = write_notes(cx, state, middle, items, &kept, trigger, instructions).await?;
@@ -291,6 +293,31 @@ pub(super) async fn summarize_history(
     }
     replace_middle(cx, state, items, digest, trigger).await?;
     Ok(SummaryOutcome::Smaller)
+}
+
+/// Returns the user's messages of the range that stay word for word. If the history must shrink and would not with all of
+/// them, some go.
+fn choose_kept(
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+    middle: CompactionRange,
+    trigger: CompactTrigger,
+) -> Vec<Arc<HistoryItem>> {
+    let window = state.model.info.window;
+    let kept = middle.find_kept(items, window);
+    let before = compact::estimate_total_tokens(items);
+    let after = estimate_staying(items, middle, &kept) + NOTES_TOKENS;
+    if trigger == CompactTrigger::Manual || compact::is_sufficient_reduction(before, after) {
+        kept
+    } else {
+        middle.find_fewer_kept(items, window)
+    }
+}
+
+/// Returns the estimated tokens of the messages outside the range, and of those within it that are kept.
+fn estimate_staying(items: &[Arc<HistoryItem>], middle: CompactionRange, kept: &[Arc<HistoryItem>]) -> u64 {
+    compact::estimate_total_tokens(items) - compact::estimate_total_tokens(middle.slice_items(items))
+        + compact::estimate_total_tokens(kept)
 }
 
 /// Returns what to omit from a history that exceeded the window.

@@ -64,6 +64,22 @@ fn session_with_rounds(world: &World, client: &Client, rounds: usize, params: Va
     session
 }
 
+/// Opens a session and holds six rounds of talk with short prompts and answers of about 1,000 tokens.
+fn session_with_long_answers(world: &World, client: &Client) -> String {
+    let session = client.session();
+    add_long_answers(world, client, &session, "q", 6);
+    world.mock().default_reply(uncounted_ok());
+    session
+}
+
+fn add_long_answers(world: &World, client: &Client, session: &str, name: &str, rounds: usize) {
+    for round in 0..rounds {
+        let answer = format!("fine: {}", "lorem ipsum ".repeat(330));
+        world.mock().push(Reply::text(&answer).tokens(0, 0));
+        assert_eq!(client.ask(session, format!("{name}{round}")).text, answer);
+    }
+}
+
 /// Holds three more rounds of talk.
 fn add_rounds(client: &Client, session: &str) {
     for round in 0..3 {
@@ -360,8 +376,8 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
     let last = rounds - 1;
     let compaction = client.next(&session, "agent/compacted");
     assert_eq!(compaction.text("trigger"), "threshold");
-    // All of the summarized part but its last two.
-    let dropped = last - 5;
+    // All of the summarized part but its last three.
+    let dropped = last - 6;
     assert_eq!(
         compaction.text("summary"),
         format!(
@@ -373,9 +389,10 @@ fn conversation_above_the_threshold_is_summarized_before_the_call() {
     // The note about the environment is one more.
     assert_eq!(compaction.params["messagesBefore"], 2 * last + 2);
     let request = world.wait_for_request(world.requests() - 1);
-    // Of what was summarized, the user's newest messages stay, up to a quarter.
+    // Of what was summarized, the user's newest messages stay, up to an eighth of the window.
     let expected = [
         "user q0".to_owned(),
+        format!("user q{}", last - 5),
         format!("user q{}", last - 4),
         format!("user q{}", last - 3),
         "user [Previous conversation summary]".to_owned(),
@@ -751,7 +768,7 @@ fn overflowing_summary_request_shrinks_at_most_three_times() {
 fn another_model_may_write_the_summary() {
     let world = World::with(config_with("", "compaction_model = \"other/cheap\""));
     let client = world.start();
-    let session = session_with_rounds(&world, &client, 6, json!({}));
+    let session = session_with_long_answers(&world, &client);
     world.mock().push(notes());
     client.answer(&compact(&client, &session)).unwrap();
     let request = world.wait_for_request(world.requests() - 1);
@@ -765,7 +782,7 @@ fn another_model_may_write_the_summary() {
 fn manual_compaction_summarizes_on_request() {
     let world = World::new();
     let client = world.start();
-    let session = session_with_rounds(&world, &client, 6, json!({}));
+    let session = session_with_long_answers(&world, &client);
     world.mock().push(notes());
     let before = world.requests();
     let params = json!({"sessionId": session, "instructions": "keep the numbers"});
@@ -784,7 +801,17 @@ fn manual_compaction_summarizes_on_request() {
     }
     assert_eq!(client.ask(&session, "next").text, "ok");
     let sent = message_outline(&world.wait_for_request(before + 1));
-    assert_eq!(sent[..2], ["user q0", "user [Previous conversation summary]"]);
+    // The user's own words stay.
+    assert_eq!(
+        sent[..5],
+        [
+            "user q0",
+            "user q1",
+            "user q2",
+            "user [Previous conversation summary]",
+            "user q3"
+        ]
+    );
     // A short conversation stays unchanged, and the transition says why.
     let short = session_with_rounds(&world, &client, 1, json!({}));
     let result = client.answer(&compact(&client, &short)).unwrap();
@@ -824,10 +851,24 @@ fn manual_compaction_pays_for_no_summary_that_cannot_help() {
 }
 
 #[test]
-fn manual_compaction_error_is_reported_and_changes_nothing() {
+fn manual_compaction_drops_nothing_that_the_user_said() {
     let world = World::new();
     let client = world.start();
     let session = session_with_rounds(&world, &client, 6, json!({}));
+    let before = world.requests();
+    let result = client.answer(&compact(&client, &session)).unwrap();
+    assert_eq!(describe_end(&result), "completed / completed / no error");
+    assert_eq!(world.requests(), before);
+    let transitions = client.all(&session, "agent/transition");
+    let detail = transitions.last().unwrap().text("detail");
+    assert!(detail.contains("what you said yourself"), "{detail}");
+}
+
+#[test]
+fn manual_compaction_error_is_reported_and_changes_nothing() {
+    let world = World::new();
+    let client = world.start();
+    let session = session_with_long_answers(&world, &client);
     world
         .mock()
         .push(Reply::error(400, "invalid_request_error", "messages: nonsense"));
@@ -847,13 +888,13 @@ fn manual_compaction_error_is_reported_and_changes_nothing() {
 fn manual_compaction_falls_back_to_a_digest() {
     let world = World::new();
     let client = world.start();
-    let session = session_with_rounds(&world, &client, 6, json!({}));
+    let session = session_with_long_answers(&world, &client);
     let from = client.reasons(&session).len();
     for unusable in [Reply::text(" "), Reply::text("no").stop("refusal")] {
         world.mock().push(unusable.tokens(0, 0));
         let result = client.answer(&compact(&client, &session)).unwrap();
         assert_eq!(describe_end(&result), "completed / completed / no error");
-        add_rounds(&client, &session);
+        add_long_answers(&world, &client, &session, "more", 3);
     }
     assert_eq!(client.reasons(&session)[from..], ["completed"; 8]);
     assert_eq!(warnings(&client, &session, "compaction_failed"), 2);
@@ -871,7 +912,7 @@ fn manual_compaction_falls_back_to_a_digest() {
 fn prompt_and_compaction_exclude_each_other() {
     let world = World::new();
     let client = world.start();
-    let session = session_with_rounds(&world, &client, 6, json!({}));
+    let session = session_with_long_answers(&world, &client);
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
     let prompt = client.prompt(&session, "wait");
@@ -901,7 +942,7 @@ fn prompt_and_compaction_exclude_each_other() {
 fn cancel_ends_a_compaction_immediately() {
     let world = World::new();
     let client = world.start();
-    let session = session_with_rounds(&world, &client, 6, json!({}));
+    let session = session_with_long_answers(&world, &client);
     for by_request in [false, true] {
         let gate = Gate::new();
         world.mock().push(notes().gate(&gate));
@@ -948,7 +989,7 @@ fn cancel_ends_a_compaction_immediately() {
 fn kill_during_a_compaction_loses_only_the_compaction() {
     let world = World::new();
     let client = world.start();
-    let session = session_with_rounds(&world, &client, 6, json!({}));
+    let session = session_with_long_answers(&world, &client);
     // An earlier canceled turn must stay resumable.
     let gate = Gate::new();
     world.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
