@@ -31,7 +31,8 @@ use super::values::{Milliseconds, Seconds, StringList};
 
 pub(super) use agent::parse_route_step;
 pub use agent::{
-    AgentSettings, FailurePolicy, LimitPolicy, OutputEscalation, ReasoningEffort, Reflection, ToolChoice,
+    AgentSettings, DiagnosticsAfterEdit, FailurePolicy, LimitPolicy, OutputEscalation, ReasoningEffort,
+    Reflection, ToolChoice,
 };
 pub use mcp::McpServerSettings;
 pub use provider::{CacheTtl, ProviderSettings, RetryPolicy, RetryProfile, Verbosity};

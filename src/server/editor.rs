@@ -54,6 +54,7 @@ impl ClientEditor {
         &self,
         method: &'static str,
         params: impl Serialize,
+        limit: Duration,
     ) -> BoxFuture<'static, Result<T, EditorError>> {
         let (requests, events) = (self.requests.clone(), self.events.clone());
         let params = serde_json::to_value(params);
@@ -67,10 +68,10 @@ impl ClientEditor {
                 let _ = events.flush_writes().await;
                 requests.send(method, &params).wait().await
             };
-            match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
+            match tokio::time::timeout(limit, request).await {
                 Ok(Ok(answer)) => serde_json::from_value(answer).map_err(malformed),
                 Ok(Err(refusal)) => Err(to_editor_error(&refusal)),
-                Err(_) => Err(EditorError::Silent(REQUEST_TIMEOUT)),
+                Err(_) => Err(EditorError::Silent(limit)),
             }
         })
     }
@@ -82,7 +83,8 @@ impl EditorLink for ClientEditor {
     }
 
     fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
-        let request = self.send_request::<ApplyEditResult>("workspace/applyEdit", to_wire_edit(&edit));
+        let request =
+            self.send_request::<ApplyEditResult>("workspace/applyEdit", to_wire_edit(&edit), REQUEST_TIMEOUT);
         Box::pin(async move {
             let answer = request.await?;
             if answer.applied {
@@ -100,7 +102,8 @@ impl EditorLink for ClientEditor {
         let params = SaveDocumentsParams {
             uris: vec![uri.clone()],
         };
-        let request = self.send_request::<SaveDocumentsResult>(method::SAVE_DOCUMENTS, params);
+        let request =
+            self.send_request::<SaveDocumentsResult>(method::SAVE_DOCUMENTS, params, REQUEST_TIMEOUT);
         Box::pin(async move {
             let answer = request.await?;
             let failed = answer.failed.into_iter().find(|failed| failed.uri == uri);
@@ -120,7 +123,7 @@ impl EditorLink for ClientEditor {
         let mut awaited = request.wait_for.into_iter();
         let wait_for = awaited.next();
         let max_wait = u32::try_from(request.max_wait.as_millis()).unwrap_or(u32::MAX);
-        let request = self.send_request::<GetDiagnosticsResult>(
+        let answer = self.send_request::<GetDiagnosticsResult>(
             method::GET_DIAGNOSTICS,
             GetDiagnosticsParams {
                 uri: request.uri,
@@ -128,9 +131,10 @@ impl EditorLink for ClientEditor {
                 wait_for,
                 also_wait_for: awaited.collect(),
             },
+            REQUEST_TIMEOUT + request.max_wait,
         );
         Box::pin(async move {
-            let answer = request.await?;
+            let answer = answer.await?;
             Ok(DiagnosticsAnswer {
                 found: answer.diagnostics.into_iter().map(to_editor_diagnostic).collect(),
                 unreported: answer.unreported,
@@ -150,7 +154,11 @@ impl EditorLink for ClientEditor {
         provider: String,
     ) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
         // Its result is parsed here: an error that quotes what cannot be parsed could show a key.
-        let request = self.send_request::<Value>(method::GET_CREDENTIAL, GetCredentialParams { provider });
+        let request = self.send_request::<Value>(
+            method::GET_CREDENTIAL,
+            GetCredentialParams { provider },
+            REQUEST_TIMEOUT,
+        );
         Box::pin(async move {
             // An editor without a key may also answer `null`.
             match serde_json::from_value::<Option<GetCredentialResult>>(request.await?) {

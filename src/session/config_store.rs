@@ -404,7 +404,7 @@ impl SettingsSource for ConfigStore {
                     tool_failure: agent.tool_failure,
                     tool_timeout: agent.tool_timeout,
                     subagent_failure: agent.subagent_failure,
-                    reports_new_errors: agent.diagnostics_after_edit,
+                    new_errors_wait: agent.diagnostics_after_edit.wait(),
                 },
             },
             own_tools: folder.tools.clone(),

@@ -349,7 +349,7 @@ pub(super) fn revert_context(
         progress: mpsc::channel(1).0,
         content_sink,
         checkpoints: Arc::new(NoCheckpoints),
-        reports_new_errors: false,
+        new_errors_wait: None,
         allows_uncheckpointed: true,
         judged: None,
         sandbox: CallSandbox::default(),

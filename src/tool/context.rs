@@ -48,8 +48,8 @@ pub struct ToolContext {
     pub content_sink: Arc<dyn ContentSink>,
     /// Keeps what files were before they are changed.
     pub checkpoints: Arc<dyn Checkpoints>,
-    /// Whether the result of an edit names the errors that it brought.
-    pub reports_new_errors: bool,
+    /// How long the result of an edit waits for the errors that it brought; `None` if it does not name them.
+    pub new_errors_wait: Option<Duration>,
     /// The user has allowed the call although old contents cannot be kept.
     pub allows_uncheckpointed: bool,
     /// The resolved paths by which the running call was judged; `None` while it is being judged.

@@ -14,10 +14,6 @@ use crate::base::nofollow::{self, FileKind};
 use crate::base::uri;
 use crate::workspace::ResolvedPath;
 
-/// Time for the editor to say what it knows before the edit, and to load the files that are not open.
-const BEFORE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for the language servers to report after the edit, for all files together.
-const AFTER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Further time for the answer itself.
 const GRACE: Duration = Duration::from_millis(500);
 /// Most errors that a result lists.
@@ -28,6 +24,8 @@ const MAX_LOADED: usize = 20;
 /// The errors that the editor reported before an edit.
 pub(super) struct ErrorBaseline {
     documents: Vec<EditedDocument>,
+    /// Time for the language servers to report after the edit, for all files together.
+    wait: Duration,
     /// How often each file had an error of each text. Lines do not count: an edit moves them.
     known: HashMap<(String, String), usize>,
 }
@@ -45,9 +43,7 @@ struct EditedDocument {
 
 /// Records the errors that the editor knows before these files change.
 pub(super) async fn record_errors(cx: &ToolContext, targets: Vec<ResolvedPath>) -> Option<ErrorBaseline> {
-    if !cx.reports_new_errors || !cx.editor.abilities().diagnostics {
-        return None;
-    }
+    let wait = cx.new_errors_wait.filter(|_| cx.editor.abilities().diagnostics)?;
     let inner = cx.clone();
     let documents = files::run_blocking(cx, move |_| Ok(list_documents(&inner, targets)));
     let mut documents = documents.await.ok().filter(|all| !all.is_empty())?;
@@ -55,7 +51,8 @@ pub(super) async fn record_errors(cx: &ToolContext, targets: Vec<ResolvedPath>) 
     let request = DiagnosticsRequest {
         uri: None,
         wait_for: closed.map(|document| document.uri.clone()).collect(),
-        max_wait: BEFORE_TIMEOUT,
+        // The editor loads the files that are not open.
+        max_wait: wait / 2,
     };
     let answer = request_errors(cx, request).await?;
     for document in &mut documents {
@@ -65,7 +62,11 @@ pub(super) async fn record_errors(cx: &ToolContext, targets: Vec<ResolvedPath>) 
     for error in answer.found {
         *known.entry((error.uri, error.message)).or_default() += 1;
     }
-    Some(ErrorBaseline { documents, known })
+    Some(ErrorBaseline {
+        documents,
+        wait,
+        known,
+    })
 }
 
 /// Returns the files that are open, and of the others those that the editor may load.
@@ -100,7 +101,7 @@ impl ErrorBaseline {
                 .iter()
                 .map(|document| document.uri.clone())
                 .collect(),
-            max_wait: AFTER_TIMEOUT,
+            max_wait: self.wait,
         };
         let Some(DiagnosticsAnswer { mut found, .. }) = request_errors(cx, request).await else {
             return;

@@ -252,7 +252,7 @@ pub(super) async fn apply_changes(
         return Err(ToolError::Cancelled);
     }
     let quiet = ToolContext {
-        reports_new_errors: false,
+        new_errors_wait: None,
         // Only a second cancel stops between two files.
         cancel: cx.force_cancel.clone(),
         ..cx.clone()

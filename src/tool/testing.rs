@@ -110,7 +110,7 @@ impl ToolHarness {
             progress: sender,
             content_sink: Arc::new(MemorySink::default()),
             checkpoints: Arc::new(super::NoCheckpoints),
-            reports_new_errors: false,
+            new_errors_wait: None,
             allows_uncheckpointed: false,
             judged: None,
             sandbox: CallSandbox::default(),

@@ -60,8 +60,8 @@ pub struct AgentPolicy {
     pub tool_timeout: FailurePolicy,
     /// What a failed sub-agent does to the turn under the join `all_required` (R-ERR-3).
     pub subagent_failure: FailurePolicy,
-    /// Whether the result of an edit names the errors that it brought.
-    pub reports_new_errors: bool,
+    /// How long the result of an edit waits for the errors that it brought; `None` if it does not name them.
+    pub new_errors_wait: Option<Duration>,
 }
 
 /// How a turn keeps its requests within the window.

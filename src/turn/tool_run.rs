@@ -270,7 +270,7 @@ pub(super) fn tool_context(
             cx.services.redactor.clone(),
         )),
         checkpoints: cx.services.checkpoints.clone(),
-        reports_new_errors: cx.settings.policy.reports_new_errors,
+        new_errors_wait: cx.settings.policy.new_errors_wait,
         allows_uncheckpointed: call.uncheckpointed,
         judged: call.judged.clone(),
         sandbox: CallSandbox {

@@ -181,6 +181,29 @@ fn a_patch_waits_once_for_all_its_files_open_or_not() {
 }
 
 #[test]
+fn an_edit_waits_for_errors_as_long_as_the_setting_says() {
+    let world = World::new();
+    world.write("a.rs", "one\n");
+    world.configure(Config {
+        agent: "diagnostics_after_edit = 30\n".to_owned(),
+        ..Config::default()
+    });
+    let edit = json!({"path": "a.rs", "edits": [{"old_text": "one", "new_text": "two"}]});
+    world.mock().push(Reply::tool("edit_file", edit));
+    let client = start(&world);
+    let id = client.prompt(&client.session_with(json!({"mode": "full"})), "edit it");
+    for wait_ms in [15_000, 30_000] {
+        let request = client.server_asks(ASK);
+        assert_eq!(
+            request.params,
+            json!({"waitFor": world.uri("a.rs"), "waitMs": wait_ms})
+        );
+        client.reply(&request, json!({"diagnostics": []}));
+    }
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
+}
+
+#[test]
 fn errors_that_may_be_older_than_the_edit_are_not_called_new() {
     let world = World::new();
     world.write("a.rs", "one\n");

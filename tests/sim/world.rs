@@ -205,7 +205,7 @@ impl WorldSettings {
                 tool_timeout: *rng.pick_one(&POLICIES),
                 subagent_failure: *rng.pick_one(&POLICIES),
                 // The simulated editor has no language servers.
-                reports_new_errors: false,
+                new_errors_wait: None,
             },
             window: *rng.pick_one(&[200_000, 200_000, 6_000, 2_500]),
             real_window: *rng.pick_one(&[u64::MAX, u64::MAX, 3_000, 1_000]),

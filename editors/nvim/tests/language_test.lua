@@ -20,6 +20,12 @@ local PYTHON_FILES = {
     .. '    return str(cart.total())\n',
 }
 
+---A busy machine may need longer than usual to find the errors after an edit.
+local FULL_MODE_SETUP = ([[{
+  cmd = { %q },
+  settings = { agent = { default = { mode = 'full', diagnostics_after_edit = 30 } } },
+}]]):format(support.server)
+
 ---Returns Lua code that starts a language server for a file type.
 local function start_server(filetype, options)
   return ([[
@@ -179,9 +185,7 @@ return function(_, drive)
   drive('language: an edit that breaks another open file is reported with its errors', {
     init = init,
     files = FILES,
-    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
-      support.server
-    ),
+    setup = FULL_MODE_SETUP,
   }, function(nvim)
     nvim.cmd('edit cart.ts')
     nvim.cmd('split print.ts')
@@ -199,9 +203,7 @@ return function(_, drive)
     files = vim.tbl_extend('force', FILES, {
       ['print.ts'] = FILES['print.ts'] .. '\nexport const old: string = 1;\n',
     }),
-    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
-      support.server
-    ),
+    setup = FULL_MODE_SETUP,
   }, function(nvim)
     nvim.cmd('edit cart.ts')
     wait_for_references(nvim)
@@ -299,9 +301,7 @@ return function(_, drive)
   drive('language: the agent fixes and formats a file that is in no buffer', {
     init = init,
     files = FILES,
-    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
-      support.server
-    ),
+    setup = FULL_MODE_SETUP,
   }, function(nvim)
     nvim.cmd('edit print.ts')
     wait_for_references(nvim)
@@ -332,9 +332,7 @@ return function(_, drive)
   drive('language: a patch of closed files is reported with the errors of all, from pyright', {
     init = pyright,
     files = PYTHON_FILES,
-    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
-      support.server
-    ),
+    setup = FULL_MODE_SETUP,
   }, function(nvim)
     nvim.cmd('edit cart.py')
     wait_for_pyright(nvim)
@@ -349,9 +347,7 @@ return function(_, drive)
   drive('language: the agent renames a symbol in open and closed files through pyright', {
     init = pyright,
     files = PYTHON_FILES,
-    setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
-      support.server
-    ),
+    setup = FULL_MODE_SETUP,
   }, function(nvim)
     nvim.cmd('edit cart.py')
     wait_for_pyright(nvim)

@@ -6,10 +6,10 @@ import type { Diagnostic } from "./protocol";
 import { isTypeScript, readTypeScriptErrors, type TypeScriptErrors } from "./typeScriptErrors";
 
 /**
- * How long nothing more may be reported until the reports count as complete. Language support reports in parts, and
- * about other documents after the one that changed.
+ * Which part of the longest wait must pass without another report until the reports count as complete. Language support
+ * reports in parts, and about other documents after the one that changed.
  */
-const QUIET_MS = 300;
+const QUIET_PART = 0.15;
 
 /** How long TypeScript has for an answer that must not wait. */
 const ANSWER_MS = 1000;
@@ -107,6 +107,9 @@ export class FreshDiagnostics implements Disposable {
   #waitForEvents(documents: readonly TextDocument[], deadline: number): Promise<void> {
     return new Promise((resolve) => {
       let quiet: NodeJS.Timeout | undefined;
+      let quietMs: number | undefined;
+      const startedAt = Date.now();
+      const longest = deadline - startedAt;
       const finish = () => {
         clearTimeout(quiet);
         clearTimeout(limit);
@@ -116,9 +119,12 @@ export class FreshDiagnostics implements Disposable {
       const startQuietTime = () => {
         clearTimeout(quiet);
         const isComplete = documents.every((document) => this.#isReported(document));
-        if (isComplete) quiet = setTimeout(finish, this.#lastReport + QUIET_MS - Date.now());
+        if (!isComplete) return;
+        // A slow one gets as much time as it took.
+        quietMs ??= Math.max(longest * QUIET_PART, Date.now() - startedAt);
+        quiet = setTimeout(finish, this.#lastReport + quietMs - Date.now());
       };
-      const limit = setTimeout(finish, deadline - Date.now());
+      const limit = setTimeout(finish, longest);
       // The listener above has recorded the report by then.
       const reports = languages.onDidChangeDiagnostics(startQuietTime);
       startQuietTime();

@@ -18,7 +18,9 @@ test("language tools of the real agent", { timeout: 6 * TIMEOUT_MS }, async (t) 
   const model = new FakeModel();
   await model.start();
   t.after(() => model.stop());
-  await withWorkbench("language tools", { config: `${model.config}mode = "full"\n`, files: FILES }, async (s) => {
+  // A busy machine may need longer than usual to find the errors after an edit.
+  const config = `${model.config}mode = "full"\ndiagnostics_after_edit = 30\n`;
+  await withWorkbench("language tools", { config, files: FILES }, async (s) => {
     const step = createStepRunner(t, s);
     let turns = 0;
     /** Lets the model make a call, and returns what it reads then. */

@@ -53,7 +53,9 @@ test("tools with pyright", { timeout: 6 * TIMEOUT_MS, skip: SKIP }, async (t) =>
   const model = new FakeModel();
   await model.start();
   t.after(() => model.stop());
-  const options = { ...OPTIONS, config: `${model.config}mode = "full"\n\n[tool.default]\ncircuit_cooldown_s = 1\n` };
+  // A busy machine may need longer than usual to find the errors after an edit.
+  const agent = `${model.config}mode = "full"\ndiagnostics_after_edit = 30\n`;
+  const options = { ...OPTIONS, config: `${agent}\n[tool.default]\ncircuit_cooldown_s = 1\n` };
   await withWorkbench("tools with pyright", options, async (s) => {
     const step = createStepRunner(t, s);
     let turns = 0;

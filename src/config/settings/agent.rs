@@ -3,6 +3,7 @@
 //! A named agent inherits from `default`; `resolve` fills in what it does not set.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ use crate::domain::{Cost, Mode};
 
 /// How many tool calls pass between progress checks when reflection is on without a number (R-LOOP-3).
 const REFLECTION: u32 = 3;
+
+/// How long the result of an edit waits for new errors (R-LANG).
+const DIAGNOSTICS_WAIT: Duration = Duration::from_secs(2);
 
 /// An agent.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -137,10 +141,10 @@ pub struct AgentSettings {
     /// The same for a failed sub-agent, if its call required all sub-agents to succeed. Default: `continue`.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub subagent_failure: FailurePolicy,
-    /// Whether the result of an edit names the new errors that the editor reports, for which it waits up to 2 seconds.
-    /// Default: true.
-    #[schemars(extend("x-untrusted" = Untrusted::Any))]
-    pub diagnostics_after_edit: bool,
+    /// Whether the result of an edit names the new errors that the editor reports, and for how many seconds it waits for
+    /// them at most after the edit, and half as long before it; `true` means 2. Default: true.
+    // Never from an untrusted folder: it could slow down every edit.
+    pub diagnostics_after_edit: DiagnosticsAfterEdit,
 }
 
 /// The schema of [`Mode`], which has no form outside the store of its own.
@@ -195,7 +199,7 @@ impl Default for AgentSettings {
             tool_failure: FailurePolicy::default(),
             tool_timeout: FailurePolicy::default(),
             subagent_failure: FailurePolicy::default(),
-            diagnostics_after_edit: true,
+            diagnostics_after_edit: DiagnosticsAfterEdit::On(true),
         }
     }
 }
@@ -291,6 +295,27 @@ impl Reflection {
             Self::On(false) => None,
             Self::On(true) => Some(REFLECTION),
             Self::Every(calls) => Some(calls),
+        }
+    }
+}
+
+/// Whether the result of an edit names the new errors, or how long it waits for them (R-LANG).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum DiagnosticsAfterEdit {
+    /// After at most 2 seconds, or never.
+    On(bool),
+    /// After at most this many seconds.
+    Seconds(#[schemars(range(min = 1, max = 60))] u32),
+}
+
+impl DiagnosticsAfterEdit {
+    /// Returns the longest wait; `None` if the errors are not named.
+    pub fn wait(self) -> Option<Duration> {
+        match self {
+            Self::On(false) => None,
+            Self::On(true) => Some(DIAGNOSTICS_WAIT),
+            Self::Seconds(seconds) => Some(Duration::from_secs(seconds.into())),
         }
     }
 }

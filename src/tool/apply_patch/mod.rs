@@ -152,7 +152,7 @@ fn list_equal_tools(patches: &[FilePatch]) -> Vec<&'static str> {
 /// Changes the files in the patch's order. If one fails, the result names those that have changed already.
 async fn make_steps(cx: &ToolContext, steps: Vec<FileStep>) -> Result<ToolOutput, ToolError> {
     let quiet = ToolContext {
-        reports_new_errors: false,
+        new_errors_wait: None,
         ..cx.clone()
     };
     let total = steps.len();

@@ -6,9 +6,9 @@ local language = require('agentls.language')
 
 local M = {}
 
----How long nothing more may be reported until the reports count as complete, in ms. Some language servers report in
----parts, and about other documents after the one that changed.
-local QUIET_MS = 300
+---Which part of the longest wait must pass without another report until the reports count as complete. Some language
+---servers report in parts, and about other documents after the one that changed.
+local QUIET_PART = 0.15
 
 ---The version of each buffer's text when something was last reported about it.
 ---@type table<integer, integer>
@@ -104,8 +104,14 @@ function M.with_reports(uris, ms, own_id, collect)
   local function is_missing(document)
     return not is_reported(document.buffer)
   end
-  async.wait_until(vim.uv.now() + (#awaited > 0 and ms or 0), function()
-    return not vim.iter(awaited):any(is_missing) and vim.uv.now() - last_report >= QUIET_MS
+  local started_at, quiet_ms = vim.uv.now(), nil
+  async.wait_until(started_at + (#awaited > 0 and ms or 0), function()
+    if vim.iter(awaited):any(is_missing) then
+      return false
+    end
+    -- A slow language server gets as much time as it took.
+    quiet_ms = quiet_ms or math.max(ms * QUIET_PART, vim.uv.now() - started_at)
+    return vim.uv.now() - last_report >= quiet_ms
   end)
   count_vain_waits(awaited)
   local ok, result = pcall(collect)
