@@ -176,7 +176,7 @@ fn a_folder_cannot_stop_the_users_own_hook_by_a_stricter_sandbox() {
         ("namespaces", "read_deny = ['GUARD']"),
         ("landlock", "required = true"),
     ] {
-        let own = "[hook.guard]\non = 'prompt'\ncommand = 'exec sh \"$HOME/guard.sh\"'\n";
+        let own = "[hook.guard]\non = 'prompt'\ncommand = 'exec bash \"$HOME/guard.sh\"'\n";
         let Some(confined) = Confined::new(own) else {
             return;
         };
