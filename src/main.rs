@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::exit;
+use std::sync::Mutex;
 
 use agentls::acp::{self, AcpOptions};
 use agentls::cli::{self, Arguments, CliCommand, GlobalArgs};
@@ -17,6 +18,12 @@ use agentls::server::{self, ServeOptions};
 use agentls::transport;
 use agentls::workspace::process::{EXEC_COMMAND, adopt_orphans, deny_inspection, exec_main, sweep_orphans};
 use clap::Parser;
+
+/// The threads that a terminal client needs at least, besides the first.
+const CLIENT_THREADS: usize = 2;
+/// The threads that the server needs at least, besides the workers of its runtime: for the input, the output, the store,
+/// and blocking work.
+const SERVER_THREADS: usize = 6;
 
 fn main() {
     // First of all: the environment holds keys, and the memory soon will.
@@ -44,6 +51,7 @@ fn main() {
 
 /// Runs a terminal client, which starts a server of its own.
 fn run_client(command: CliCommand, shared: &GlobalArgs) -> std::io::Result<i32> {
+    check_thread_limit(CLIENT_THREADS)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -79,6 +87,8 @@ enum EdgeProtocol {
 
 /// Serves an editor. Moves stdout aside before anything can print to it (I11).
 fn serve_editor(shared: &GlobalArgs, protocol: EdgeProtocol) -> std::io::Result<i32> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    check_thread_limit(workers + SERVER_THREADS)?;
     // Before `claim_stdio`, which moves stdin aside.
     let by_hand = std::io::stdin().is_terminal();
     let stdio = transport::claim_stdio().map_err(std::io::Error::other)?;
@@ -140,6 +150,24 @@ fn serve_editor(shared: &GlobalArgs, protocol: EdgeProtocol) -> std::io::Result<
     // After the runtime is gone: nothing can start another process, so this sweep is the last (I8).
     sweep_orphans();
     code
+}
+
+/// Checks that this many threads can run at once: without them, the runtime would panic or wait forever.
+fn check_thread_limit(count: usize) -> std::io::Result<()> {
+    let gate = Mutex::new(());
+    std::thread::scope(|scope| {
+        // None of them ends before the last one has started.
+        let _closed = gate.lock();
+        (0..count).try_for_each(|_| {
+            let started = std::thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()));
+            started.map(drop).map_err(|error| {
+                let reason = format!(
+                    "the system starts no more threads ({error}); raise the limit on processes (`ulimit -u`, or the container's)"
+                );
+                std::io::Error::new(error.kind(), reason)
+            })
+        })
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "main reads it once and passes it on")]

@@ -59,7 +59,7 @@ pub(super) async fn run_sandbox_command(
                 return Err(format!("no sandbox works here: {}", detected.explain()).into());
             }
             let all_settings = loaded.settings;
-            let mut settings = source.sandbox_settings(&all_settings);
+            let mut settings = source.sandbox_settings(&all_settings.sandbox);
             // Although the settings may confine no command; this one is, since that is what it is for.
             settings.enabled = true;
             let most = if read_only {

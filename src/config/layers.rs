@@ -52,6 +52,9 @@ pub struct FolderDescription {
 #[derive(Clone, Debug)]
 pub struct LoadedConfig {
     pub settings: Arc<Settings>,
+    /// The sandbox of the user's own hooks, which the root's own files do not change: hooks may guard the user against
+    /// these files, and a stricter sandbox could stop them.
+    pub own_sandbox: SandboxSettings,
     /// Problems, layer by layer, each from top to bottom.
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the root's own files were trusted. True without a root.
@@ -84,6 +87,11 @@ pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
         &inputs.foreign_mcp,
     );
     LoadedConfig {
+        own_sandbox: if inputs.workspace.is_some() || inputs.local.is_some() {
+            assemble_layers(inputs, FolderUse::Ignored).settings.sandbox
+        } else {
+            assembled.settings.sandbox.clone()
+        },
         settings: Arc::new(assembled.settings),
         diagnostics: assembled.diagnostics,
         trusted,
@@ -690,12 +698,12 @@ impl ConfigSource {
     }
 
     /// Returns the settings of the sandbox, with the paths that hold this program's own secrets.
-    pub fn sandbox_settings(&self, settings: &Settings) -> SandboxSettings {
+    pub fn sandbox_settings(&self, sandbox: &SandboxSettings) -> SandboxSettings {
         let own = self.places.as_ref();
         SandboxSettings {
             own_secrets: own.map_or_else(Vec::new, ConfigPaths::secret_paths),
             own_folder: own.map(|own| own.config_dir.clone()),
-            ..settings.sandbox.clone()
+            ..sandbox.clone()
         }
     }
 

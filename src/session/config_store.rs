@@ -58,6 +58,7 @@ pub struct FolderConfig {
     /// The user's own tools, and those that the settings set up.
     pub tools: Arc<[Arc<dyn DynTool>]>,
     sandbox: Arc<SandboxSettings>,
+    hook_commands: Arc<HookCommands>,
     /// The MCP servers.
     pub mcp: McpRegistration,
     was_reported: AtomicBool,
@@ -282,11 +283,13 @@ impl ConfigStore {
             self.lists.clone(),
         );
         let models = Arc::new(models);
-        let sandbox = Arc::new(state.source.sandbox_settings(&loaded.settings));
+        let sandbox = Arc::new(state.source.sandbox_settings(&loaded.settings.sandbox));
+        let own_sandbox = Arc::new(state.source.sandbox_settings(&loaded.own_sandbox));
         let config = Arc::new(FolderConfig {
             tools: build_tools(&loaded.settings),
             mcp: McpRegistration::new(&loaded, folder, sandbox.clone()),
             sandbox,
+            hook_commands: Arc::new(HookCommands { own_sandbox }),
             loaded,
             models,
             was_reported: AtomicBool::new(false),
@@ -397,7 +400,10 @@ impl SettingsSource for ConfigStore {
                 sandbox: folder.sandbox.clone(),
                 mode: Mode::default(),
                 describes_environment: true,
-                hooks: Hooks::new(settings.hooks.values().cloned().collect(), Arc::new(HookCommands)),
+                hooks: Hooks::new(
+                    settings.hooks.values().cloned().collect(),
+                    folder.hook_commands.clone(),
+                ),
                 policy: AgentPolicy {
                     planning: agent.planning,
                     reflection: agent.reflection.interval(),

@@ -53,7 +53,7 @@ mod progress;
 mod proposed_edit;
 pub mod read_file;
 pub mod read_skill;
-mod refusal;
+pub mod refusal;
 mod refusal_messages;
 mod registry;
 mod removal;

@@ -25,17 +25,23 @@ const BAD_CALL: i32 = rustix::process::Signal::SYS.as_raw();
 /// The exit code of a shell whose program that signal ended.
 const BAD_CALL_CODE: i32 = 128 + BAD_CALL;
 
+/// How the user lets a hook do what the sandbox refuses. A policy counts only for a command of the same file.
+pub const HOOK_REMEDY: &str =
+    "To allow it, set `sandbox = \"off\"` next to the hook's `command` in your own config.toml";
+
 /// Whose command it is, which decides what the model can do about a refusal of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CommandOrigin {
+pub enum CommandOrigin {
     /// `bash`, which can run a command outside of the sandbox.
     Bash,
     /// A tool of the user's or a project's settings, which state what its command may do.
     Configured,
+    /// A hook.
+    Hook,
 }
 
 /// What decides how refusals of the sandbox are explained to the model.
-pub(super) struct Refusals {
+pub struct Refusals {
     origin: CommandOrigin,
     access: SandboxAccess,
     policy: SandboxPolicy,
@@ -48,7 +54,7 @@ pub(super) struct Refusals {
 
 impl Refusals {
     /// `status` is that of its end; `None` if it still runs.
-    pub(super) fn new(
+    pub fn new(
         origin: CommandOrigin,
         access: SandboxAccess,
         sandbox: &CallSandbox,
@@ -70,7 +76,7 @@ impl Refusals {
     /// Returns a note about what the sandbox refused to a command with this output, or may have refused.
     ///
     /// The hosts that its proxy refused are known, so they are always named.
-    pub(super) async fn explain(self, output: &str, refused_hosts: Vec<String>) -> Option<String> {
+    pub async fn explain(self, output: &str, refused_hosts: Vec<String>) -> Option<String> {
         if let Some(refused) = command_network::format_refusals(&refused_hosts) {
             return Some(refused);
         }
@@ -235,6 +241,7 @@ impl Refusals {
             (CommandOrigin::Configured, _) => {
                 "This tool has no way out of it; if the task needs one, tell the user"
             }
+            (CommandOrigin::Hook, _) => HOOK_REMEDY,
         }
     }
 }

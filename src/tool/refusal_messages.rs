@@ -65,6 +65,9 @@ const NO_NETWORK: &[&str] = &[
 const SOCKETS: &[&str] = &[
     "cannot connect to the docker daemon at unix://",
     "failed to connect to bus",
+    "failed to connect to socket",
+    // GLib's, about the bus of the desktop.
+    "could not connect: ",
     "connection to server on socket \"",
     "mysql server through socket '",
     "dial unix /",
@@ -494,6 +497,14 @@ mod tests {
                 RefusedAction::Server,
             ),
             ("Error: connect EACCES /work/s.sock", RefusedAction::Server),
+            (
+                "Failed to open connection to \"session\" message bus: Failed to connect to socket /run/user/7/bus: No such file",
+                RefusedAction::Server,
+            ),
+            (
+                "Could not connect: No such file or directory",
+                RefusedAction::Server,
+            ),
             (
                 "bash: line 1: kill: (4000) - No such process",
                 RefusedAction::Signal,

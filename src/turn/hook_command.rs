@@ -11,21 +11,24 @@ use futures::future::{BoxFuture, FutureExt};
 use super::hook_output::MAX_OUTPUT;
 use super::hooks::{HookContext, HookExit, HookRunner};
 use super::session_link::TurnStopped;
-use crate::config::{CommandLine, HookSettings};
-use crate::domain::SandboxPolicy;
-use crate::workspace::NoPrompt;
+use crate::config::{CommandLine, HookSettings, SandboxSettings};
+use crate::tool::refusal::{CommandOrigin, HOOK_REMEDY, Refusals};
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{
     Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
 };
+use crate::workspace::{CommandConfinement, NoPrompt};
 
 /// How long a killed hook may take to disappear before the turn continues without it (I8). It takes milliseconds,
 /// except on a busy machine.
 const AFTER_KILL: Duration = Duration::from_secs(2);
 
 /// Runs hooks as commands.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HookCommands;
+#[derive(Clone, Debug, Default)]
+pub struct HookCommands {
+    /// The sandbox of the user's own hooks.
+    pub own_sandbox: Arc<SandboxSettings>,
+}
 
 impl HookRunner for HookCommands {
     fn run_hook<'a>(
@@ -34,7 +37,16 @@ impl HookRunner for HookCommands {
         hook: &'a HookSettings,
         input: Vec<u8>,
     ) -> BoxFuture<'a, Result<HookExit, TurnStopped>> {
-        run_hook_command(context, hook, input).boxed()
+        let settings = if hook.is_from_folder {
+            context.sandbox
+        } else {
+            &self.own_sandbox
+        };
+        let sandbox = CallSandbox {
+            settings: settings.clone(),
+            policy: hook.sandbox_policy(context.mode),
+        };
+        run_hook_command(context, hook, sandbox, input).boxed()
     }
 }
 
@@ -47,32 +59,57 @@ enum HookRunEnd {
 async fn run_hook_command(
     context: HookContext<'_>,
     hook: &HookSettings,
+    sandbox: CallSandbox,
     input: Vec<u8>,
 ) -> Result<HookExit, TurnStopped> {
     let command = build_command(context, hook, input);
     let shared = context.workspace.shared();
-    let command = shared.guard_git(context.cwd, context.sandbox, command).await;
-    let sandbox = CallSandbox {
-        settings: context.sandbox.clone(),
-        policy: hook.sandbox.unwrap_or(SandboxPolicy::Off),
-    };
+    let command = shared.guard_git(context.cwd, &sandbox.settings, command).await;
     let confined = context.workspace.confine_command(context.cwd, &sandbox, command);
     let command = match confined.await {
         Ok(confined) => confined,
-        Err(error) => return Ok(HookExit::Failed(error.to_string())),
+        Err(error) => return Ok(to_failure(&error)),
     };
     // Nobody is asked about a hook, so it reaches no other host.
     let command = context
         .workspace
-        .connect_command(context.sandbox, Arc::new(NoPrompt), command);
+        .connect_command(&sandbox.settings, Arc::new(NoPrompt), command);
+    let confinement = command.confinement();
     let watched = context.workspace.watch_command(context.cwd, &sandbox, &command);
     let watched = match watched.await {
         Ok(watched) => watched,
-        Err(error) => return Ok(HookExit::Failed(error.to_string())),
+        Err(error) => return Ok(to_failure(&error)),
     };
-    let exit = run_until_gone(context, hook, command).await;
+    let mut exit = run_until_gone(context, hook, command).await;
     watched.finish().await;
+    if let (Some(confinement), Ok(exit)) = (confinement, &mut exit) {
+        explain_refusal(exit, confinement, &sandbox).await;
+    }
     exit
+}
+
+/// Adds what the sandbox refused, or may have refused, to the end of a hook that objected or failed.
+async fn explain_refusal(exit: &mut HookExit, confinement: CommandConfinement, sandbox: &CallSandbox) {
+    if let HookExit::Exited {
+        code,
+        stderr,
+        refused,
+        ..
+    } = exit
+        && *code != 0
+    {
+        let hosts = confinement.network.map(|report| report.take_refusals());
+        let status = Some(ExitStatus::Code(*code));
+        let refusals = Refusals::new(CommandOrigin::Hook, confinement.access, sandbox, status);
+        *refused = refusals.explain(stderr, hosts.unwrap_or_default()).await;
+    }
+}
+
+fn to_failure(error: &SpawnError) -> HookExit {
+    HookExit::Failed(match error {
+        SpawnError::Sandbox { .. } => format!("{error}. {HOOK_REMEDY}"),
+        _ => error.to_string(),
+    })
 }
 
 /// Runs the command until nothing of it is left.
@@ -90,7 +127,7 @@ async fn run_until_gone(
     } = match child {
         Ok(child) => child,
         Err(SpawnError::Cancelled) => return Err(TurnStopped),
-        Err(error) => return Ok(HookExit::Failed(error.to_string())),
+        Err(error) => return Ok(to_failure(&error)),
     };
     drop(stdin);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -156,6 +193,7 @@ fn to_hook_exit(ending: CommandEnd, stdout: &[u8], stderr: &[u8]) -> HookExit {
             code,
             stdout: String::from_utf8_lossy(stdout).into_owned(),
             stderr: String::from_utf8_lossy(stderr).into_owned(),
+            refused: None,
         },
         ExitStatus::Signal(signal) => HookExit::Failed(format!("killed by signal {signal}")),
         ExitStatus::Unknown => HookExit::Failed("exit status unknown".to_owned()),

@@ -51,19 +51,31 @@ enum HookChoice {
 
 /// Returns the decision of a hook. The error says how the hook failed.
 pub(super) fn parse_hook_decision(moment: HookMoment, exit: &HookExit) -> Result<HookDecision, String> {
-    let (code, stdout, stderr) = match exit {
-        HookExit::Exited { code, stdout, stderr } => (*code, stdout, stderr),
+    let (code, stdout, stderr, refused) = match exit {
+        HookExit::Exited {
+            code,
+            stdout,
+            stderr,
+            refused,
+        } => (*code, stdout, stderr, refused),
         HookExit::Failed(reason) => return Err(reason.clone()),
     };
     match code {
         0 => parse_hook_answer(moment, stdout.trim()),
-        2 => Ok(HookDecision::Block(sanitize_hook_message(stderr))),
-        code => Err(
-            match text::one_line(&text::strip_control_characters(stderr), 200) {
-                message if message.is_empty() => format!("exit code {code}"),
-                message => format!("exit code {code}: {message}"),
-            },
-        ),
+        2 => {
+            let lines = [Some(sanitize_hook_message(stderr)), refused.clone()];
+            let lines: Vec<String> = lines.into_iter().flatten().collect();
+            Ok(HookDecision::Block(lines.join("\n")))
+        }
+        code => {
+            let message = text::one_line(&text::strip_control_characters(stderr), 200);
+            let mark = if message.is_empty() { "" } else { ": " };
+            let refused = refused.iter().map(|refused| format!(" {refused}"));
+            Err(format!(
+                "exit code {code}{mark}{message}{}",
+                refused.collect::<String>()
+            ))
+        }
     }
 }
 
@@ -130,8 +142,29 @@ mod tests {
                 code,
                 stdout: stdout.to_owned(),
                 stderr: stderr.to_owned(),
+                refused: None,
             },
         )
+    }
+
+    #[test]
+    fn a_refusal_of_the_sandbox_follows_the_hooks_own_message() {
+        let decide = |code, stderr: &str| {
+            parse_hook_decision(
+                HookMoment::Stop,
+                &HookExit::Exited {
+                    code,
+                    stdout: String::new(),
+                    stderr: stderr.to_owned(),
+                    refused: Some("[the sandbox]".to_owned()),
+                },
+            )
+        };
+        assert_eq!(decide(0, "x"), Ok(HookDecision::Pass(None)));
+        assert_eq!(decide(1, "x\n"), Err("exit code 1: x [the sandbox]".to_owned()));
+        assert_eq!(decide(1, ""), Err("exit code 1 [the sandbox]".to_owned()));
+        let blocked = Ok(HookDecision::Block("x\n[the sandbox]".to_owned()));
+        assert_eq!(decide(2, "x\n"), blocked);
     }
 
     #[test]

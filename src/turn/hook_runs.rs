@@ -103,16 +103,12 @@ fn build_hook_input(cx: &TurnContext, hook: &HookSettings, about: &Map<String, V
 }
 
 /// Redacts keys before the text is cut, because a cut could leave a part of a key.
-fn redact_hook_exit(cx: &TurnContext, exit: HookExit) -> HookExit {
-    match exit {
-        // Standard output is parsed first; the message in it is redacted after that.
-        HookExit::Exited { code, stdout, stderr } => HookExit::Exited {
-            code,
-            stdout,
-            stderr: redact::text(&cx.services.redactor, stderr),
-        },
-        failed @ HookExit::Failed(_) => failed,
+fn redact_hook_exit(cx: &TurnContext, mut exit: HookExit) -> HookExit {
+    // Standard output is parsed first; the message in it is redacted after that.
+    if let HookExit::Exited { stderr, .. } = &mut exit {
+        *stderr = redact::text(&cx.services.redactor, std::mem::take(stderr));
     }
+    exit
 }
 
 /// Runs one hook, and announces a wait if it is slow.
@@ -124,9 +120,12 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
         cwd: &cx.services.cwd,
         workspace: &cx.workspace,
         sandbox: &cx.settings.sandbox,
+        mode: cx.settings.mode,
         cancel: &cx.cancel,
     };
-    let earlier = if hook.sandbox == Some(SandboxPolicy::Workspace) {
+    let is_confined =
+        context.sandbox.enabled && hook.sandbox_policy(context.mode) == SandboxPolicy::Workspace;
+    let earlier = if is_confined {
         Some(cx.workspace.list_steering_changes(&cx.services.cwd).await)
     } else {
         None

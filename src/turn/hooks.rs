@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use super::session_link::TurnStopped;
 use crate::base::CancellationToken;
 use crate::config::{HookMoment, HookSettings, SandboxSettings};
-use crate::domain::{SandboxPolicy, SessionId, TurnId};
+use crate::domain::{Mode, SandboxPolicy, SessionId, TurnId};
 use crate::workspace::Workspace;
 
 /// The end of a hook's process.
@@ -21,6 +21,8 @@ pub enum HookExit {
         code: i32,
         stdout: String,
         stderr: String,
+        /// What the sandbox refused to it, or may have refused.
+        refused: Option<String>,
     },
     /// The command was not found, timed out, or was killed; the reason is for people.
     Failed(String),
@@ -34,6 +36,7 @@ pub struct HookContext<'a> {
     pub cwd: &'a Path,
     pub workspace: &'a Workspace,
     pub sandbox: &'a Arc<SandboxSettings>,
+    pub mode: Mode,
     /// The cancel of the turn, or of the call that the hook belongs to.
     pub cancel: &'a CancellationToken,
 }
@@ -84,7 +87,7 @@ impl Hooks {
         }
     }
 
-    /// Returns the names of the hooks that the sandbox must confine.
+    /// Returns the names of the hooks that the sandbox must confine because the settings say so.
     pub(super) fn names_of_confined(&self) -> impl Iterator<Item = &str> {
         let hooks = self.hooks.iter();
         let confined = hooks.filter(|hook| hook.sandbox.is_some_and(|policy| policy != SandboxPolicy::Off));

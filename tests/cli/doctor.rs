@@ -74,7 +74,8 @@ fn doctor_reports_a_required_sandbox_that_does_not_work() {
 fn doctor_reports_what_commands_may_do_in_each_mode() {
     let world = World::new();
     world.configure(
-        "[sandbox]\nnetwork = \"proxy\"\nallow_hosts = [\"a.example\"]\nwrite = [\"/data\"]\nread_deny = [\"/keys\"]\n",
+        "[sandbox]\nnetwork = \"proxy\"\nallow_hosts = [\"a.example\"]\nwrite = [\"/data\"]\nread_deny = [\"/keys\"]\n\
+         [hook.notify]\non = \"stop\"\ncommand = \"true\"\nsandbox = \"off\"\n",
     );
     let doctor = world.doctor(&[], &[("AGENTLS_SANDBOX_METHOD", "namespaces")]);
     if !doctor.out.contains("✓ sandbox") {
@@ -88,6 +89,7 @@ fn doctor_reports_what_commands_may_do_in_each_mode() {
         "in ask and autoEdit, a command writes the workspace, its temporary folder, caches of build tools, /data;",
         "a proxy to a.example, which asks about other hosts",
         "in full, commands are not confined",
+        "your own are not confined in full; never confined: notify",
         "write names /data, which does not exist",
         "read_deny names /keys, which does not exist",
     ] {

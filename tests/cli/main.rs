@@ -12,6 +12,8 @@ mod chat;
 mod docs;
 mod doctor;
 mod interrupt;
+#[cfg(target_os = "linux")]
+mod limits;
 mod mcp;
 #[path = "../support/mcp_peer.rs"]
 mod mcp_peer;

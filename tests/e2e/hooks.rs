@@ -199,7 +199,7 @@ fn turn_ends_if_its_only_steer_is_blocked() {
     let tables = format!(
         "{}{}",
         named_hook("a", "prompt", "if grep -q magenta; then exit 2; fi"),
-        named_hook("b", "stop", "touch ../stopped")
+        named_hook("b", "stop", "touch stopped")
     );
     let world = world(&tables);
     let gate = Gate::new();
@@ -213,7 +213,7 @@ fn turn_ends_if_its_only_steer_is_blocked() {
     assert_eq!(client.prompt_result(&id).text, "one");
     assert_eq!(client.reasons(&session), ["completed"]);
     assert_eq!(returned_steers(&client, &session), ["magenta"]);
-    assert!(world.path("stopped").exists(), "stop hooks ran");
+    assert!(world.workspace().join("stopped").exists(), "stop hooks ran");
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
@@ -336,7 +336,7 @@ fn call_rewritten_by_a_hook_must_match_the_tools_schema() {
 #[test]
 fn resumed_approval_of_a_rewritten_call_is_unchanged() {
     // A second run of the hook would return another path.
-    let script = r#"n=$(ls .. | grep -c count-); touch ../count-$n
+    let script = r#"n=$(ls | grep -c count-); touch count-$n
         echo "{\"input\": {\"path\": \"y$n\", \"content\": \"x\"}}""#;
     let world = world(&hook("pre_tool", script));
     world.mock().push(write("x"));
@@ -406,7 +406,7 @@ fn post_tool_hook_adds_to_the_result() {
 fn stop_hook_is_overruled_after_three_objections() {
     let world = world(&hook(
         "stop",
-        "cat >> ../input.log; echo >> ../input.log; echo 'the tests fail' >&2; exit 2",
+        "cat >> input.log; echo >> input.log; echo 'the tests fail' >&2; exit 2",
     ));
     let client = world.start();
     let session = client.session();
@@ -434,7 +434,7 @@ fn stop_hook_is_overruled_after_three_objections() {
         warnings(&client, &session),
         [("stop_hook_overruled".to_owned(), warning.to_owned())]
     );
-    let input_log = std::fs::read_to_string(world.path("input.log")).unwrap();
+    let input_log = std::fs::read_to_string(world.workspace().join("input.log")).unwrap();
     let counts: Vec<Value> = input_log
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["objections"].clone())
@@ -452,7 +452,7 @@ fn stop_hook_is_overruled_after_three_objections() {
 
 #[test]
 fn turn_ends_when_the_stop_hook_no_longer_objects() {
-    let world = world(&hook("stop", "test -e ../ready || { touch ../ready; exit 2; }"));
+    let world = world(&hook("stop", "test -e ready || { touch ready; exit 2; }"));
     let client = world.start();
     let session = client.session();
     let result = json!(client.ask(&session, "work"));
@@ -487,16 +487,16 @@ fn stop_hook_may_end_the_turn() {
 fn steers_are_taken_while_a_stop_hook_runs() {
     let world = world(&hook(
         "stop",
-        "touch ../runs; while [ ! -e ../go ]; do sleep 0.01; done",
+        "touch runs; while [ ! -e go ]; do sleep 0.01; done",
     ));
     world.mock().push(Reply::text("one"));
     world.mock().push(Reply::text("two"));
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "count");
-    world.wait_until(|| world.path("runs").exists());
+    world.wait_until(|| world.workspace().join("runs").exists());
     let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": "and on"}));
-    std::fs::write(world.path("go"), "").unwrap();
+    std::fs::write(world.workspace().join("go"), "").unwrap();
     assert_eq!(client.prompt_result(&id).text, "two");
     assert_eq!(client.reasons(&session), ["next_turn", "completed"]);
 }
@@ -548,7 +548,7 @@ fn long_hook_output_is_cut() {
     let flood = "head -c 3000000 /dev/zero | tr '\\0' x";
     let world = world(&hook(
         "stop",
-        &format!("{flood}; {flood} >&2; test -e ../done || {{ touch ../done; exit 2; }}"),
+        &format!("{flood}; {flood} >&2; test -e done || {{ touch done; exit 2; }}"),
     ));
     let client = world.start();
     let session = client.session();
@@ -588,13 +588,13 @@ fn cancel_ends_a_hook_and_all_its_processes() {
     for on in MOMENTS {
         let world = world(&hook(
             on,
-            "(setsid sleep 60 &); (sleep 60 &); trap '' INT TERM; touch ../runs; sleep 60",
+            "(setsid sleep 60 &); (sleep 60 &); trap '' INT TERM; touch runs; sleep 60",
         ));
         world.mock().push(write("x"));
         let client = world.start();
         let session = client.session_with(json!({"mode": "full"}));
         let id = client.prompt(&session, "write");
-        world.wait_until(|| world.path("runs").exists());
+        world.wait_until(|| world.workspace().join("runs").exists());
         let start = now();
         client.cancel(&session);
         let result = json!(client.prompt_result(&id));
@@ -619,10 +619,7 @@ fn cancel_ends_a_hook_and_all_its_processes() {
 
 #[test]
 fn cancel_while_a_hook_starts_leaves_no_process() {
-    let world = world(&hook(
-        "prompt",
-        "(setsid sleep 60 &); echo ran >> ../runs; sleep 60",
-    ));
+    let world = world(&hook("prompt", "(setsid sleep 60 &); echo ran >> runs; sleep 60"));
     let client = world.start();
     let session = client.session();
     for delay in 0..30 {
@@ -631,21 +628,21 @@ fn cancel_while_a_hook_starts_leaves_no_process() {
         std::thread::sleep(Duration::from_micros(delay * 300));
         client.cancel(&session);
         client.prompt_result(&id);
-        let ran = world.read("../runs");
+        let ran = world.read("runs");
         assert_eq!(client.processes(), 1, "{delay}");
-        assert_eq!(world.read("../runs"), ran, "{delay}: it ran after the end");
+        assert_eq!(world.read("runs"), ran, "{delay}: it ran after the end");
     }
 }
 
 #[test]
 fn killed_server_ends_its_hook_and_returns_the_prompt() {
-    let world = world(&hook("prompt", "test -e ../runs || { touch ../runs; sleep 60; }"));
+    let world = world(&hook("prompt", "test -e runs || { touch runs; sleep 60; }"));
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "precious words");
     // An event that was shown is already stored.
     client.next(&session, "agent/turnStarted");
-    world.wait_until(|| world.path("runs").exists());
+    world.wait_until(|| world.workspace().join("runs").exists());
     client.abandon(id);
     // The test client checks for survivors.
     client.kill();

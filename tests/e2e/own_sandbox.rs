@@ -67,9 +67,11 @@ fn take_marks(confined: &Confined, name: &str) -> [bool; 3] {
 }
 
 #[test]
-fn hooks_of_a_folder_are_confined_and_the_users_own_if_they_say_so() {
-    let own =
-        hook("own", "") + &hook("mine", "sandbox = 'workspace'") + &hook("strict", "sandbox = 'read_only'");
+fn hooks_are_confined_unless_the_users_own_file_says_otherwise() {
+    let own = hook("own", "")
+        + &hook("mine", "sandbox = 'workspace'")
+        + &hook("strict", "sandbox = 'read_only'")
+        + &hook("free", "sandbox = 'off'");
     let Some(confined) = Confined::new(&own) else {
         return;
     };
@@ -77,19 +79,116 @@ fn hooks_of_a_folder_are_confined_and_the_users_own_if_they_say_so() {
         &confined,
         hook("theirs", "") + &hook("weak", "sandbox = 'off'") + "[hook.strict]\nsandbox = 'workspace'\n",
     );
-    confined.world.mock().push(Reply::text("done"));
-    let session = client.session_with(json!({"mode": "full"}));
-    client.ask(&session, "hello");
-    let warnings = client.all(&session, "agent/warning");
-    assert!(warnings.is_empty(), "{warnings:?}");
-    for (name, marks) in [
-        ("own", [true, true, true]),
-        ("mine", [false, true, false]),
-        ("strict", [false, false, false]),
-        ("theirs", [false, true, false]),
-        ("weak", [false, true, false]),
+    for (mode, own) in [
+        ("full", [true, true, true]),
+        ("autoEdit", [false, true, false]),
+        ("plan", [false, true, false]),
     ] {
-        assert_eq!(take_marks(&confined, name), marks, "{name}");
+        confined.world.mock().push(Reply::text("done"));
+        let session = client.session_with(json!({"mode": mode}));
+        client.ask(&session, "hello");
+        let warnings = client.all(&session, "agent/warning");
+        assert!(warnings.is_empty(), "{warnings:?}");
+        for (name, marks) in [
+            ("own", own),
+            ("free", [true, true, true]),
+            ("mine", [false, true, false]),
+            ("strict", [false, false, false]),
+            ("theirs", [false, true, false]),
+            ("weak", [false, true, false]),
+        ] {
+            assert_eq!(take_marks(&confined, name), marks, "{mode} {name}");
+        }
+    }
+}
+
+/// Returns the texts of the warnings about hooks that failed.
+fn failures(client: &Client, session: &str) -> Vec<String> {
+    let warnings = client.all(session, "agent/warning");
+    let failed = warnings
+        .iter()
+        .filter(|warning| warning.text("code") == "hook_failed");
+    failed.map(|warning| warning.text("message").to_owned()).collect()
+}
+
+#[test]
+fn a_hook_that_the_sandbox_stops_says_so_and_how_to_allow_it() {
+    let remedy = "To allow it, set `sandbox = \"off\"` next to the hook's `command` in your own config.toml";
+    let failing = |name: &str, command: &str| {
+        format!("[hook.{name}]\non = 'prompt'\ncommand = '''cat >/dev/null; {command}'''\n")
+    };
+    let own = failing("a", "echo > \"$HOME/out\"")
+        + &failing("b", "exec 3<>/dev/tcp/192.0.2.1/80")
+        + &failing("c", "false")
+        + &failing("d", "echo > \"$HOME/out\" || exit 2");
+    let Some(confined) = Confined::new(&own) else {
+        return;
+    };
+    let client = start(&confined, String::new());
+    let session = client.session_with(json!({"mode": "ask"}));
+    client.ask(&session, "hello");
+    let failed = failures(&client, &session);
+    let [file, network, other] = failed.as_slice() else {
+        panic!("{failed:?}");
+    };
+    let outside = confined.outside().with_file_name("out");
+    let refused = format!(
+        "[the sandbox does not let this command write {}. {remedy}]",
+        outside.display()
+    );
+    assert!(
+        file.contains("exit code 1: ") && file.ends_with(&refused),
+        "{file}"
+    );
+    assert!(
+        network.contains("commands have no network") && network.contains(remedy),
+        "{network}"
+    );
+    assert!(other.ends_with("exit code 1"), "{other}");
+    let blocked = client.all(&session, "agent/warning").last().unwrap().clone();
+    assert_eq!(blocked.text("code"), "hook_blocked");
+    assert!(blocked.text("message").contains(remedy), "{blocked:?}");
+
+    // Where no sandbox works, a hook just runs, unless the sandbox is required.
+    for (settings, is_refused) in [("", false), ("required = true\n", true)] {
+        let Some(confined) = Confined::new(&(settings.to_owned() + &hook("own", ""))) else {
+            return;
+        };
+        let client = start_with_method(&confined, "none", String::new());
+        confined.world.mock().push(Reply::text("done"));
+        let session = client.session_with(json!({"mode": "ask"}));
+        client.ask(&session, "hello");
+        assert!(unconfined_warnings(&client, &session).is_empty());
+        assert_eq!(take_marks(&confined, "own"), [!is_refused; 3], "{settings}");
+        let failed = failures(&client, &session);
+        assert_eq!(failed.len(), usize::from(is_refused), "{failed:?}");
+        assert!(
+            failed
+                .iter()
+                .all(|text| text.contains("cannot set up the sandbox: ") && text.ends_with(remedy))
+        );
+    }
+}
+
+#[test]
+fn a_folder_cannot_stop_the_users_own_hook_by_a_stricter_sandbox() {
+    for (method, strict) in [
+        ("namespaces", "read_deny = ['GUARD']"),
+        ("landlock", "required = true"),
+    ] {
+        let own = "[hook.guard]\non = 'prompt'\ncommand = 'exec bash \"$HOME/guard.sh\"'\n";
+        let Some(confined) = Confined::new(own) else {
+            return;
+        };
+        let guard = confined.outside().with_file_name("guard.sh");
+        std::fs::write(&guard, "echo 'not today' >&2; exit 2\n").unwrap();
+        let strict = strict.replace("GUARD", &guard.display().to_string());
+        let theirs = hook("theirs", "") + &format!("[sandbox]\n{strict}\n");
+        let client = start_with_method(&confined, method, theirs);
+        let session = client.session_with(json!({"mode": "ask"}));
+        let result = json!(client.ask(&session, "hello"));
+        assert_eq!(result["reason"], "hook_stopped", "{method}");
+        assert_eq!(confined.world.requests(), 0, "{method}");
     }
 }
 

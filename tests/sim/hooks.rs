@@ -110,5 +110,6 @@ fn hook_exit(code: i32, stdout: &str) -> HookExit {
         code,
         stdout: stdout.to_owned(),
         stderr: "simulated".to_owned(),
+        refused: None,
     }
 }

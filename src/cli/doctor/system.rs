@@ -17,7 +17,7 @@ use crate::cli::doctor_models::{Check, CheckState, default_model};
 use crate::config::{
     DefaultChoice, SandboxSettings, Settings, key_variables, providers_of_key, select_default,
 };
-use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork};
+use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::workspace::command_sandbox::SandboxDetection;
 use crate::workspace::process::find_own_program;
 use crate::workspace::sandbox_method::METHOD_VARIABLE;
@@ -66,7 +66,7 @@ impl Doctor<'_> {
         }
         if level == SandboxLevel::Full {
             self.report_ok("sandbox", found);
-            return self.report_sandbox_modes(&settings.sandbox, detected.method);
+            return self.report_sandbox_modes(settings, detected.method);
         }
         let hint = format!("{}; see `agentls docs security`", detected.explain());
         if settings.sandbox.required {
@@ -78,7 +78,7 @@ impl Doctor<'_> {
             self.report_warning("sandbox", found, &hint);
         }
         if level != SandboxLevel::None && !settings.sandbox.required {
-            self.report_sandbox_modes(&settings.sandbox, detected.method);
+            self.report_sandbox_modes(settings, detected.method);
         }
     }
 
@@ -95,7 +95,8 @@ impl Doctor<'_> {
     }
 
     /// Reports what confined commands may do in each mode.
-    fn report_sandbox_modes(&mut self, settings: &SandboxSettings, method: SandboxMethod) {
+    fn report_sandbox_modes(&mut self, all_settings: &Settings, method: SandboxMethod) {
+        let settings = &all_settings.sandbox;
         let listed = |head: &str, entries: &[String]| match entries {
             [] => String::new(),
             entries => format!("{head}{}", entries.join(", ")),
@@ -134,6 +135,15 @@ impl Doctor<'_> {
             self.report_info("sandbox", found);
         }
         self.report_info("sandbox", "in full, commands are not confined");
+        let hooks = all_settings.hooks.values();
+        let free = hooks.filter(|hook| hook.sandbox == Some(SandboxPolicy::Off));
+        let free: Vec<String> = free.map(|hook| hook.name.clone()).collect();
+        if !all_settings.hooks.is_empty() {
+            let never = listed("; never confined: ", &free);
+            let found =
+                format!("hooks may do what commands may in ask; your own are not confined in full{never}");
+            self.report_info("sandbox", found);
+        }
     }
 
     /// Reports which keys are set, what uses them, and which variables commands do not receive.

@@ -59,7 +59,7 @@ impl<'a> McpCommands<'a> {
         workspace.set_stripped_env(loaded.settings.secret_env_names(&source.env));
         workspace.set_trusted(&folder, loaded.trusted);
         let data = source.places.as_ref().map(|places| places.data_dir.as_path());
-        let sandbox = Arc::new(source.sandbox_settings(&loaded.settings));
+        let sandbox = Arc::new(source.sandbox_settings(&loaded.settings.sandbox));
         Self {
             manager: McpManager::new(workspace, data, redactor.clone()),
             registration: McpRegistration::new(&loaded, &folder, sandbox),

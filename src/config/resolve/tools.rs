@@ -84,6 +84,7 @@ impl Resolver<'_> {
                 let message = "has no effect here; it applies to `pre_tool` and `post_tool`";
                 self.report_error(&path("tool"), message);
             }
+            hook.is_from_folder = self.is_from_folder(&path("command"));
             hook.sandbox = self.confine_folder_command("hook", name, hook.sandbox);
             // Last, so that the problems of a disabled hook are reported too.
             hook.enabled

@@ -13,7 +13,8 @@ use crate::domain::{HostRule, SandboxNetwork};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SandboxSettings {
-    /// `true` confines the commands of `bash` and of your own tools, except in the mode `full`. Default: true.
+    /// `true` confines the commands of `bash`, of your own tools, and of your hooks, except in the mode `full`. Default:
+    /// true.
     #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox))]
     pub enabled: bool,
     /// `true` refuses to run commands where the sandbox cannot be set up in full, and commands that ask to run outside of

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::config::untrusted::Untrusted;
 use crate::config::values::{CommandLine, Seconds, StringList};
-use crate::domain::SandboxPolicy;
+use crate::domain::{Mode, SandboxPolicy};
 
 /// How long a call may run, unless configured.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -243,10 +243,13 @@ pub struct HookSettings {
     pub timeout_s: Seconds,
     /// `false` disables the hook. Default: true.
     pub enabled: bool,
-    /// What the command may do while the sandbox is enabled. Default: `off`; `workspace` if the command is in a
-    /// project's file.
+    /// What the command may do while the sandbox is enabled. Default: `workspace`; in the mode `full` it is `off`, unless
+    /// the command is in a project's file.
     #[schemars(with = "Option<SandboxPolicySchema>")]
     pub sandbox: Option<SandboxPolicy>,
+    /// A file of the workspace folder names the command.
+    #[serde(skip)]
+    pub is_from_folder: bool,
 }
 
 impl Default for HookSettings {
@@ -259,11 +262,22 @@ impl Default for HookSettings {
             timeout_s: Seconds::from(60.0),
             enabled: true,
             sandbox: None,
+            is_from_folder: false,
         }
     }
 }
 
 impl HookSettings {
+    /// Returns what the command may do in a session with this mode.
+    pub fn sandbox_policy(&self, mode: Mode) -> SandboxPolicy {
+        let by_mode = match mode {
+            Mode::Full => SandboxPolicy::Off,
+            // The mode `plan` limits the model, and a hook does what its user wrote.
+            Mode::Plan | Mode::Ask | Mode::AutoEdit => SandboxPolicy::Workspace,
+        };
+        self.sandbox.unwrap_or(by_mode)
+    }
+
     /// Returns whether the hook applies to the tool with this name.
     pub fn matches_tool(&self, tool: &str) -> bool {
         self.tool.is_empty() || self.tool.matches_name(tool)
@@ -316,5 +330,24 @@ mod tests {
         assert!(hook(&[]).matches_tool("x"));
         assert!(hook(&["a", "x*"]).matches_tool("xy"));
         assert!(!hook(&["a"]).matches_tool("xy"));
+    }
+
+    #[test]
+    fn only_the_mode_full_does_not_confine_a_hook_that_states_no_policy() {
+        use SandboxPolicy::{Off, ReadOnly, Workspace};
+        for (stated, policies) in [
+            (None, [Workspace, Workspace, Workspace, Off]),
+            (Some(Workspace), [Workspace; 4]),
+            (Some(ReadOnly), [ReadOnly; 4]),
+            (Some(Off), [Off; 4]),
+        ] {
+            let hook = HookSettings {
+                sandbox: stated,
+                ..HookSettings::default()
+            };
+            let found =
+                [Mode::Plan, Mode::Ask, Mode::AutoEdit, Mode::Full].map(|mode| hook.sandbox_policy(mode));
+            assert_eq!(found, policies, "{stated:?}");
+        }
     }
 }

@@ -330,3 +330,19 @@ fn the_question_about_trust_lists_nothing_that_trust_does_not_activate() {
         ]
     );
 }
+
+#[test]
+fn a_folder_does_not_change_the_sandbox_of_the_users_own_hooks() {
+    let user = "[sandbox]\nread_deny = ['/a']\n";
+    let folder =
+        "[sandbox]\nrequired = true\nread_deny = ['/b']\n[hook.theirs]\non = 'stop'\ncommand = 'a'\n";
+    for trusted in [true, false] {
+        let loaded = load_folder(user, folder, trusted);
+        let sandbox = &loaded.settings.sandbox;
+        assert!(sandbox.required && sandbox.read_deny.len() == 2, "{trusted}");
+        let own = &loaded.own_sandbox;
+        assert!(!own.required && own.read_deny.to_vec() == ["/a"], "{trusted}");
+        let hook = loaded.settings.hooks.get("theirs");
+        assert_eq!(hook.map(|hook| hook.is_from_folder), trusted.then_some(true));
+    }
+}

@@ -78,7 +78,7 @@ impl SettingsSource for Plain {
                 sandbox: Arc::default(),
                 mode: Mode::default(),
                 describes_environment: false,
-                hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands)),
+                hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands::default())),
                 policy: AgentPolicy::default(),
             },
             mcp: None,

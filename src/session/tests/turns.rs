@@ -116,7 +116,7 @@ impl SettingsSource for Fixed {
                 sandbox: Arc::default(),
                 mode: Mode::default(),
                 describes_environment: false,
-                hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands)),
+                hooks: Hooks::new(Arc::new([]), Arc::new(HookCommands::default())),
                 policy: AgentPolicy::default(),
             },
             mcp: None,
