@@ -433,7 +433,7 @@ impl Models {
             ))
         })?;
         let cheaper = choice.cheap.then(|| self.find_cheaper_model(settings, &model));
-        let (model, dearer) = match cheaper.flatten() {
+        let (model, if_missing) = match cheaper.flatten() {
             Some(cheaper) => (cheaper, Some(model)),
             None => (model, None),
         };
@@ -460,7 +460,7 @@ impl Models {
             fallbacks: Fallbacks {
                 model: settings.fallback_model.clone(),
                 providers: self.resolve_route(self.agent_settings(choice.model_agent()), settings),
-                dearer,
+                if_missing,
             },
         })
     }

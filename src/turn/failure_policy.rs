@@ -15,8 +15,8 @@ pub(super) struct Alternatives<'a> {
     pub(super) next: Option<&'a str>,
     /// The model for an overloaded provider.
     pub(super) substitute: Option<&'a str>,
-    /// The model in whose place a cheaper one was chosen.
-    pub(super) dearer: Option<&'a str>,
+    /// The model to call if the provider lacks this one.
+    pub(super) if_missing: Option<&'a str>,
     /// For an auxiliary call: what happens without it, for people.
     pub(super) consequence: Option<&'a str>,
 }
@@ -82,7 +82,7 @@ pub(super) fn plan_failure_action(
     {
         return FailureAction::Leave(Some(FallbackReason::Overloaded));
     }
-    if error.fault == ProviderFault::NotFound && alternatives.dearer.is_some() {
+    if error.fault == ProviderFault::NotFound && alternatives.if_missing.is_some() {
         let reason = format!("{} has no {}: {}", error.provider, error.model, error.message);
         return FailureAction::Leave(Some(FallbackReason::NoSuchModel(reason)));
     }
@@ -194,7 +194,7 @@ mod tests {
     const ALONE: Alternatives<'_> = Alternatives {
         next: None,
         substitute: None,
-        dearer: None,
+        if_missing: None,
         consequence: None,
     };
     const ROUTE: Alternatives<'_> = Alternatives {
@@ -213,8 +213,8 @@ mod tests {
 
     #[test]
     fn a_missing_cheap_model_gives_way_to_the_dearer_one_only() {
-        let dearer = Alternatives {
-            dearer: Some("large"),
+        let cheap = Alternatives {
+            if_missing: Some("large"),
             ..ALONE
         };
         let lost = |alternatives: &Alternatives<'_>, fault| {
@@ -227,11 +227,11 @@ mod tests {
         };
         let reason = FallbackReason::NoSuchModel("p has no m: words".to_owned());
         assert_eq!(
-            lost(&dearer, ProviderFault::NotFound),
+            lost(&cheap, ProviderFault::NotFound),
             FailureAction::Leave(Some(reason))
         );
         assert_eq!(
-            lost(&dearer, ProviderFault::Unauthorized),
+            lost(&cheap, ProviderFault::Unauthorized),
             FailureAction::Leave(None)
         );
         assert_eq!(lost(&ROUTE, ProviderFault::NotFound), FailureAction::Leave(None));

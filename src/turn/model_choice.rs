@@ -58,9 +58,9 @@ pub struct Fallbacks {
     pub model: Option<String>,
     /// Other providers in order, each with its own model.
     pub providers: Vec<String>,
-    /// The caller's model of the same provider, if a cheaper one was chosen in its place; used if the provider lacks
-    /// that one.
-    pub dearer: Option<String>,
+    /// The model of the same provider to call if that lacks this one: the caller's, in whose place a cheaper one was
+    /// chosen.
+    pub if_missing: Option<String>,
 }
 
 impl ResolvedModel {

@@ -95,7 +95,7 @@ pub(super) async fn before_step(
     state.access.substitute = find_substitute_model(cx, &state.model)
         .and_then(Result::ok)
         .map(|model| model.model);
-    state.access.dearer.clone_from(&state.model.fallbacks.dearer);
+    state.access.if_missing.clone_from(&state.model.fallbacks.if_missing);
     state.access.next = state
         .route
         .next(|name| callable_model(cx, name))
@@ -141,7 +141,7 @@ pub(super) async fn fall_back(
         FallbackReason::Overloaded => find_substitute_model(cx, &from),
         FallbackReason::NoSuchModel(_) => {
             cx.settings.models.learn_missing(&from);
-            find_other_model(cx, &from, from.fallbacks.dearer.as_deref())
+            find_other_model(cx, &from, from.fallbacks.if_missing.as_deref())
         }
         FallbackReason::Circuit | FallbackReason::Failed(_) => None,
     };

@@ -93,7 +93,7 @@ impl SimModels {
                     .then(|| SPARE.to_owned())
                     .into_iter()
                     .collect(),
-                dearer: None,
+                if_missing: None,
             },
         }
     }
