@@ -461,6 +461,7 @@ impl Models {
                 model: settings.fallback_model.clone(),
                 providers: self.resolve_route(self.agent_settings(choice.model_agent()), settings),
                 if_missing,
+                is_default: self.is_default(choice, settings),
             },
         })
     }
@@ -538,6 +539,16 @@ impl Models {
         }
         let names = agent.iter_route().map(|(provider, _)| provider.to_owned());
         names.filter(|name| *name != first.name).collect()
+    }
+
+    /// Returns whether neither the choice nor the configuration names a model of the provider.
+    fn is_default(&self, choice: &ModelChoice, provider: &ProviderSettings) -> bool {
+        let is_named = match choice.model.as_deref() {
+            // A provider's own name means its default model.
+            Some(named) => !self.settings.providers.contains_key(named),
+            None => self.agent_settings(choice.model_agent()).model.is_some(),
+        };
+        !is_named && provider.model.is_none()
     }
 
     fn agent_settings(&self, name: Option<&str>) -> &AgentSettings {
@@ -627,6 +638,7 @@ impl ModelSource for Arc<Models> {
             // It is the overload model itself.
             resolved.fallbacks.model = None;
         }
+        resolved.fallbacks.is_default &= model.or(of_route).is_none();
         Ok(resolved)
     }
 
@@ -638,6 +650,12 @@ impl ModelSource for Arc<Models> {
 
     fn learn_missing(&self, model: &ResolvedModel) {
         self.learnt.record_missing(model.provider.name(), &model.model);
+    }
+
+    fn find_other_default(&self, missing: &ResolvedModel) -> BoxFuture<'static, Option<String>> {
+        let (models, provider) = (self.clone(), missing.provider.name().to_owned());
+        let missing = missing.model.clone();
+        async move { models.replace_default(&provider, &missing).await }.boxed()
     }
 }
 

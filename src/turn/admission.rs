@@ -324,7 +324,7 @@ pub(super) fn decide_after_failure(
     let alternatives = Alternatives {
         next: access.next.as_deref(),
         substitute: access.substitute.as_deref(),
-        if_missing: access.if_missing.as_deref(),
+        is_replaceable: access.if_missing.is_some() || model.fallbacks.is_default,
         consequence: access.consequence,
     };
     let (fallback_reason, agent_error) =

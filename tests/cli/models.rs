@@ -186,6 +186,32 @@ fn models_are_fetched_from_an_address_within_bounds() {
 }
 
 #[test]
+fn doctor_reports_the_model_that_takes_the_place_of_a_default() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+    let list = br#"{"data":[{"id":"gpt-6.1-sol","shutdown_date":"2026-01-01"},{"id":"gpt-6-sol"}]}"#;
+    let world = World::new();
+    let base = || serve(OK, list.to_vec(), 1).replace("/api.json", "/v1");
+    let configure = |model: &str| {
+        let base = base();
+        world.configure(&format!(
+            "[provider.openai]\nbase_url = \"{base}\"\napi_key = \"sk-canary-012345\"\n{model}"
+        ));
+    };
+    configure("");
+    world
+        .run(&["doctor"])
+        .assert_exit_code(0)
+        .assert_stdout("! model")
+        .assert_stdout("openai no longer offers gpt-6.1-sol; prompts go to gpt-6-sol");
+    // A model that is named is not replaced.
+    configure("model = \"gpt-6.1\"\n");
+    world
+        .run(&["doctor"])
+        .assert_exit_code(1)
+        .assert_stdout("openai lists 2 models, but not gpt-6.1");
+}
+
+#[test]
 fn doctor_warns_of_downloaded_models_that_it_cannot_read() {
     let world = World::new();
     world.configure(

@@ -94,6 +94,7 @@ impl SimModels {
                     .into_iter()
                     .collect(),
                 if_missing: None,
+                is_default: false,
             },
         }
     }

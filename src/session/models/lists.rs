@@ -67,12 +67,18 @@ impl Models {
         self.lists.get(&self.keyed_or_own(provider))
     }
 
-    /// Returns the default model of a provider. The provider's list decides if it is cached.
+    /// Returns the default model of a provider. The provider's list decides if it is cached, without the models that the
+    /// provider has refused nevertheless.
     pub(super) fn default_model(&self, provider: &str) -> Option<String> {
         let settings = self.settings.providers.get(provider)?;
         let list = self.find_list(settings);
         let today = models::current_day();
-        let names = list.map(|list| list.current_chat_models(today));
+        let is_refused = |name: &String| self.learnt.find(provider, name).is_missing;
+        let names = list.map(|list| {
+            let mut names = list.current_chat_models(today);
+            names.retain(|name| !is_refused(name));
+            names
+        });
         let names = names.as_deref();
         let mut defaults = self.lists.defaults.lock().unwrap_or_else(PoisonError::into_inner);
         // A remembered default that the provider no longer lists is replaced.
@@ -91,6 +97,14 @@ impl Models {
         let default = offered.into_iter().next().or_else(|| names?.first().cloned())?;
         defaults.insert(key, default.clone());
         Some(default)
+    }
+
+    /// Returns the default model of a provider that has just refused `missing`; `None` without a list of the provider's
+    /// own.
+    pub(super) async fn replace_default(&self, provider: &str, missing: &str) -> Option<String> {
+        let list = self.read_list(self.settings.providers.get(provider)?).await?;
+        self.learnt.record_missing(provider, missing);
+        self.default_model(provider).filter(|name| list.contains(name))
     }
 
     /// Reads the lists of all providers that can be called, unless they are cached.
