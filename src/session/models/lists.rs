@@ -93,8 +93,10 @@ impl Models {
         if let Some(remembered) = defaults.get(&key).filter(is_there) {
             return Some(remembered.clone());
         }
-        let offered = models::list_offered_models(provider, names, today);
-        let default = offered.into_iter().next().or_else(|| names?.first().cloned())?;
+        // Without a family that is known here, as at a gateway, no model of a list is better than another.
+        let default = models::list_offered_models(provider, names, today)
+            .into_iter()
+            .next()?;
         defaults.insert(key, default.clone());
         Some(default)
     }
