@@ -328,13 +328,21 @@ impl Doctor<'_> {
             Some(ollama) => provider::list_models("ollama", &ollama.base_url, PROBE).await,
             None => None,
         };
-        match models.as_deref() {
-            Some([first, ..]) => {
+        let list = match (ollama, models) {
+            (Some(ollama), Some(models)) => {
+                let spec = provider::build_spec(settings, ollama, Redactor::from_settings(settings));
+                let list = provider::fetch_list(&spec, PROBE_TIMEOUT).await;
+                Some(list.ok().flatten().unwrap_or(models))
+            }
+            _ => None,
+        };
+        match list.as_ref().map(ModelList::first_agent_model) {
+            Some(Some(first)) => {
                 self.report_ok("provider", format!("a local Ollama is running; it has {first}"));
             }
-            Some([]) => self.report_problem(
+            Some(None) => self.report_problem(
                 "provider",
-                "a local Ollama is running and has no model",
+                "a local Ollama is running, but has no model that can call tools",
                 "ollama pull qwen3",
             ),
             None if offline => self.report_warning(

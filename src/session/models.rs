@@ -186,7 +186,13 @@ impl Models {
             self.read_lists().await;
         }
         let now = self.current_settings();
-        let chosen = self.choose_model(agent, current);
+        let chosen = match self.choose_model(agent, current) {
+            Ok(ChosenModel::Probe { model }) if live => self.probe_model(model).await,
+            known => known,
+        };
+        if live && let Ok(chosen) = &chosen {
+            self.read_local_facts(chosen).await;
+        }
         let in_use = match &chosen {
             Ok(ChosenModel::Known {
                 provider,
@@ -200,7 +206,8 @@ impl Models {
         for settings in now
             .providers
             .values()
-            .filter(|p| p.configured || p.api_key.is_some())
+            // A list that was read shows that its provider can be called: an Ollama without any setting.
+            .filter(|p| p.configured || p.api_key.is_some() || self.find_list(p).is_some())
         {
             providers.push(self.to_listed_provider(settings));
             let in_use = in_use.filter(|(provider, _)| *provider == settings.name);
@@ -682,10 +689,14 @@ impl Models {
         let found = provider::list_models("ollama", &ollama.base_url, PROBE)
             .await
             .ok_or_else(nothing_found)?;
-        let model = wanted.or_else(|| found.first().cloned()).ok_or_else(|| {
-            not_configured("Ollama is running but has no model".to_owned())
-                .with_user_action("get one: `ollama pull qwen3`")
-        })?;
+        // What each model can is one request more for each.
+        let list = self.read_list(ollama).await.unwrap_or_else(|| Arc::new(found));
+        let model = wanted
+            .or_else(|| list.first_agent_model().cloned())
+            .ok_or_else(|| {
+                not_configured("Ollama is running, but has no model that can call tools".to_owned())
+                    .with_user_action("get one: `ollama pull qwen3`")
+            })?;
         let reason = format!("using Ollama with {model}: no API key is set and Ollama is running");
         Ok(ChosenModel::Known {
             provider: "ollama".to_owned(),
