@@ -245,7 +245,8 @@ impl Doctor<'_> {
         if offline {
             return self.report_info("reachable", "not asked (--offline)");
         }
-        self.probe_provider(&spec, model.as_deref()).await;
+        let is_default = chosen.model.is_none() && settings.default_agent().model.is_none();
+        self.probe_provider(&spec, model.as_deref(), is_default).await;
     }
 
     /// Warns of retired models that the configuration names, apart from the chosen one.
@@ -263,7 +264,7 @@ impl Doctor<'_> {
         }
     }
 
-    async fn probe_provider(&mut self, chosen: &ProviderSpec, model: Option<&str>) {
+    async fn probe_provider(&mut self, chosen: &ProviderSpec, model: Option<&str>, is_default: bool) {
         self.screen.set_status(&format!("asking {} …", chosen.name));
         let start = clock::now();
         let reached = provider::probe_provider(chosen, PROBE_TIMEOUT).await;
@@ -274,13 +275,13 @@ impl Doctor<'_> {
                 let count = list.names.len();
                 let plural = if count == 1 { "" } else { "s" };
                 self.report_ok("reachable", format!("{summary} and lists {count} model{plural}"));
-                self.report_model_list(chosen, model, Some(&list));
+                self.report_model_list(chosen, model, is_default, Some(&list));
             }
             Ok(ProbeResult::Key) => {
                 self.report_ok("reachable", format!("{summary} and accepts the key"));
                 // This provider shows its list to anyone, so the probe tested the key instead. Fetch the list now.
                 let list = provider::fetch_list(chosen, PROBE_TIMEOUT).await;
-                self.report_model_list(chosen, model, list.ok().flatten().as_ref());
+                self.report_model_list(chosen, model, is_default, list.ok().flatten().as_ref());
             }
             Ok(ProbeResult::Address) => {
                 let found = format!("{summary}; it lists no models, so its key was not checked");
@@ -293,7 +294,13 @@ impl Doctor<'_> {
         }
     }
 
-    fn report_model_list(&mut self, chosen: &ProviderSpec, model: Option<&str>, list: Option<&ModelList>) {
+    fn report_model_list(
+        &mut self,
+        chosen: &ProviderSpec,
+        model: Option<&str>,
+        is_default: bool,
+        list: Option<&ModelList>,
+    ) {
         let Some(list) = list else { return };
         let Some(model) = model else {
             let names: Vec<&str> = list.chat.iter().take(NAMED).map(String::as_str).collect();
@@ -302,7 +309,7 @@ impl Doctor<'_> {
             }
             return;
         };
-        let check = doctor_models::check_model_list(chosen, model, list, current_day());
+        let check = doctor_models::check_model_list(chosen, (model, is_default), list, current_day());
         self.report(check);
         let announced = list.retirements.get(model).map(String::as_str);
         if announced.is_some() && announced != chosen.retirement(model).map(|end| end.date) {
@@ -321,13 +328,21 @@ impl Doctor<'_> {
             Some(ollama) => provider::list_models("ollama", &ollama.base_url, PROBE).await,
             None => None,
         };
-        match models.as_deref() {
-            Some([first, ..]) => {
+        let list = match (ollama, models) {
+            (Some(ollama), Some(models)) => {
+                let spec = provider::build_spec(settings, ollama, Redactor::from_settings(settings));
+                let list = provider::fetch_list(&spec, PROBE_TIMEOUT).await;
+                Some(list.ok().flatten().unwrap_or(models))
+            }
+            _ => None,
+        };
+        match list.as_ref().map(ModelList::first_agent_model) {
+            Some(Some(first)) => {
                 self.report_ok("provider", format!("a local Ollama is running; it has {first}"));
             }
-            Some([]) => self.report_problem(
+            Some(None) => self.report_problem(
                 "provider",
-                "a local Ollama is running and has no model",
+                "a local Ollama is running, but has no model that can call tools",
                 "ollama pull qwen3",
             ),
             None if offline => self.report_warning(

@@ -106,12 +106,27 @@ pub(super) fn check_retirement(spec: &ProviderSpec, model: &str, today: i64) -> 
     }
 }
 
-/// Reports whether the provider's own list contains `model`.
-pub(super) fn check_model_list(spec: &ProviderSpec, model: &str, list: &ModelList, today: i64) -> Check {
+/// Reports whether the provider's own list contains `model`, and which one takes the place of a default that has gone.
+pub(super) fn check_model_list(
+    spec: &ProviderSpec,
+    (model, is_default): (&str, bool),
+    list: &ModelList,
+    today: i64,
+) -> Check {
     let count = list.names.len();
     let plural = if count == 1 { "" } else { "s" };
     // Lists contain full names; an alias may omit the date or the tag.
     let is_listed = |name: &String| name == model || plain_name(name) == plain_name(model);
+    let current = list.current_chat_models(today);
+    let offered = list_offered_models(&spec.name, Some(&current), today);
+    if let Some(other) = offered.first().filter(|name| current.contains(name))
+        && is_default
+        && !current.iter().any(is_listed)
+    {
+        let text = format!("{} no longer offers {model}; prompts go to {other}", spec.name);
+        let todo = suggest_setting(spec, std::slice::from_ref(other));
+        return Check::new(CheckState::Warn, "model", text, Some(todo));
+    }
     if list.names.iter().any(is_listed) {
         let text = format!("{} lists {model} ({count} model{plural} in all)", spec.name);
         return Check::new(CheckState::Ok, "model", text, None);
@@ -304,12 +319,12 @@ mod tests {
         };
         for model in ["claude-sonnet-5", "claude-haiku-4-5", "claude-haiku-4-5-20251001"] {
             assert_eq!(
-                check_model_list(&spec, model, &list, TODAY).state,
+                check_model_list(&spec, (model, false), &list, TODAY).state,
                 CheckState::Ok,
                 "{model}"
             );
         }
-        let missing = check_model_list(&spec, "claude-sonet-5", &list, TODAY);
+        let missing = check_model_list(&spec, ("claude-sonet-5", false), &list, TODAY);
         assert_eq!(
             texts(std::slice::from_ref(&missing)),
             ["Fail anthropic lists 2 models, but not claude-sonet-5"]

@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use super::screen::Screen;
 use super::style::Color;
@@ -40,16 +41,18 @@ pub(super) async fn update_models(
     );
     let from = from.unwrap_or(DEFAULT_SOURCE);
     let unchanged = |problem: String| format!("{problem}\nnothing was changed");
-    let text = if from.contains("://") {
+    let (text, day) = if from.contains("://") {
         let network = &source.load_settings(None, trust).settings.network;
         screen.set_status(&format!("fetching {from} …"));
         let fetched = fetch_catalog(from, network).await;
-        fetched.map_err(|problem| unchanged(format!("{problem}\n{from} was not fetched{hint}")))?
+        let text =
+            fetched.map_err(|problem| unchanged(format!("{problem}\n{from} was not fetched{hint}")))?;
+        (text, current_day())
     } else {
         read_bounded(Path::new(from)).map_err(|error| unchanged(format!("{from}: {error}")))?
     };
     let (in_use, _) = catalog_source();
-    let new = CatalogDownload::parse(&text, from, &format_date(current_day()))
+    let new = CatalogDownload::parse(&text, from, &format_date(day))
         .map_err(|problem| unchanged(format!("{from} cannot be used: {problem}")))?;
     if new.date() < in_use {
         let problem = format!(
@@ -95,12 +98,16 @@ pub(super) async fn update_models(
     Ok(0)
 }
 
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+/// Returns the text of a file, and the day of its last change.
+fn read_bounded(path: &Path) -> io::Result<(Vec<u8>, i64)> {
     let mut text = Vec::new();
     let limit = MAX_CATALOG_SOURCE as u64;
-    fs::File::open(path)?.take(limit + 1).read_to_end(&mut text)?;
+    let file = fs::File::open(path)?;
+    let changed = file.metadata()?.modified()?.duration_since(UNIX_EPOCH);
+    let day = changed.map_or(0, |since| since.as_secs() / 86_400);
+    file.take(limit + 1).read_to_end(&mut text)?;
     if text.len() as u64 > limit {
         return Err(io::Error::other(format!("it is larger than {} MB", limit >> 20)));
     }
-    Ok(text)
+    Ok((text, day.cast_signed()))
 }

@@ -51,6 +51,13 @@ impl ModelList {
         self.names.iter().any(|name| is_same_model(name, model))
     }
 
+    /// Returns the first model that can chat and call tools, as far as the list says.
+    pub fn first_agent_model(&self) -> Option<&String> {
+        let lacks_tools =
+            |name: &str| find_entry(&self.facts, name).is_some_and(|facts| facts.tools == Some(false));
+        self.chat.iter().find(|name| !lacks_tools(name))
+    }
+
     /// Returns the chat models that the vendor has not shut down by `today`, in days since the epoch.
     pub fn current_chat_models(&self, today: i64) -> Vec<String> {
         let end = |name: &str| self.retirements.get(name).and_then(|date| parse_day(date));

@@ -33,9 +33,9 @@ const MAX_NAMES: usize = 2_000;
 /// Longer model names are skipped, in bytes.
 const MAX_NAME: usize = 200;
 
-/// Returns the models of the Ollama at `base_url`, newest first. `None` if it does not answer
+/// Returns the models of the Ollama at `base_url`, newest first, without what each can. `None` if it does not answer
 /// within `limit`.
-pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<Vec<String>> {
+pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<ModelList> {
     let base = url::Url::parse(base_url).ok()?;
     let address = super::build_endpoint_url(&without_version(&base), "api/tags");
     let account = ProviderAccount {
@@ -53,10 +53,9 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
         connect: limit,
     };
     let http = Http::new(account.into(), settings);
-    let list = tokio::time::timeout(limit, fetch_model_list(&http, address))
+    tokio::time::timeout(limit, fetch_model_list(&http, address))
         .await
-        .ok()??;
-    Some(list.names)
+        .ok()?
 }
 
 /// Returns the provider's own list; `None` if it has none.

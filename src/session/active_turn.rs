@@ -20,8 +20,8 @@ use crate::turn::{TurnFinish, TurnMessage, TurnStopped};
 pub(super) struct ActiveTurn {
     pub(super) id: TurnId,
     pub(super) settings: SessionSettings,
-    /// The model that the session selected when the turn began.
-    pub(super) model_at_start: Option<String>,
+    /// The session's model, as the turn knows it: when it began, or since it has chosen one itself.
+    pub(super) known_model: Option<String>,
     pub(super) control: TurnControl,
     pub(super) review: PromptReview,
     pub(super) clock: PausableDeadline,

@@ -186,7 +186,13 @@ impl Models {
             self.read_lists().await;
         }
         let now = self.current_settings();
-        let chosen = self.choose_model(agent, current);
+        let chosen = match self.choose_model(agent, current) {
+            Ok(ChosenModel::Probe { model }) if live => self.probe_model(model).await,
+            known => known,
+        };
+        if live && let Ok(chosen) = &chosen {
+            self.read_local_facts(chosen).await;
+        }
         let in_use = match &chosen {
             Ok(ChosenModel::Known {
                 provider,
@@ -200,7 +206,8 @@ impl Models {
         for settings in now
             .providers
             .values()
-            .filter(|p| p.configured || p.api_key.is_some())
+            // A list that was read shows that its provider can be called: an Ollama without any setting.
+            .filter(|p| p.configured || p.api_key.is_some() || self.find_list(p).is_some())
         {
             providers.push(self.to_listed_provider(settings));
             let in_use = in_use.filter(|(provider, _)| *provider == settings.name);
@@ -433,7 +440,7 @@ impl Models {
             ))
         })?;
         let cheaper = choice.cheap.then(|| self.find_cheaper_model(settings, &model));
-        let (model, dearer) = match cheaper.flatten() {
+        let (model, if_missing) = match cheaper.flatten() {
             Some(cheaper) => (cheaper, Some(model)),
             None => (model, None),
         };
@@ -460,7 +467,8 @@ impl Models {
             fallbacks: Fallbacks {
                 model: settings.fallback_model.clone(),
                 providers: self.resolve_route(self.agent_settings(choice.model_agent()), settings),
-                dearer,
+                if_missing,
+                is_default: self.is_default(choice, settings),
             },
         })
     }
@@ -538,6 +546,16 @@ impl Models {
         }
         let names = agent.iter_route().map(|(provider, _)| provider.to_owned());
         names.filter(|name| *name != first.name).collect()
+    }
+
+    /// Returns whether neither the choice nor the configuration names a model of the provider.
+    fn is_default(&self, choice: &ModelChoice, provider: &ProviderSettings) -> bool {
+        let is_named = match choice.model.as_deref() {
+            // A provider's own name means its default model.
+            Some(named) => !self.settings.providers.contains_key(named),
+            None => self.agent_settings(choice.model_agent()).model.is_some(),
+        };
+        !is_named && provider.model.is_none()
     }
 
     fn agent_settings(&self, name: Option<&str>) -> &AgentSettings {
@@ -627,6 +645,7 @@ impl ModelSource for Arc<Models> {
             // It is the overload model itself.
             resolved.fallbacks.model = None;
         }
+        resolved.fallbacks.is_default &= model.or(of_route).is_none();
         Ok(resolved)
     }
 
@@ -638,6 +657,12 @@ impl ModelSource for Arc<Models> {
 
     fn learn_missing(&self, model: &ResolvedModel) {
         self.learnt.record_missing(model.provider.name(), &model.model);
+    }
+
+    fn find_other_default(&self, missing: &ResolvedModel) -> BoxFuture<'static, Option<String>> {
+        let (models, provider) = (self.clone(), missing.provider.name().to_owned());
+        let missing = missing.model.clone();
+        async move { models.replace_default(&provider, &missing).await }.boxed()
     }
 }
 
@@ -664,10 +689,14 @@ impl Models {
         let found = provider::list_models("ollama", &ollama.base_url, PROBE)
             .await
             .ok_or_else(nothing_found)?;
-        let model = wanted.or_else(|| found.first().cloned()).ok_or_else(|| {
-            not_configured("Ollama is running but has no model".to_owned())
-                .with_user_action("get one: `ollama pull qwen3`")
-        })?;
+        // What each model can is one request more for each.
+        let list = self.read_list(ollama).await.unwrap_or_else(|| Arc::new(found));
+        let model = wanted
+            .or_else(|| list.first_agent_model().cloned())
+            .ok_or_else(|| {
+                not_configured("Ollama is running, but has no model that can call tools".to_owned())
+                    .with_user_action("get one: `ollama pull qwen3`")
+            })?;
         let reason = format!("using Ollama with {model}: no API key is set and Ollama is running");
         Ok(ChosenModel::Known {
             provider: "ollama".to_owned(),

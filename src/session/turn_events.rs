@@ -149,8 +149,13 @@ impl Actor {
                 mode: None,
                 model: Some(model),
                 effort: None,
-            } if self.state.choice.model.as_ref() == Some(model) || self.model_was_set() => {
-                return;
+            } => {
+                if self.state.choice.model.as_ref() == Some(model) || self.model_was_set() {
+                    return;
+                }
+                if let Some(turn) = self.turn.as_mut() {
+                    turn.known_model = Some(model.clone());
+                }
             }
             Event::Warning { code, message }
                 if code == MODEL_CHOSEN && self.state.choice.model_reason.as_ref() == Some(message) =>
@@ -172,7 +177,7 @@ impl Actor {
     fn model_was_set(&self) -> bool {
         self.turn
             .as_ref()
-            .is_some_and(|turn| turn.model_at_start != self.state.choice.model)
+            .is_some_and(|turn| turn.known_model != self.state.choice.model)
     }
 
     /// Adapts a sub-agent's event. Its usage counts for the turn, but occupies none of the session's window. An unknown

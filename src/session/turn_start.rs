@@ -129,7 +129,7 @@ impl Actor {
         self.turn = Some(ActiveTurn {
             id: id.clone(),
             settings: profile,
-            model_at_start: self.state.choice.model.clone(),
+            known_model: self.state.choice.model.clone(),
             control: TurnControl {
                 task: spawn(run_delegating_turn(context, task, subagents)),
                 messages: inbox,

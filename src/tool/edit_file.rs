@@ -297,6 +297,10 @@ mod tests {
             skipped.text,
             "a.txt already has this text\nskipped: old_text and new_text are the same"
         );
+        let absent = harness
+            .call_expecting_error("edit_file", edit("a.txt", "absent", "absent"))
+            .await;
+        assert!(absent.contains("old_text was not found"), "{absent}");
     }
 
     #[tokio::test]

@@ -246,6 +246,15 @@ impl Correction {
             {
                 fields.insert(field.to_owned(), value);
                 self.notes.push(format!("`{field}` for `{}`", quote(name)));
+            } else if ["-A", "-B", "-C"].contains(&name)
+                && let Some(lines) = fields.get(name).and_then(Value::as_u64)
+                && let Some(others) = fields.get(field).map_or(Some(0), Value::as_u64)
+            {
+                // The lines before and after a match cannot differ, so the most count.
+                let most = lines.max(others);
+                fields.remove(name);
+                fields.insert(field.to_owned(), most.into());
+                self.notes.push(format!("`{field}` {most} for `{name}`"));
             }
             return;
         }

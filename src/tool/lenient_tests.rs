@@ -46,6 +46,18 @@ fn unambiguous_arguments_are_corrected_and_told() {
         ),
         (
             "grep",
+            json!({"pattern": "x", "-A": 5, "-B": 2}),
+            &json!({"pattern": "x", "context": 5}),
+            "`context` 5 for `-A`; `context` 5 for `-B`",
+        ),
+        (
+            "grep",
+            json!({"pattern": "x", "context": 1, "-B": 4}),
+            &json!({"pattern": "x", "context": 4}),
+            "`context` 4 for `-B`",
+        ),
+        (
+            "grep",
             json!({"pattern": "x", "limit": 5, "-C": "3"}),
             &json!({"pattern": "x", "limit": 5, "context": 3}),
             "`context` for `-C`; 3 for \"3\" in `context`",

@@ -184,13 +184,8 @@ impl Search<'_> {
     }
 
     async fn query_definition(&self, place: &Place<'_>) -> Result<Option<EditorLocation>, ToolError> {
-        let question = LanguageQuery {
-            kind: LanguageQueryKind::Definition,
-            uri: Some(self.target.uri.clone()),
-            position: Some(self.locate(place).0),
-            text: None,
-            limit: 10,
-        };
+        let at = Some(self.locate(place).0);
+        let question = LanguageQuery::new(LanguageQueryKind::Definition, self.target.uri.clone(), at, 10);
         let found = query(self.cx, question).await?.locations;
         let key = |one: &EditorLocation| (one.uri.clone(), one.range.start);
         Ok(found.into_iter().min_by_key(key))

@@ -60,10 +60,12 @@ impl Tool for RenameSymbol {
         let sign = leading_signs(&input.symbol);
         let lacks_sign = [".", "#"].contains(&sign) && !input.new_name.starts_with(sign);
         if lacks_sign || !is_identifier(&input.new_name) {
+            let given = one_line(&reveal_hidden_characters(&input.new_name), 80);
+            let meant = lacks_sign && is_identifier(&input.new_name);
+            let meant = meant.then(|| format!(": `{sign}{given}`")).unwrap_or_default();
             return refuse_input(format!(
-                "new_name: `{}` is no name; give one of letters, digits, `_`, `$`, and `-`, with the signs of the \
-                 language before or after it, such as `.`, `#`, or `?`",
-                one_line(&reveal_hidden_characters(&input.new_name), 80)
+                "new_name: `{given}` is no name; give one of letters, digits, `_`, `$`, and `-`, with the signs of the \
+                 language before or after it, such as `.`, `#`, or `?`{meant}"
             ));
         }
         change::predict_effect(cx, &input.path)

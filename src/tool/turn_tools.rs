@@ -13,6 +13,9 @@ use super::{CurrentModel, DynTool, Registry, Tool as _, ToolSource};
 use crate::config::EditTool;
 use crate::domain::ToolSpec;
 
+/// What some models put before the names of tools.
+const PREFIXES: [&str; 4] = ["functions.", "default_api.", "default_api:", "tools."];
+
 /// Which of the source's tools a turn has.
 pub type ToolFilter = Arc<dyn Fn(&dyn DynTool) -> bool + Send + Sync>;
 
@@ -158,16 +161,33 @@ impl TurnTools {
 
     /// Returns the tool of that name. One whose definition was deferred is loaded by that.
     pub fn get(&self, name: &str) -> Option<Arc<dyn DynTool>> {
-        let current = self.lock();
-        // A model that took over may call the `web_search` of the one before it, which then says what to do.
-        if let Some(tool) = current.visible.get(name).or_else(|| self.fixed.get(name)) {
-            return Some(tool.clone());
-        }
-        let tool = current.deferred.as_ref()?.get(name)?.clone();
-        if let Some(source) = &self.source {
+        let (tool, is_deferred) = self.find(name)?;
+        if let Some(source) = self.source.as_ref().filter(|_| is_deferred) {
             source.loaded().add(name);
         }
         Some(tool)
+    }
+
+    /// Returns the tool of that name, and whether its definition was deferred.
+    fn find(&self, name: &str) -> Option<(Arc<dyn DynTool>, bool)> {
+        let current = self.lock();
+        // A model that took over may call the `web_search` of the one before it, which then says what to do.
+        if let Some(tool) = current.visible.get(name).or_else(|| self.fixed.get(name)) {
+            return Some((tool.clone(), false));
+        }
+        Some((current.deferred.as_ref()?.get(name)?.clone(), true))
+    }
+
+    /// Returns the name of the tool that a call means: `name`, or else the only tool that the model sees by it, without a
+    /// usual prefix, in other capitals.
+    pub fn resolve_name(&self, name: String) -> String {
+        if self.find(&name).is_some() {
+            return name;
+        }
+        let bare = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+        let mut meant = self.tool_names();
+        meant.retain(|known| known.eq_ignore_ascii_case(bare.unwrap_or(&name)));
+        if meant.len() == 1 { meant.remove(0) } else { name }
     }
 
     /// Returns the names of all tools that the model of the step sees, in order.
@@ -209,6 +229,27 @@ impl TurnTools {
 mod tests {
     use super::*;
     use crate::tool::create_builtin_tools;
+
+    #[test]
+    fn a_name_with_a_prefix_or_capitals_means_the_only_tool_of_that_name() {
+        let tools = TurnTools::from(Arc::new(Registry::new(create_builtin_tools())));
+        for (name, meant) in [
+            ("bash", "bash"),
+            ("Bash", "bash"),
+            ("functions.bash", "bash"),
+            ("default_api.READ_FILE", "read_file"),
+            ("default_api:grep", "grep"),
+            // Known, but not to a model that has another edit tool.
+            ("apply_patch", "apply_patch"),
+            ("Apply_Patch", "Apply_Patch"),
+            ("other.bash", "other.bash"),
+            ("functions.functions.bash", "functions.functions.bash"),
+            ("ReadFile", "ReadFile"),
+            ("", ""),
+        ] {
+            assert_eq!(tools.resolve_name(name.to_owned()), meant);
+        }
+    }
 
     #[test]
     fn a_model_sees_one_of_the_two_edit_tools() {

@@ -57,8 +57,8 @@ pub(super) struct ProviderAccess {
     pub(super) next: Option<String>,
     /// The model that takes over while the provider is overloaded.
     pub(super) substitute: Option<String>,
-    /// The model in whose place a cheaper one was chosen.
-    pub(super) dearer: Option<String>,
+    /// The model to call if the provider lacks this one.
+    pub(super) if_missing: Option<String>,
     /// Why the last call was given up, if another model may do better.
     pub(super) fallback_reason: Option<FallbackReason>,
     /// The output of the last failed call, kept because no fallback was available then.
@@ -92,12 +92,12 @@ impl ProviderAccess {
     /// with its error. Returns the fallbacks, for [`Self::restore_fallback`].
     pub(super) fn disable_fallback(&mut self, without: Option<&'static str>) -> [Option<String>; 3] {
         self.consequence = without;
-        [self.next.take(), self.substitute.take(), self.dearer.take()]
+        [self.next.take(), self.substitute.take(), self.if_missing.take()]
     }
 
     /// Restores the fallbacks after an auxiliary call.
     pub(super) fn restore_fallback(&mut self, fallbacks: [Option<String>; 3]) {
-        [self.next, self.substitute, self.dearer] = fallbacks;
+        [self.next, self.substitute, self.if_missing] = fallbacks;
         (self.fallback_reason, self.consequence) = (None, None);
     }
 
@@ -106,7 +106,7 @@ impl ProviderAccess {
         match &self.fallback_reason {
             None => false,
             Some(FallbackReason::Overloaded) => self.substitute.is_some(),
-            Some(FallbackReason::NoSuchModel(_)) => self.dearer.is_some(),
+            Some(FallbackReason::NoSuchModel(_)) => self.if_missing.is_some(),
             Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => self.next.is_some(),
         }
     }
@@ -324,7 +324,7 @@ pub(super) fn decide_after_failure(
     let alternatives = Alternatives {
         next: access.next.as_deref(),
         substitute: access.substitute.as_deref(),
-        dearer: access.dearer.as_deref(),
+        is_replaceable: access.if_missing.is_some() || model.fallbacks.is_default,
         consequence: access.consequence,
     };
     let (fallback_reason, agent_error) =
@@ -423,7 +423,7 @@ mod tests {
                 fallback_reason,
                 next: next.then(|| "q/n".to_owned()),
                 substitute: substitute.then(|| "small".to_owned()),
-                dearer: Some("large".to_owned()),
+                if_missing: Some("large".to_owned()),
                 ..ProviderAccess::default()
             };
             assert_eq!(access.may_continue(), goes_on, "{:?}", access.fallback_reason);

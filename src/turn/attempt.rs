@@ -111,9 +111,13 @@ async fn stream_response(
         // Take everything that has already arrived in one go: one delta instead of many.
         while let Some(next) = event.take() {
             match next {
-                Some(Ok(piece)) => {
+                Some(Ok(mut piece)) => {
                     if std::mem::take(&mut first) {
                         cx.services.totals.first_token.record(started.elapsed());
+                    }
+                    if let StreamEvent::ToolUseStarted { name, .. } = &mut piece {
+                        // Everything else, such as a rule, sees only the name of the real tool.
+                        *name = cx.tools.resolve_name(std::mem::take(name));
                     }
                     match push(accumulator, &mut batch, piece) {
                         Some(stop) => stream_end = Some(Ok(stop)),

@@ -24,6 +24,17 @@ pub(super) async fn push_hidden_message(cx: &TurnContext, text: String) -> Resul
     cx.link.emit_event(Event::Message(Arc::new(message))).await
 }
 
+/// Makes `model` the session's, unless the user has chosen another since the turn began.
+pub(super) async fn emit_session_model(cx: &TurnContext, model: String) -> Result<(), TurnStopped> {
+    let model_changed = Event::SessionUpdated {
+        title: None,
+        mode: None,
+        model: Some(model),
+        effort: None,
+    };
+    cx.link.emit_event(model_changed).await
+}
+
 pub(super) async fn retract_output(
     cx: &TurnContext,
     streamed: Option<StreamedOutput>,

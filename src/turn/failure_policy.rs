@@ -15,8 +15,8 @@ pub(super) struct Alternatives<'a> {
     pub(super) next: Option<&'a str>,
     /// The model for an overloaded provider.
     pub(super) substitute: Option<&'a str>,
-    /// The model in whose place a cheaper one was chosen.
-    pub(super) dearer: Option<&'a str>,
+    /// Another model may be called if the provider lacks this one.
+    pub(super) is_replaceable: bool,
     /// For an auxiliary call: what happens without it, for people.
     pub(super) consequence: Option<&'a str>,
 }
@@ -61,7 +61,7 @@ pub(super) enum FallbackReason {
     /// The provider is overloaded (529) and has another model for that.
     Overloaded,
     Circuit,
-    /// The provider lacks a cheaper model that agentls chose. The text is for people.
+    /// The provider lacks a model that agentls chose. The text is for people.
     NoSuchModel(String),
     /// Retries are used up, or the wait would be too long. The text is for people.
     Failed(String),
@@ -82,7 +82,7 @@ pub(super) fn plan_failure_action(
     {
         return FailureAction::Leave(Some(FallbackReason::Overloaded));
     }
-    if error.fault == ProviderFault::NotFound && alternatives.dearer.is_some() {
+    if error.fault == ProviderFault::NotFound && alternatives.is_replaceable {
         let reason = format!("{} has no {}: {}", error.provider, error.model, error.message);
         return FailureAction::Leave(Some(FallbackReason::NoSuchModel(reason)));
     }
@@ -194,7 +194,7 @@ mod tests {
     const ALONE: Alternatives<'_> = Alternatives {
         next: None,
         substitute: None,
-        dearer: None,
+        is_replaceable: false,
         consequence: None,
     };
     const ROUTE: Alternatives<'_> = Alternatives {
@@ -212,9 +212,9 @@ mod tests {
     };
 
     #[test]
-    fn a_missing_cheap_model_gives_way_to_the_dearer_one_only() {
-        let dearer = Alternatives {
-            dearer: Some("large"),
+    fn a_missing_model_gives_way_only_if_it_is_replaceable() {
+        let replaceable = Alternatives {
+            is_replaceable: true,
             ..ALONE
         };
         let lost = |alternatives: &Alternatives<'_>, fault| {
@@ -227,11 +227,11 @@ mod tests {
         };
         let reason = FallbackReason::NoSuchModel("p has no m: words".to_owned());
         assert_eq!(
-            lost(&dearer, ProviderFault::NotFound),
+            lost(&replaceable, ProviderFault::NotFound),
             FailureAction::Leave(Some(reason))
         );
         assert_eq!(
-            lost(&dearer, ProviderFault::Unauthorized),
+            lost(&replaceable, ProviderFault::Unauthorized),
             FailureAction::Leave(None)
         );
         assert_eq!(lost(&ROUTE, ProviderFault::NotFound), FailureAction::Leave(None));

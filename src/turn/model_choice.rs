@@ -58,9 +58,11 @@ pub struct Fallbacks {
     pub model: Option<String>,
     /// Other providers in order, each with its own model.
     pub providers: Vec<String>,
-    /// The caller's model of the same provider, if a cheaper one was chosen in its place; used if the provider lacks
-    /// that one.
-    pub dearer: Option<String>,
+    /// The model of the same provider to call if that lacks this one: the caller's, in whose place a cheaper one was
+    /// chosen, or another default.
+    pub if_missing: Option<String>,
+    /// Nobody has named this model, so another default may be called if the provider lacks it.
+    pub is_default: bool,
 }
 
 impl ResolvedModel {
@@ -103,6 +105,13 @@ pub trait ModelSource: Send + Sync {
     /// Records that the provider does not have a model that agentls chose. The default implementation ignores it.
     fn learn_missing(&self, model: &ResolvedModel) {
         let _ = model;
+    }
+
+    /// Returns another default of the provider, from its own list, in place of one that it does not have. May request
+    /// that list. The default implementation knows none.
+    fn find_other_default(&self, missing: &ResolvedModel) -> BoxFuture<'static, Option<String>> {
+        let _ = missing;
+        Box::pin(std::future::ready(None))
     }
 }
 

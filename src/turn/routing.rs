@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::admission::look_ahead;
 use super::compact::fits_after_hop;
 use super::context::TurnContext;
-use super::emit::{emit_warning, retract_output};
+use super::emit::{emit_session_model, emit_warning, retract_output};
 use super::failure_policy::FallbackReason;
 use super::loop_state::LoopState;
 use super::model_choice::ResolvedModel;
@@ -95,7 +95,10 @@ pub(super) async fn before_step(
     state.access.substitute = find_substitute_model(cx, &state.model)
         .and_then(Result::ok)
         .map(|model| model.model);
-    state.access.dearer.clone_from(&state.model.fallbacks.dearer);
+    state
+        .access
+        .if_missing
+        .clone_from(&state.model.fallbacks.if_missing);
     state.access.next = state
         .route
         .next(|name| callable_model(cx, name))
@@ -113,13 +116,22 @@ pub(super) async fn before_step(
     Ok(shut.map(|error| StepOutcome::from_failure(Outcome::ProviderFailed, error)))
 }
 
-/// Returns whether a fallback is available after the last call.
-pub(super) fn has_fallback(cx: &TurnContext, state: &LoopState) -> bool {
+/// Returns whether a fallback is available after the last call. If the provider lacks a default, its list decides.
+pub(super) async fn has_fallback(cx: &TurnContext, state: &mut LoopState) -> Result<bool, TurnStopped> {
     match &state.access.fallback_reason {
-        None => false,
-        Some(FallbackReason::Overloaded | FallbackReason::NoSuchModel(_)) => true,
+        None => Ok(false),
+        Some(FallbackReason::Overloaded) => Ok(true),
+        Some(FallbackReason::NoSuchModel(_)) => {
+            if state.model.fallbacks.if_missing.is_none() {
+                state.model.fallbacks.if_missing = tokio::select! { biased;
+                    () = cx.cancel.cancelled() => return Err(TurnStopped),
+                    other = cx.settings.models.find_other_default(&state.model) => other,
+                };
+            }
+            Ok(state.model.fallbacks.if_missing.is_some())
+        }
         Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => {
-            state.route.next(|name| callable_model(cx, name)).0.is_some()
+            Ok(state.route.next(|name| callable_model(cx, name)).0.is_some())
         }
     }
 }
@@ -141,15 +153,22 @@ pub(super) async fn fall_back(
         FallbackReason::Overloaded => find_substitute_model(cx, &from),
         FallbackReason::NoSuchModel(_) => {
             cx.settings.models.learn_missing(&from);
-            find_other_model(cx, &from, from.fallbacks.dearer.as_deref())
+            find_other_model(cx, &from, from.fallbacks.if_missing.as_deref())
         }
         FallbackReason::Circuit | FallbackReason::Failed(_) => None,
     };
-    if let Some(Ok(model)) = other {
+    if let Some(Ok(mut model)) = other {
+        // The caller's model may be a default as well.
+        model.fallbacks.is_default = from.fallbacks.is_default;
         state.switch_model(model.clone());
         if fits_after_hop(cx, state).await? {
             let reason = match fallback_reason {
-                FallbackReason::NoSuchModel(reason) => reason,
+                FallbackReason::NoSuchModel(reason) => {
+                    if from.fallbacks.is_default {
+                        emit_session_model(cx, model.label()).await?;
+                    }
+                    reason
+                }
                 _ => format!("Switched to {} due to high demand", model.model),
             };
             return announce_model_switch(cx, state, &from, &model, reason).await;

@@ -13,7 +13,7 @@ use super::compact::{
     fit_history, lacks_floor, no_room, shorten_recent_results, summarize_history,
 };
 use super::context::{TurnContext, TurnTask};
-use super::emit::{emit_transition, emit_warning, push_hidden_message, retract_output};
+use super::emit::{emit_session_model, emit_transition, emit_warning, push_hidden_message, retract_output};
 use super::environment::describe_environment;
 use super::limits::{at_step_limit, summarize_at_limit};
 use super::loop_state::{LoopState, recovery_prompt, target_prompt};
@@ -90,7 +90,7 @@ pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, T
         }
         let (items, mut end) = take_step(cx, &mut state).await?;
         let joined = before_stop(cx, &mut state, &mut end).await?;
-        let facts = gather_facts(cx, &state, &items, (&mut end, joined)).await?;
+        let facts = gather_facts(cx, &mut state, &items, (&mut end, joined)).await?;
         let next = next_transition(
             &state.progress,
             &state.effective_limits(&cx.settings.limits),
@@ -189,13 +189,7 @@ pub(super) async fn resolve_model(
         resolved = cx.settings.models.resolve_model(&cx.settings.choice) => resolved,
     };
     if let Ok(model) = &resolved {
-        let model_changed = Event::SessionUpdated {
-            title: None,
-            mode: None,
-            model: Some(model.label()),
-            effort: None,
-        };
-        cx.link.emit_event(model_changed).await?;
+        emit_session_model(cx, model.label()).await?;
         if let Some(choice_reason) = &model.choice_reason {
             emit_warning(cx, MODEL_CHOSEN, choice_reason.clone()).await?;
         }
@@ -217,7 +211,7 @@ async fn finish_without_model(cx: &TurnContext, error: AgentError) -> Result<Tur
 /// Gathers what is possible at the end of a step.
 async fn gather_facts(
     cx: &TurnContext,
-    state: &LoopState,
+    state: &mut LoopState,
     items: &[Arc<HistoryItem>],
     (end, joined): (&mut StepOutcome, bool),
 ) -> Result<TransitionFacts, TurnStopped> {
@@ -239,7 +233,7 @@ async fn gather_facts(
         compactable: may_shrink && state.may_compact() && find_overflow_range(state, items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_media(items),
         under_target: state.target_used(cx.settings.limits.token_target).is_some(),
-        next_on_route: end.outcome == Outcome::ProviderFailed && has_fallback(cx, state),
+        next_on_route: end.outcome == Outcome::ProviderFailed && has_fallback(cx, state).await?,
         output_tokens: end.output_tokens,
         reflects: state.conduct.should_reflect(cx.settings.policy.reflection),
     })

@@ -11,6 +11,7 @@ use super::WorkspaceShared;
 use super::git_folder::{find_common_folder, find_git_folder};
 use super::git_guard::find_work_tree;
 use super::process::git_command;
+use super::real_path::real_path;
 use crate::base::nofollow;
 use crate::base::text::one_line;
 use crate::config::SandboxSettings;
@@ -38,7 +39,8 @@ pub struct GitBranches {
 /// The state of a work tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitSummary {
-    /// The changes, as `git status --short` shows them; a last line counts those left out.
+    /// The changes, as `git status --short` shows them, with paths relative to the session's folder; a last line counts
+    /// those left out.
     pub changes: Vec<String>,
     /// The subjects of the last commits, the newest first.
     pub commits: Vec<String>,
@@ -110,8 +112,11 @@ impl WorkspaceShared {
         args: &[&str],
     ) -> Option<Vec<String>> {
         let root = find_work_tree(cwd)?;
-        let command = git_command(args.iter().copied()).current_dir(&root);
-        let command = self.guard_git(&root, settings, command).await;
+        let command = git_command(args.iter().copied()).current_dir(real_path(cwd).ok()?);
+        // The tools take these paths as they are.
+        let paths = [("status.relativePaths", "true"), ("core.quotePath", "false")];
+        let paths = paths.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let command = self.guard_git(&root, settings, command).await.git_settings(paths);
         let output = self
             .git_reader(settings.clone())
             .run(&root, command, MAX_OUTPUT)

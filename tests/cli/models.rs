@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::World;
 
@@ -43,6 +44,8 @@ fn downloaded_models_are_used_and_their_source_is_shown() {
         .assert_stdout("windows and prices as of ")
         .assert_stdout("built in");
     let from = world.list_file(&list("2026-11-20"));
+    let saved = UNIX_EPOCH + Duration::from_hours(20_778 * 24);
+    fs::File::open(&from).unwrap().set_modified(saved).unwrap();
     world
         .run(&["models", "update", "--from", &from])
         .assert_exit_code(0)
@@ -56,7 +59,7 @@ fn downloaded_models_are_used_and_their_source_is_shown() {
         .assert_stdout("claude-sonnet-9")
         .assert_stdout("900k window, $3/$12 per million")
         .assert_stdout("as of 2026-11-20")
-        .assert_stdout(&format!("from {from}"));
+        .assert_stdout(&format!("fetched on 2026-11-21 from {from}"));
     // The file of another machine works too, and an old list does not replace a newer one.
     let copy = world.path("copy.json");
     fs::copy(world.models_file(), &copy).unwrap();
@@ -64,6 +67,10 @@ fn downloaded_models_are_used_and_their_source_is_shown() {
         .run(&["models", "update", "--from", copy.to_str().unwrap()])
         .assert_exit_code(0)
         .assert_stdout("2 models as of 2026-11-20");
+    let copied = copy.display();
+    world
+        .run(&["models", "--offline"])
+        .assert_stdout(&format!("fetched on 2026-11-21 from {copied}"));
     // What only the replaced data lists is named; what is built in stays.
     let partial = world.list_file(&list("2026-11-20").replace("claude-sonnet-9", "claude-sonnet-10"));
     let result = world.run(&["models", "update", "--from", &partial]);
@@ -176,6 +183,32 @@ fn models_are_fetched_from_an_address_within_bounds() {
         assert!(result.err.contains(reason), "{}", result.err);
     }
     assert_eq!(fs::read(world.models_file()).unwrap(), stored);
+}
+
+#[test]
+fn doctor_reports_the_model_that_takes_the_place_of_a_default() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+    let list = br#"{"data":[{"id":"gpt-6.1-sol","shutdown_date":"2026-01-01"},{"id":"gpt-6-sol"}]}"#;
+    let world = World::new();
+    let base = || serve(OK, list.to_vec(), 1).replace("/api.json", "/v1");
+    let configure = |model: &str| {
+        let base = base();
+        world.configure(&format!(
+            "[provider.openai]\nbase_url = \"{base}\"\napi_key = \"sk-canary-012345\"\n{model}"
+        ));
+    };
+    configure("");
+    world
+        .run(&["doctor"])
+        .assert_exit_code(0)
+        .assert_stdout("! model")
+        .assert_stdout("openai no longer offers gpt-6.1-sol; prompts go to gpt-6-sol");
+    // A model that is named is not replaced.
+    configure("model = \"gpt-6.1\"\n");
+    world
+        .run(&["doctor"])
+        .assert_exit_code(1)
+        .assert_stdout("openai lists 2 models, but not gpt-6.1");
 }
 
 #[test]

@@ -109,3 +109,26 @@ fn command_runs_in_the_folder_by_which_it_was_judged() {
         assert!(result.contains("is outside the workspace"), "{folder}: {result}");
     }
 }
+
+#[test]
+fn a_name_with_a_prefix_is_judged_and_kept_as_the_real_tool() {
+    let world = world("deny = [\"read_file(hidden/**)\"]");
+    world.write("hidden/a.txt", "treasure\n");
+    world.write("a.txt", "shown\n");
+    let client = start(&world);
+    let session = client.session();
+    for (name, path, words) in [
+        ("functions.read_file", "a.txt", "shown"),
+        ("Read_File", "hidden/a.txt", "denied by the rule"),
+        ("default_api.read_file", "hidden/a.txt", "denied by the rule"),
+    ] {
+        world.mock().push(Reply::tool(name, json!({"path": path})));
+        client.ask(&session, "read it");
+        let result = last_result(&world);
+        assert!(result.contains(words) && !result.contains("treasure"), "{result}");
+        let request = world.wait_for_request(world.requests() - 1);
+        assert!(!request.body.to_string().contains(name), "{}", request.body);
+    }
+    let calls = client.all(&session, "agent/toolCall");
+    assert!(calls.iter().all(|call| call.params["name"] == "read_file"));
+}

@@ -154,6 +154,26 @@ fn the_first_note_has_the_status_and_the_last_commits() {
 }
 
 #[test]
+fn the_status_has_paths_from_the_folder_of_the_session() {
+    let world = world_with_repository();
+    world.write("sub/bü.txt", "b\n");
+    git(&world, &["add", "sub"]);
+    git(&world, &["commit", "-q", "-m", "Add another file"]);
+    git(&world, &["config", "status.relativePaths", "false"]);
+    world.write("sub/bü.txt", "c\n");
+    let client = world.start();
+    world.wait_until(|| {
+        client.ask(
+            &client.session_with(json!({"cwd": world.path("work/sub")})),
+            "one",
+        );
+        let told = notes(&world).concat();
+        assert!(!told.contains("sub/b"), "{told}");
+        told.contains("at the start:\n     M bü.txt\n    ?? ../new.txt\n")
+    });
+}
+
+#[test]
 fn a_session_without_a_repository_waits_for_no_git() {
     let world = World::new();
     let client = world.start();

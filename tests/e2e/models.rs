@@ -510,6 +510,66 @@ fn a_cheap_model_that_the_provider_lacks_gives_way_to_the_callers() {
 }
 
 #[test]
+fn a_default_model_that_the_provider_lacks_gives_way_to_one_of_its_list() {
+    let world = world("", "");
+    let gone = || Reply::error(404, "not_found_error", "model: it was shut down");
+    world.mock().list_models(&["claude-haiku-5-5", "claude-sonnet-5"]);
+    // Listed, but not for this account.
+    let replies = [gone(), Reply::text("one"), Reply::text("two")];
+    replies.into_iter().for_each(|reply| world.mock().push(reply));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "hello").text, "one");
+    assert_eq!(client.ask(&session, "again").text, "two");
+    let models = || -> Vec<String> {
+        let requests = world.mock().requests().into_iter();
+        requests
+            .map(|request| request.body["model"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let [first, other @ ..] = &models()[..] else {
+        panic!()
+    };
+    assert!(first.starts_with("claude-sonnet-5-"), "{first}");
+    assert_eq!(other, ["claude-sonnet-5"; 2]);
+    assert_eq!(world.mock().lists(), 1);
+    let switched = client.all(&session, "agent/modelSwitched");
+    assert_eq!(switched.len(), 1);
+    let why = switched[0].text("why").to_owned();
+    assert!(why.starts_with(&format!("anthropic has no {first}: ")), "{why}");
+    // Another session does not try it again, and its replacement is a default too.
+    world.mock().push(gone());
+    world.mock().push(Reply::text("three"));
+    assert_eq!(client.ask(&client.session(), "more").text, "three");
+    assert_eq!(models()[3..], ["claude-sonnet-5", "claude-haiku-5-5"]);
+    // A model that a person has named is not replaced.
+    let named = client.session_with(json!({"model": "anthropic/claude-opus-5"}));
+    world.mock().push(gone());
+    let failed = json!(client.ask(&named, "hello"));
+    assert_eq!(failed["reason"], "model_error", "{failed}");
+    assert_eq!(models().len(), 6);
+}
+
+#[test]
+fn a_default_model_is_not_replaced_without_the_list_of_the_provider() {
+    let world = world("", "");
+    let gone = || Reply::error(404, "not_found_error", "model: it was shut down");
+    // A key that may not list the models.
+    world.mock().list_for("another key");
+    let client = world.start();
+    let fails = |requests| {
+        world.mock().push(gone());
+        let failed = json!(client.ask(&client.session(), "hello"));
+        assert_eq!(failed["reason"], "model_error", "{failed}");
+        assert_eq!(world.requests(), requests);
+    };
+    fails(1);
+    // A list without any model that is known here, as of a gateway: none is better than another.
+    world.mock().list_for(&world.secrets()[2]);
+    fails(2);
+}
+
+#[test]
 fn a_num_ctx_that_is_too_small_for_the_prompt_is_reported_once() {
     let world = World::new();
     world.configure(Config {

@@ -145,6 +145,7 @@ fn a_class_of_css_keeps_its_dot() {
         client.reply(&request, edits(&uri, &places, name));
     }
     client.prompt_result(&id);
+    assert!(result(&world, 1).contains("such as `.`, `#`, or `?`: `.button`"));
     for (request, words) in [
         (
             1,

@@ -93,7 +93,8 @@ impl SimModels {
                     .then(|| SPARE.to_owned())
                     .into_iter()
                     .collect(),
-                dearer: None,
+                if_missing: None,
+                is_default: false,
             },
         }
     }

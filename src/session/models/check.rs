@@ -6,8 +6,8 @@ use super::Models;
 use crate::base::nearest::nearest_name;
 use crate::base::text::prefix_within;
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings};
-use crate::provider::ProviderSpec;
 use crate::provider::models::{KnownList, ModelNaming, NameVerdict, check_model_name, current_day};
+use crate::provider::{ApiKind, ProviderSpec};
 
 /// The verdict on a model name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +164,11 @@ impl Models {
 
     fn judge_at(&self, provider: &ProviderSettings, model: &str, list: KnownList<'_>) -> ModelVerdict {
         let spec = self.provider_spec(provider);
-        let naming = spec.model_naming();
+        let naming = match list {
+            // An engine of one's own has what it lists, and nothing else.
+            KnownList::Names(_) if spec.kind == ApiKind::Ollama => ModelNaming::Gateway,
+            _ => spec.model_naming(),
+        };
         let suggestions = match check_model_name(model, &provider.name, naming, list, current_day()) {
             NameVerdict::Accept => return ModelVerdict::Accept,
             NameVerdict::NeedsList => return ModelVerdict::NeedsList,

@@ -67,12 +67,18 @@ impl Models {
         self.lists.get(&self.keyed_or_own(provider))
     }
 
-    /// Returns the default model of a provider. The provider's list decides if it is cached.
+    /// Returns the default model of a provider. The provider's list decides if it is cached, without the models that the
+    /// provider has refused nevertheless.
     pub(super) fn default_model(&self, provider: &str) -> Option<String> {
         let settings = self.settings.providers.get(provider)?;
         let list = self.find_list(settings);
         let today = models::current_day();
-        let names = list.map(|list| list.current_chat_models(today));
+        let is_refused = |name: &String| self.learnt.find(provider, name).is_missing;
+        let names = list.map(|list| {
+            let mut names = list.current_chat_models(today);
+            names.retain(|name| !is_refused(name));
+            names
+        });
         let names = names.as_deref();
         let mut defaults = self.lists.defaults.lock().unwrap_or_else(PoisonError::into_inner);
         // A remembered default that the provider no longer lists is replaced.
@@ -87,10 +93,20 @@ impl Models {
         if let Some(remembered) = defaults.get(&key).filter(is_there) {
             return Some(remembered.clone());
         }
-        let offered = models::list_offered_models(provider, names, today);
-        let default = offered.into_iter().next().or_else(|| names?.first().cloned())?;
+        // Without a family that is known here, as at a gateway, no model of a list is better than another.
+        let default = models::list_offered_models(provider, names, today)
+            .into_iter()
+            .next()?;
         defaults.insert(key, default.clone());
         Some(default)
+    }
+
+    /// Returns the default model of a provider that has just refused `missing`; `None` without a list of the provider's
+    /// own.
+    pub(super) async fn replace_default(&self, provider: &str, missing: &str) -> Option<String> {
+        let list = self.read_list(self.settings.providers.get(provider)?).await?;
+        self.learnt.record_missing(provider, missing);
+        self.default_model(provider).filter(|name| list.contains(name))
     }
 
     /// Reads the lists of all providers that can be called, unless they are cached.
@@ -130,5 +146,117 @@ impl Models {
             Some(_) => provider.clone(),
             None => self.with_editor_key(provider),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::config::Redactor;
+    use crate::config::{ConfigSource, Env, Trust};
+    use crate::provider::Accounts;
+    use crate::session::editor_credentials::EditorKeys;
+    use crate::session::models::{LearntFacts, ModelVerdict};
+    use crate::tool::NoEditor;
+    use crate::turn::{ModelChoice, ModelSource};
+
+    /// Serves Ollama's API with these models, each with its capabilities. Returns the address.
+    fn serve_ollama(models: &'static [(&str, &str)]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = BufReader::new(stream.unwrap());
+                let (mut head, mut length) = (String::new(), 0);
+                while stream.read_line(&mut head).unwrap() > 2 {
+                    let line = head.lines().last().unwrap().to_ascii_lowercase();
+                    if let Some(value) = line.strip_prefix("content-length: ") {
+                        length = value.parse().unwrap();
+                    }
+                }
+                let mut asked = vec![0; length];
+                stream.read_exact(&mut asked).unwrap();
+                let asked = String::from_utf8(asked).unwrap();
+                let body = if head.starts_with("GET /api/tags ") {
+                    let names = models.iter().map(|(name, _)| serde_json::json!({"name": name}));
+                    serde_json::json!({"models": names.collect::<Vec<_>>()})
+                } else {
+                    let (_, can) = models.iter().find(|(name, _)| asked.contains(name)).unwrap();
+                    serde_json::json!({"capabilities": can.split(' ').collect::<Vec<_>>()})
+                };
+                let answer = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{body}");
+                stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        format!("http://{address}")
+    }
+
+    /// Returns the providers of an empty configuration, with the local Ollama at `address`.
+    fn without_settings(address: String) -> Arc<Models> {
+        let loaded = ConfigSource::default().load_settings(None, &Trust::default());
+        let mut settings = (*loaded.settings).clone();
+        settings.providers.get_mut("ollama").unwrap().base_url = address;
+        let keys = EditorKeys::new(Arc::new(NoEditor), Redactor::default());
+        let (accounts, learnt) = (Arc::new(Accounts::default()), Arc::new(LearntFacts::default()));
+        let lists = Arc::default();
+        Arc::new(Models::new(
+            settings.into(),
+            Env::default(),
+            accounts,
+            learnt,
+            keys.into(),
+            lists,
+        ))
+    }
+
+    #[tokio::test]
+    async fn a_local_ollama_is_used_with_its_newest_model_that_can_call_tools() {
+        let address = serve_ollama(&[
+            ("bge-m3:latest", "embedding"),
+            ("plain:7b", "completion"),
+            ("qwen3:8b", "completion tools"),
+            ("old:8b", "completion tools"),
+        ]);
+        let models = without_settings(address);
+        let label = |model: Result<crate::turn::ResolvedModel, _>| model.map(|model| model.label()).unwrap();
+        let before = models.list_models(None, None, false).await;
+        assert!(before.models.is_empty() && before.providers.is_empty());
+        let listed = models.list_models(None, None, true).await;
+        let names: Vec<_> = listed
+            .models
+            .iter()
+            .map(|one| (one.model.as_str(), one.current))
+            .collect();
+        assert_eq!(names[0], ("qwen3:8b", true));
+        assert_eq!(names.len(), 4, "{names:?}");
+        assert_eq!(listed.providers[0].name, "ollama");
+        assert_eq!(
+            label(models.resolve_model(&ModelChoice::default()).await),
+            "ollama/qwen3:8b"
+        );
+        // Only what it has can be chosen.
+        assert_eq!(models.judge_model(None, "old:8b"), ModelVerdict::Accept);
+        let ModelVerdict::Refuse(reason) = models.judge_model(None, "qwen9") else {
+            panic!()
+        };
+        assert!(reason.contains("unknown model ollama/qwen9"), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn an_ollama_without_a_model_that_can_call_tools_says_so() {
+        let models = without_settings(serve_ollama(&[("bge-m3:latest", "embedding")]));
+        let error = models
+            .resolve_model(&ModelChoice::default())
+            .await
+            .map(drop)
+            .unwrap_err();
+        assert!(
+            error.message.contains("no model that can call tools"),
+            "{}",
+            error.message
+        );
     }
 }

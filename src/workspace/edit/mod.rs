@@ -157,10 +157,10 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
     if edit.old.is_empty() {
         return Err(EditProblem::Empty);
     }
-    if edit.old == edit.new {
+    let unix = UnixText::from_original(text);
+    if edit.old == edit.new && unix.text.contains(&edit.old) {
         return Ok(Outcome::skipped("skipped: old_text and new_text are the same"));
     }
-    let unix = UnixText::from_original(text);
     let whole = 0..unix.text.len();
     if let Some(made) = replace_exact(&unix, &edit, whole.clone())? {
         return Ok(Outcome {

@@ -303,7 +303,11 @@ fn what_is_not_certain_is_refused() {
 fn edits_with_nothing_to_do_are_skipped() {
     let edited = apply(
         PROGRAM,
-        &[edit("42", "42"), edit("a\n", "a\r\n"), edit("answer);", "x);")],
+        &[
+            edit("42", "42"),
+            edit("42;\n", "42;\r\n"),
+            edit("answer);", "x);"),
+        ],
     )
     .unwrap();
     assert_eq!(edited.text, PROGRAM.replace("answer);", "x);"));
@@ -314,6 +318,8 @@ fn edits_with_nothing_to_do_are_skipped() {
             "edit 2: skipped: old_text and new_text are the same"
         ]
     );
+    let absent = apply(PROGRAM, &[edit("a\n", "a\r\n")]).unwrap_err();
+    assert!(absent.to_string().contains("old_text was not found"), "{absent}");
 }
 
 #[test]

@@ -81,19 +81,19 @@ fn read(file: &Path) -> Result<Option<CatalogDownload>, String> {
 }
 
 impl CatalogDownload {
-    /// Reduces `text`, which came from `from` on the day `today`. It is models.dev's `api.json`, or a file that
-    /// [`CatalogDownload::store`] has written.
+    /// Reduces `text`, which came from `from` on the day `fetched`. It is models.dev's `api.json`, or a file that
+    /// [`CatalogDownload::store`] has written, which says itself when it was fetched.
     ///
     /// # Errors
     /// It is neither; says why.
-    pub fn parse(text: &[u8], from: &str, today: &str) -> Result<Self, String> {
+    pub fn parse(text: &[u8], from: &str, fetched: &str) -> Result<Self, String> {
         let stored: Option<Self> = serde_json::from_slice(text).ok();
-        let catalog = match stored {
-            Some(stored) => stored.catalog,
-            None => reduce::reduce(text)?,
+        let (catalog, fetched) = match stored {
+            Some(stored) => (stored.catalog, stored.fetched),
+            None => (reduce::reduce(text)?, fetched.to_owned()),
         };
         Ok(Self {
-            fetched: today.to_owned(),
+            fetched,
             from: from.to_owned(),
             sha256: sha256(text),
             catalog,
