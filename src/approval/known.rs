@@ -127,7 +127,7 @@ fn is_known(name: &str, arguments: &[&str], part: &SimpleCommand) -> bool {
             .all(|word| word.bytes().all(|b| b.is_ascii_digit())),
         // Only options that control error handling: `set -a` would export variables.
         "set" => arguments.iter().all(|word| is_error_handling(word)),
-        "sed" => prints_lines(arguments),
+        "sed" => read_only::review_command(part).is_some_and(|review| review.is_read_only),
         _ => false,
     }
 }
@@ -143,17 +143,6 @@ fn is_error_handling(word: &str) -> bool {
     let letters = word.strip_prefix(['-', '+']);
     word == "pipefail"
         || letters.is_some_and(|letters| !letters.is_empty() && letters.chars().all(|c| "euxo".contains(c)))
-}
-
-/// Returns whether a sed script only prints lines, such as `sed -n 1,5p file`: other scripts may run commands.
-fn prints_lines(arguments: &[&str]) -> bool {
-    let prints = |script: &str| {
-        script.ends_with('p') && script.chars().all(|c| c.is_ascii_digit() || ",$p;".contains(c))
-    };
-    match arguments {
-        ["-n", script, files @ ..] => prints(script) && !files.iter().any(|file| file.starts_with('-')),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 mod table;
 
 use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
+use crate::base::word_list::WordList;
 use crate::domain::{CommandFiles, FileUsage, FileWord};
 use table::{OperandRule, ReadOnlyCommand, find_command};
 
@@ -31,6 +32,9 @@ struct FileArgument {
 
 /// Judges a simple command by the table. Returns `None` if the table does not list it.
 pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
+    if let Some(review) = review_plain_form(part) {
+        return Some(review);
+    }
     let first = as_known_literal(part.words.first()?)?;
     let program = first.rsplit('/').next()?;
     let mut at = 1;
@@ -60,6 +64,39 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
     Some(review)
 }
 
+/// Judges the few forms of `sed`, `test`, and `[` that only read. Returns `None` for all others, as for a program that the
+/// table does not list.
+fn review_plain_form(part: &SimpleCommand) -> Option<ReadOnlyReview> {
+    let is_plain = part.assignments.is_empty()
+        && part.find_dynamic_reason().is_none()
+        && part.find_written_file().is_none()
+        && !part.words.iter().skip(1).any(is_glob);
+    let words: Option<Vec<&str>> = part.words.iter().map(as_known_literal).collect();
+    let words = words.filter(|_| is_plain)?;
+    let (files, usage) = match &words[..] {
+        ["sed", "-n", script, files @ ..] if prints_lines(script, files) => (files, FileUsage::Read),
+        ["test", flag, file] | ["[", flag, file, "]"] if TESTS_OF_FILES.contains(flag) => {
+            (std::slice::from_ref(file), FileUsage::List)
+        }
+        _ => return None,
+    };
+    let mut review = ReadOnlyReview::new();
+    for file in files {
+        review.add_file(file, false, usage);
+    }
+    review.add_redirects(part);
+    Some(review)
+}
+
+/// Options of `test` that only look at the file that follows.
+const TESTS_OF_FILES: WordList = WordList("-d -e -f -h -L -r -s -w -x");
+
+/// Returns whether a sed script only prints lines, such as `1,5p`, and no option follows: others may run commands.
+fn prints_lines(script: &str, files: &[&str]) -> bool {
+    let is_printing = script.chars().all(|c| c.is_ascii_digit() || ",$p;".contains(c));
+    is_printing && script.ends_with('p') && !files.iter().any(|file| file.starts_with('-'))
+}
+
 /// Collects the options between `git` and its subcommand, and returns how many words they are.
 fn skip_git_globals<'a>(
     words: &'a [ShellWord],
@@ -83,6 +120,15 @@ fn skip_git_globals<'a>(
 }
 
 impl ReadOnlyReview {
+    fn new() -> Self {
+        Self {
+            unreviewed: Vec::new(),
+            is_read_only: true,
+            files: Vec::new(),
+            moved: false,
+        }
+    }
+
     fn mark_unreviewed(&mut self, word: &ShellWord) {
         self.is_read_only = false;
         self.unreviewed.extend(word.to_rule_text());
@@ -156,12 +202,7 @@ impl<'a> ArgumentReader<'a> {
         Self {
             command,
             subcommand,
-            review: ReadOnlyReview {
-                unreviewed: Vec::new(),
-                is_read_only: true,
-                files: Vec::new(),
-                moved: false,
-            },
+            review: ReadOnlyReview::new(),
             options: Vec::new(),
             operands: Vec::new(),
             value_of: None,

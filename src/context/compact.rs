@@ -295,11 +295,19 @@ pub fn has_media(items: &[Arc<HistoryItem>]) -> bool {
 
 const STUB: &str = "[left out to save room:";
 
+/// How the line of a result begins that says where all of it is stored; see `tool::stored_output`.
+const STORED: &str = "[the whole output has ";
+
 fn stub_tool_result(result: &ToolResult) -> ToolResult {
-    let text = format!(
-        "{STUB} a result of {} characters; if you need it, make the call again, for a part of it if that is enough]",
-        result.text.chars().count()
-    );
+    let stored = result.text.lines().rev().find_map(|line| {
+        let (_, location) = line.split_once(STORED)?;
+        Some(format!("{}{location}", &STORED[1..]))
+    });
+    let location = stored.unwrap_or_else(|| {
+        "if you need it, make the call again, for a part of it if that is enough]".to_owned()
+    });
+    let length = result.text.chars().count();
+    let text = format!("{STUB} a result of {length} characters; {location}");
     ToolResult {
         text,
         media: Vec::new(),

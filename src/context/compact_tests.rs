@@ -324,6 +324,29 @@ fn old_large_results_become_stubs_once() {
         panic!("a result");
     };
     assert!(result.text.contains("3000 characters"), "{}", result.text);
+    assert!(
+        result
+            .text
+            .ends_with("make the call again, for a part of it if that is enough]")
+    );
+}
+
+#[test]
+fn a_stub_names_where_all_of_the_result_is_stored() {
+    let location = "[the whole output has 12 bytes; read_file and grep take the path `tool-output:c`]";
+    let long = "x".repeat(3_000);
+    for text in [
+        format!("{long}\n{location}"),
+        format!("[the whole output has 9 bytes; nothing]\n{long}\n{location}\n[a note]"),
+        format!("{long}\n[shortened, because the context window has no room for more; {location}]"),
+    ] {
+        let stub = stub_tool_result(&ToolResult::ok(&text)).text;
+        let end = format!("characters; {}", &location[1..]);
+        assert!(
+            stub.trim_end_matches(']').ends_with(end.trim_end_matches(']')),
+            "{stub}"
+        );
+    }
 }
 
 /// Returns an edit of `path`.

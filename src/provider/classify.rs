@@ -51,10 +51,10 @@ pub(crate) fn classify_response(refusal: &RefusedResponse<'_>) -> Failure {
     let after = retry_after(refusal.headers, clock::wall_ms());
     let fault = match refusal.status {
         // Some gateways send errors with status 200.
-        200..300 if body.is_error => choose_fault(None, &body, refusal.headers),
+        200..300 if body.is_error => choose_fault(None, &body, refusal.headers, refusal.model),
         // Neither an error nor an event stream, so something other than the API answered.
         200..400 => ProviderFault::NotTheApi,
-        status => choose_fault(Some(status), &body, refusal.headers),
+        status => choose_fault(Some(status), &body, refusal.headers, refusal.model),
     };
     let message = match (&fault, body.message.is_empty()) {
         (ProviderFault::NotTheApi, _) => not_the_api(refusal),
@@ -85,7 +85,7 @@ pub(crate) fn has_message(data: &str) -> bool {
 /// Classifies an error inside a stream; `data` is the whole event.
 pub(crate) fn classify_stream_error(account: &ProviderAccount, model: &str, data: &str) -> Failure {
     let body = ErrorBody::read(data);
-    let fault = choose_fault(body.status, &body, &HeaderMap::new());
+    let fault = choose_fault(body.status, &body, &HeaderMap::new(), model);
     let message = if body.message.is_empty() {
         "the provider sent an error without a message".to_owned()
     } else {
@@ -297,7 +297,7 @@ fn extract_text(value: &Value) -> Option<String> {
 }
 
 /// Chooses the fault. Checks by text come before the status, because one status covers several faults.
-fn choose_fault(status: Option<u16>, body: &ErrorBody, headers: &HeaderMap) -> ProviderFault {
+fn choose_fault(status: Option<u16>, body: &ErrorBody, headers: &HeaderMap, model: &str) -> ProviderFault {
     let throttled = status == Some(429);
     if is_prompt_too_long(body, throttled) {
         return ProviderFault::PromptTooLong {
@@ -333,6 +333,7 @@ fn choose_fault(status: Option<u16>, body: &ErrorBody, headers: &HeaderMap) -> P
         };
     }
     match status {
+        Some(400 | 401 | 403 | 422) | None if is_model_missing(body, model) => ProviderFault::NotFound,
         Some(401 | 403) => ProviderFault::Unauthorized,
         Some(400) | None if key_refused(body) => ProviderFault::Unauthorized,
         Some(404 | 405 | 410) => ProviderFault::NotFound,
@@ -451,6 +452,23 @@ fn key_refused(body: &ErrorBody) -> bool {
         "authentication_error",
     ];
     body.contains_any(&TEXTS)
+}
+
+/// Reports whether the provider lacks the model, or does not give it to this key. A key that it refuses for all models is
+/// another fault.
+fn is_model_missing(body: &ErrorBody, model: &str) -> bool {
+    const CODES: [&str; 3] = ["model_not_found", "model_access_denied", "model_not_supported"];
+    const TEXTS: [&str; 5] = [
+        "access to model",
+        "invalid model name",
+        "is not a valid model",
+        "permission_error",
+        "unsupported model",
+    ];
+    let is_named = ["the specified model", &model.to_ascii_lowercase()]
+        .iter()
+        .any(|name| body.text.contains(name));
+    CODES.iter().any(|code| body.code.contains(code)) || is_named && body.contains_any(&TEXTS)
 }
 
 /// Recognizes Hugging Face's error: `inputs tokens + max_new_tokens must be <= 4097`.

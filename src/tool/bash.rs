@@ -241,9 +241,10 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
     };
     Ok(ToolOutput::text(format!(
         "started in the background as {id} (process {pid})\nread its output with bash_output, end it with \
-         bash_kill; it ends with the session at the latest{network}",
+         bash_kill; it ends with {owner} at the latest{network}",
         id = status.id,
         pid = status.pid,
+        owner = cx.workspace.background_owner(),
     )))
 }
 

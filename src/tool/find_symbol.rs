@@ -136,7 +136,7 @@ async fn list_symbols(cx: &ToolContext, found: Vec<EditorSymbol>) -> Result<Tool
         text.push_str("The language servers know no such symbol; try grep.\n");
     } else if total > language::MAX_PLACES {
         text.push_str(&format!(
-            "[only the first {} of {total} are shown: give more of the name]\n",
+            "[only the first {} of {total} are shown: give the name, or more of it]\n",
             language::MAX_PLACES
         ));
     }

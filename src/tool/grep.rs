@@ -134,10 +134,12 @@ impl GrepInput {
 
     fn build_matcher(&self, pattern: &str) -> Result<RegexMatcher, ToolError> {
         let multiline = self.is_multiline();
+        let is_literal = self.literal.unwrap_or(false);
+        let accepting_crlf = (multiline && !is_literal).then(|| accept_crlf(pattern));
         let mut builder = RegexMatcherBuilder::new();
         builder
             .case_insensitive(self.ignore_case.unwrap_or(false))
-            .fixed_strings(self.literal.unwrap_or(false))
+            .fixed_strings(is_literal)
             .multi_line(true)
             .dot_matches_new_line(multiline)
             // This sets the line terminator too, so that a pattern that could match one is an error.
@@ -145,6 +147,7 @@ impl GrepInput {
         if multiline {
             builder.line_terminator(None);
         }
+        let pattern = accepting_crlf.as_deref().unwrap_or(pattern);
         builder.build(pattern).map_err(|error| {
             let hint = if multiline {
                 "set literal for plain text"
@@ -184,6 +187,23 @@ impl GrepInput {
             .map(Some)
             .map_err(|error| ToolError::WrongInput(format!("type: {error}")))
     }
+}
+
+/// Returns the regular expression in which each line end of `pattern` may also be that of Windows. In a class it stays.
+fn accept_crlf(pattern: &str) -> String {
+    let (mut accepting, mut is_in_class) = (String::new(), false);
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        let escaped = (letter == '\\').then(|| letters.next()).flatten();
+        is_in_class = letter == '[' || is_in_class && letter != ']';
+        if !is_in_class && (letter == '\n' || escaped == Some('n')) {
+            accepting.push_str(r"(?:\r?\n)");
+        } else {
+            accepting.push(letter);
+            accepting.extend(escaped);
+        }
+    }
+    accepting
 }
 
 /// A search in progress.
@@ -281,8 +301,9 @@ impl<'a> GrepSearch<'a> {
             file: self.cx.open_stored_output(name)?,
             bound: &self.bound,
         };
-        let mut hits = HitCollector::new(&mut self.out, self.cx, &self.place_matcher, Path::new(path))
-            .with_display_path(path);
+        let matchers = [&self.matcher, &self.place_matcher];
+        let mut hits =
+            HitCollector::new(&mut self.out, self.cx, matchers, Path::new(path)).with_display_path(path);
         let searched = self.searcher.search_reader(&self.matcher, reader, &mut hits);
         let halt = searched.err().and_then(|_| self.bound.check_end());
         self.finish(halt)
@@ -320,7 +341,8 @@ impl<'a> GrepSearch<'a> {
     }
 
     fn search_file(&mut self, path: &Path) -> Option<WalkEnd> {
-        let mut hits = HitCollector::new(&mut self.out, self.cx, &self.place_matcher, path);
+        let matchers = [&self.matcher, &self.place_matcher];
+        let mut hits = HitCollector::new(&mut self.out, self.cx, matchers, path);
         let searched =
             match self.cx.workspace.overlay().lookup_buffer(path) {
                 Buffer::Unsaved(document) => {
@@ -522,6 +544,77 @@ mod tests {
         ] {
             let error = harness.call_expecting_error("grep", args).await;
             assert!(error.contains(text), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn matches_on_adjacent_lines_are_results_of_their_own() {
+        let harness = ToolHarness::new();
+        harness.write("a", "f(\n1)\nf(\n2) f(\n3)\nf(\n4)\n\nf(\n5)\n");
+        let search = async |mut args: Value| {
+            args["pattern"] = json!(r"f\(\n\d\)");
+            args["multiline"] = json!(true);
+            found(&harness, args).await
+        };
+        // Two of the five share a line.
+        assert_eq!(
+            search(json!({"output_mode": "count"})).await,
+            "a:4\n[4 matches in 1 file]\n"
+        );
+        let more = |shown: &str, next: usize| {
+            format!("[results {shown}; there are more: continue with offset {next}, or narrow the search]\n")
+        };
+        assert_eq!(
+            search(json!({"limit": 2})).await,
+            format!("a:1:f(\na:2:1)\na:3:f(\na:4:2) f(\na:5:3)\n{}", more("1 to 2", 2))
+        );
+        assert_eq!(
+            search(json!({"limit": 1, "offset": 2})).await,
+            format!("a:6:f(\na:7:4)\n{}", more("3 to 3", 3))
+        );
+        assert_eq!(
+            search(json!({"offset": 2, "context": 1})).await,
+            "a:6:f(\na:7:4)\na-8-\na:9:f(\na:10:5)\n"
+        );
+        // The same as without `multiline`, where a match may be empty, too.
+        harness.write("b", &"x y\n".repeat(30));
+        for pattern in ["x", "x *", "y$", "^", "x|\\n"] {
+            let args = json!({"pattern": pattern, "path": "b", "output_mode": "count", "multiline": true});
+            assert_eq!(
+                found(&harness, args).await,
+                "b:30\n[30 matches in 1 file]\n",
+                "{pattern}"
+            );
+        }
+        let args = json!({"pattern": "x", "path": "b", "multiline": true, "limit": 2, "offset": 20});
+        assert!(
+            found(&harness, args)
+                .await
+                .starts_with("b:21:x y\nb:22:x y\n[results 21 to 22;")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_match_spans_lines_of_windows_too() {
+        let harness = ToolHarness::new();
+        harness.write("a", "one\r\ntwo (x]\r\n\r\nthree\r\n");
+        let lines = "a:1:one\na:2:two (x]\n";
+        for (pattern, literal, expected) in [
+            (r"one\ntwo", false, lines),
+            ("one\ntwo", false, lines),
+            (r"one\r?\ntwo", false, lines),
+            (r"one\r\ntwo", false, lines),
+            (r"one$\n^two", false, lines),
+            (r"one[\r\n]+two", false, lines),
+            (r"one[^\n]*\ntwo", false, lines),
+            (r"[a-z]\n[\w]", false, lines),
+            (r"\]\n+three", false, "a:2:two (x]\na:3:\na:4:three\n"),
+            (r"one\\ntwo", false, "no matches\n"),
+            ("one\r\ntwo (", true, lines),
+            (r"one\ntwo", true, "no matches\n"),
+        ] {
+            let args = json!({"pattern": pattern, "multiline": true, "literal": literal});
+            assert_eq!(found(&harness, args).await, expected, "{pattern:?}");
         }
     }
 

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use grep_matcher::Matcher;
@@ -115,8 +116,9 @@ impl GrepOutput {
 pub(super) struct HitCollector<'a> {
     out: &'a mut GrepOutput,
     cx: &'a ToolContext,
-    /// Finds the place in a long line that is shown.
     matcher: &'a RegexMatcher,
+    /// Finds the place in a long line that is shown.
+    place_matcher: &'a RegexMatcher,
     path: &'a Path,
     /// The formatted path; `None` before the first line.
     display_path: Option<String>,
@@ -134,7 +136,7 @@ impl<'a> HitCollector<'a> {
     pub(super) fn new(
         out: &'a mut GrepOutput,
         cx: &'a ToolContext,
-        matcher: &'a RegexMatcher,
+        [matcher, place_matcher]: [&'a RegexMatcher; 2],
         path: &'a Path,
     ) -> Self {
         let before = (out.text.len(), out.results);
@@ -142,6 +144,7 @@ impl<'a> HitCollector<'a> {
             out,
             cx,
             matcher,
+            place_matcher,
             path,
             display_path: None,
             pending: String::new(),
@@ -157,11 +160,14 @@ impl<'a> HitCollector<'a> {
         self
     }
 
+    fn name_path(&mut self) -> String {
+        let path = || files::display_path(self.cx, self.path);
+        self.display_path.get_or_insert_with(path).clone()
+    }
+
     fn format_lines(&mut self, sign: char, first: Option<u64>, bytes: &[u8]) -> String {
-        let matcher = (sign == ':').then_some(self.matcher);
-        let path = self
-            .display_path
-            .get_or_insert_with(|| files::display_path(self.cx, self.path));
+        let matcher = (sign == ':').then_some(self.place_matcher);
+        let path = self.name_path();
         let text = String::from_utf8_lossy(bytes);
         let mut lines = String::new();
         for (number, line) in
@@ -178,7 +184,12 @@ impl<'a> HitCollector<'a> {
         lines
     }
 
-    fn add_line(&mut self, found: &SinkMatch<'_>) -> bool {
+    /// Adds the lines of a match; `false` if no more fit.
+    fn add_match(&mut self, first: Option<u64>, bytes: &[u8]) -> bool {
+        if self.out.mode == OutputMode::Count {
+            self.count += 1;
+            return true;
+        }
         let Some(is_shown) = self.out.add_result() else {
             return false;
         };
@@ -195,7 +206,7 @@ impl<'a> HitCollector<'a> {
                 }
             }
             self.out.text.push_str(&pending);
-            let lines = self.format_lines(':', found.line_number(), found.bytes());
+            let lines = self.format_lines(':', first, bytes);
             self.out.text.push_str(&lines);
         }
         true
@@ -224,24 +235,59 @@ fn shorten_line<'a>(line: &'a str, matcher: Option<&RegexMatcher>) -> Cow<'a, st
     format!("{skipped}{}{cut}", &line[from..end]).into()
 }
 
+/// Returns the lines of each match in `whole`; those that share a line are one.
+fn split_matches(
+    matcher: &RegexMatcher,
+    buffer: &[u8],
+    whole: &Range<usize>,
+) -> io::Result<Vec<Range<usize>>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let searched = matcher.find_iter_at(buffer, whole.start, |found| {
+        if found.start() >= whole.end {
+            return false;
+        }
+        let start = memchr::memrchr(b'\n', &buffer[whole.start..found.start()])
+            .map_or(whole.start, |at| whole.start + at + 1);
+        // The end of its last line, which it may contain.
+        let last = found.end().min(whole.end).saturating_sub(1).max(found.start());
+        let end = memchr::memchr(b'\n', &buffer[last..whole.end]).map_or(whole.end, |at| last + at + 1);
+        match ranges.last_mut() {
+            Some(before) if before.end > start => before.end = before.end.max(end),
+            _ => ranges.push(start..end),
+        }
+        true
+    });
+    searched.map(|()| ranges).map_err(io::Error::other)
+}
+
 impl Sink for HitCollector<'_> {
     type Error = io::Error;
 
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+    fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         match self.out.mode {
-            OutputMode::Content => Ok(self.add_line(found)),
+            OutputMode::Content | OutputMode::Count => {
+                let (whole, buffer) = (found.bytes_range_in_buffer(), found.buffer());
+                // If a match may span lines, the searcher joins those on adjacent lines.
+                let ranges = if searcher.multi_line_with_matcher(self.matcher) {
+                    split_matches(self.matcher, buffer, &whole)?
+                } else {
+                    vec![whole.clone()]
+                };
+                let (mut line, mut at) = (found.line_number(), whole.start);
+                Ok(ranges.into_iter().all(|range| {
+                    let skipped = memchr::memchr_iter(b'\n', &buffer[at..range.start]).count();
+                    line = line.map(|line| line + skipped as u64);
+                    at = range.start;
+                    self.add_match(line, &buffer[range])
+                }))
+            }
             OutputMode::FilesWithMatches => {
                 if self.out.add_result() == Some(true) {
-                    let path = files::display_path(self.cx, self.path);
-                    let path = self.display_path.as_deref().unwrap_or(&path);
+                    let path = self.name_path();
                     let _ = writeln!(self.out.text, "{path}");
                 }
                 // One match is enough, so the search of this file ends.
                 Ok(false)
-            }
-            OutputMode::Count => {
-                self.count += 1;
-                Ok(true)
             }
         }
     }
@@ -276,8 +322,7 @@ impl Sink for HitCollector<'_> {
         {
             self.out.matches += self.count;
             if is_shown {
-                let path = files::display_path(self.cx, self.path);
-                let path = self.display_path.as_deref().unwrap_or(&path);
+                let path = self.name_path();
                 let _ = writeln!(self.out.text, "{path}:{}", self.count);
             }
         }

@@ -48,6 +48,12 @@ pub(super) async fn locate_symbol(
             ));
         }
     }
+    // JavaScript's `#total` is not `total`.
+    let is_private = symbol.starts_with('#') || symbol.contains(".#");
+    let has_sign = |place: &Place<'_>| place.before.ends_with('#') == is_private;
+    if places.iter().any(has_sign) {
+        places.retain(has_sign);
+    }
     let is_only = places.len() == 1 && wanted.len() == 1;
     let search = Search {
         cx,

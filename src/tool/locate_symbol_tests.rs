@@ -261,6 +261,27 @@ async fn getters_callbacks_and_implementations_have_their_own_names() {
 }
 
 #[tokio::test]
+async fn a_private_field_is_not_its_getter() {
+    let text = "class Cart {\n  #total = 0;\n  get total() { return this.#total; }\n}\nc.total;\n";
+    let mut fixture = Fixture::new(text);
+    let class = (range((0, 0), (3, 1)), range((0, 6), (0, 10)));
+    fixture.add("a", "Cart", 5, None, class);
+    let field = range((1, 2), (1, 8));
+    fixture.add("a", "#total", 8, Some("Cart"), (field, field));
+    fixture.declare(2, "(get) total", Some("Cart"), "total");
+    fixture
+        .run(&[
+            ("Cart.#total", None, Ok((1, 3, "Cart.total"))),
+            ("#total", None, Ok((1, 3, "Cart.total"))),
+            ("#total", Some(3), Ok((2, 29, "total"))),
+            ("Cart.total", None, Ok((2, 6, "Cart.total"))),
+            ("Cart#total", None, Ok((2, 6, "Cart.total"))),
+            ("total", Some(2), Ok((1, 3, "total"))),
+        ])
+        .await;
+}
+
+#[tokio::test]
 async fn a_line_with_several_symbols_of_a_name_needs_a_qualifier() {
     let text = "class Cart:\n  def __init__(self, total):\n    self.total = total\n    let total = c.total\n# total\n";
     let mut fixture = Fixture::new(text);

@@ -41,7 +41,7 @@ pub fn render(text: &str) -> Result<RenderedNotebook, String> {
         .map_or_else(String::new, |language| format!(" in {}", one_line(&language, 40)));
     let mut rendered = RenderedNotebook {
         note: format!(
-            "notebook{language}, {} cells; edit_file changes the source of a cell as it is shown here. To add or \
+            "notebook{language}, {} cells; edit the source of a cell as it is shown here. To add or \
              remove cells, edit the file's JSON, which grep and bash show",
             notebook.cells.len()
         ),
@@ -56,11 +56,7 @@ pub fn render(text: &str) -> Result<RenderedNotebook, String> {
 
 impl RenderedNotebook {
     fn push_cell(&mut self, number: usize, cell: &Cell) {
-        let count = cell
-            .execution_count
-            .map_or_else(String::new, |count| format!(", run as [{count}]"));
-        let kind = one_line(&cell.kind, 40);
-        self.push_lines(&format!("=== cell {number}, {kind}{count} ==="));
+        self.push_lines(&cell.heading(number));
         self.push_lines(&cell.source);
         for output in &cell.outputs {
             self.push_lines(&format!("--- output of cell {number} ---"));
@@ -193,9 +189,9 @@ mod tests {
         let read = async |args| harness.call_tool("read_file", args).await.unwrap();
         let whole = read(json!({"path": "a.ipynb"})).await;
         assert!(
-            whole
-                .text
-                .starts_with("[notebook in python, 2 cells; edit_file changes the source of a cell"),
+            whole.text.starts_with(
+                "[notebook in python, 2 cells; edit the source of a cell as it is shown here. To"
+            ),
             "{}",
             whole.text
         );
@@ -250,5 +246,16 @@ mod tests {
         harness.call_tool("edit_file", args).await.unwrap();
         let after = before.replace("\"plot()\"", "\"x = \\\"1\\\"\\nplot(x)\"");
         assert_eq!(harness.read("a.ipynb"), after);
+        let hunk = "@@ === cell 2, code, run as [7] ===\n-x = \"1\"\n-plot(x)\n+plot()\n";
+        let patch =
+            |line: &str| format!("*** Begin Patch\n*** Update File: a.ipynb\n{line}{hunk}*** End Patch");
+        let args = json!({"patch": patch("")});
+        harness.call_tool("apply_patch", args).await.unwrap();
+        assert_eq!(harness.read("a.ipynb"), before);
+        harness.write("c.ipynb", &after);
+        let moved = patch("*** Move to: b.ipynb\n").replace("a.ipynb", "c.ipynb");
+        let args = json!({"patch": moved});
+        harness.call_tool("apply_patch", args).await.unwrap();
+        assert_eq!(harness.read("b.ipynb"), before);
     }
 }

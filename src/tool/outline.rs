@@ -69,7 +69,7 @@ fn format_outline(mut symbols: Vec<EditorSymbol>) -> String {
     if listed < total {
         let _ = write!(
             outline,
-            "[{} more symbols; find_symbol lists them]",
+            "[{} more symbols; find_symbol finds them by their names]",
             total - listed
         );
     }
@@ -200,7 +200,9 @@ mod tests {
         assert!(outline.ends_with("symbol]\n151\tfunction run\n"), "{outline}");
         let many = (0..300).map(|line| symbol(line, 12, "f")).collect();
         let outline = format_outline(many);
-        assert!(outline.ends_with("200\tfunction f\n[100 more symbols; find_symbol lists them]"));
+        assert!(
+            outline.ends_with("200\tfunction f\n[100 more symbols; find_symbol finds them by their names]")
+        );
         let wide = (0..300).map(|line| symbol(line, 12, &"f".repeat(80))).collect();
         assert!(format_outline(wide).len() < MAX_BYTES + 200);
         assert_eq!(format_outline(Vec::new()), "");

@@ -299,11 +299,12 @@ impl RunningCommand {
         let note = format!(
             "[still running after {limit} s, so it goes on in the background as {id} (process {pid}). Read what it \
              writes from now on with bash_output, whose wait_s waits for its end; end it with bash_kill. It ends with \
-             the session at the latest, or if this turn is canceled. For more time in the foreground set timeout_s (at \
+             {owner} at the latest, or if this turn is canceled. For more time in the foreground set timeout_s (at \
              most {most})]",
             limit = limit.as_secs_f64(),
             id = status.id,
             pid = status.pid,
+            owner = cx.workspace.background_owner(),
             most = max_limit.as_secs_f64(),
         );
         CommandDone {

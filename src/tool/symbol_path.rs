@@ -28,6 +28,16 @@ pub(super) fn split_path(name: &str) -> Vec<String> {
         }
     }
     let own = plain.split_whitespace().next_back().unwrap_or_default();
+    // Elixir's and Erlang's functions end with the number of their arguments.
+    let own = match own.rsplit_once('/') {
+        Some((name, count)) if count.parse::<u8>().is_ok() && !name.ends_with('\\') => name,
+        _ => own,
+    };
+    // PHP's namespaces; a single one is a macro of LaTeX, and CSS escapes signs.
+    let mut inner = own.split('\\').skip(1);
+    let is_namespace = own.matches('\\').count() > usize::from(own.starts_with('\\'))
+        && inner.all(|word| word.starts_with(|letter: char| letter.is_alphabetic() || letter == '_'));
+    let own = own.replace(if is_namespace { '\\' } else { '.' }, ".");
     let words = own
         .split(['.', ':', '#'])
         .map(|word| word.trim_matches(['"', '`', '*', '&']));
@@ -131,6 +141,12 @@ mod tests {
             (".btn-primary", "btn-primary"),
             ("@keyframes spin", "spin"),
             ("--main-color", "--main-color"),
+            ("App\\Models\\User::find", "App Models User find"),
+            ("\\Shop\\Cart", "Shop Cart"),
+            ("\\newcommand", "\\newcommand"),
+            (".w-1\\/2", "w-1\\/2"),
+            ("Cart.total/1", "Cart total"),
+            ("def total/2", "total"),
             ("", ""),
         ] {
             assert_eq!(split_path(name).join(" "), path, "{name}");

@@ -116,18 +116,20 @@ async fn gather_git_facts(cx: &TurnContext, is_first: bool, facts: &mut Vec<Fact
     let Ok(branches) = run_blocking(move || read_branches(&cwd)).await else {
         return;
     };
-    let Some(branches) = branches else {
+    let Some(mut branches) = branches else {
         return facts.push(Fact::new("git branch", "none; this is not a git repository"));
     };
-    facts.push(Fact::new("git branch", &redactor.redact_text(&branches.current)));
-    if let Some(main) = &branches.main {
-        facts.push(Fact::new("git main branch", &redactor.redact_text(main)));
+    let (shared, cwd, sandbox) = (cx.workspace.shared(), &cx.services.cwd, &cx.settings.sandbox);
+    if branches.current.is_none() {
+        branches.current = shared.find_current_branch(cwd, sandbox).await;
     }
+    let build_fact = |key, name: String| Fact::new(key, &redactor.redact_text(&name));
+    facts.extend(branches.current.map(|name| build_fact("git branch", name)));
+    facts.extend(branches.main.map(|name| build_fact("git main branch", name)));
     if !is_first {
         return;
     }
-    let shared = cx.workspace.shared();
-    let Some(summary) = shared.summarize_git(&cx.services.cwd, &cx.settings.sandbox).await else {
+    let Some(summary) = shared.summarize_git(cwd, sandbox).await else {
         return;
     };
     let clean = |lines: Vec<String>| -> Vec<String> {

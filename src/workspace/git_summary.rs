@@ -30,8 +30,8 @@ const MAX_TEXT: usize = 120;
 /// The branches of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitBranches {
-    /// The branch that is checked out, or `detached at …`.
-    pub current: String,
+    /// The branch that is checked out, or `detached at …`; `None` if only git can tell.
+    pub current: Option<String>,
     /// The branch that the work starts from.
     pub main: Option<String>,
 }
@@ -53,9 +53,9 @@ pub fn read_branches(cwd: &Path) -> Option<GitBranches> {
     let head = head.trim();
     let current = match head.strip_prefix("ref: ") {
         // Where the references are not files, git writes this.
-        Some("refs/heads/.invalid") => return None,
-        Some(name) => one_line(name.strip_prefix("refs/heads/").unwrap_or(name), MAX_TEXT),
-        None => format!("detached at {}", head.get(..12)?),
+        Some("refs/heads/.invalid") => None,
+        Some(name) => Some(one_line(name.trim_start_matches("refs/heads/"), MAX_TEXT)),
+        None => Some(format!("detached at {}", head.get(..12)?)),
     };
     // A linked work tree shares its branches with the main repository.
     let main = find_main_branch(&find_common_folder(&folder)?);
@@ -86,6 +86,12 @@ fn read_text(path: &Path, limit: u64) -> Option<String> {
 }
 
 impl WorkspaceShared {
+    /// Asks git for the branch that is checked out; `None` if it does not tell.
+    pub async fn find_current_branch(&self, cwd: &Path, settings: &Arc<SandboxSettings>) -> Option<String> {
+        let lines = self.list_with_git(cwd, settings, &["branch", "--show-current"]);
+        Some(lines.await?.pop().unwrap_or_else(|| "detached".to_owned()))
+    }
+
     /// Returns the state of the work tree around `cwd`; `None` if git cannot read it.
     pub async fn summarize_git(&self, cwd: &Path, settings: &Arc<SandboxSettings>) -> Option<GitSummary> {
         let status = self.list_with_git(cwd, settings, &["status", "--short", "--untracked-files=normal"]);

@@ -251,6 +251,8 @@ pub struct Workspace {
     read_log: ReadLog,
     known: Arc<watch::KnownFiles>,
     background: Background,
+    /// What ends the background processes with it; `None` for the session.
+    background_owner: Option<&'static str>,
     on_cancel: RwLock<OnCancel>,
     temp: SessionTemp,
     has_explained_submodules: AtomicBool,
@@ -275,6 +277,7 @@ impl Workspace {
             temp: self.temp.clone(),
             hosts: self.hosts.clone(),
             on_cancel: RwLock::new(self.on_cancel()),
+            background_owner: Some("this agent"),
             ..Self::default()
         }
     }
@@ -307,6 +310,11 @@ impl Workspace {
     /// Returns the background processes. They end with this view.
     pub fn background(&self) -> &Background {
         &self.background
+    }
+
+    /// Names for the model what ends the background processes with it.
+    pub fn background_owner(&self) -> &'static str {
+        self.background_owner.unwrap_or("the session")
     }
 
     /// Returns what a cancel does to a running command of the session (default: interrupts it).

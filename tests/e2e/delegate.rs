@@ -891,3 +891,27 @@ fn max_subagents_limits_the_subagents_of_a_turn() {
         "{sent}"
     );
 }
+
+#[test]
+fn a_child_learns_that_its_background_commands_end_with_it() {
+    let (world, cast) = world();
+    let command = json!({"command": "sleep 1000", "background": true});
+    for agent in ["me", "child"] {
+        cast.push_reply(agent, Reply::tool("bash", command.clone()));
+    }
+    cast.push_reply("me", delegate(json!({"prompt": "child: serve"})));
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    client.ask(&session, "me: do it");
+    for (agent, owner) in [("me", "the session"), ("child", "this agent")] {
+        let told = requests_of(&world, agent)[1]
+            .messages()
+            .last()
+            .unwrap()
+            .to_string();
+        assert!(
+            told.contains(&format!("it ends with {owner} at the latest")),
+            "{told}"
+        );
+    }
+}

@@ -189,3 +189,25 @@ fn a_session_without_a_repository_waits_for_no_git() {
     client.ask(&session, "two");
     assert!(notes(&world)[1].contains("Changed:\n- git branch: main\n"));
 }
+
+/// git keeps the references of such a repository in tables, and the plain file names no branch.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test plays the user")]
+fn the_branch_of_a_repository_with_reftables_is_told() {
+    let world = World::new();
+    let format = Command::new("git")
+        .args(["init", "-q", "-b", "tables", "--ref-format=reftable"])
+        .current_dir(world.path("work"))
+        .status();
+    if !format.unwrap().success() {
+        // git before 2.45.
+        return;
+    }
+    let client = world.start();
+    // On a busy machine, git may be too slow for the first request of a session.
+    world.wait_until(|| {
+        client.ask(&client.session(), "one");
+        notes(&world).concat().contains("- git branch: tables\n")
+    });
+    assert!(!notes(&world).concat().contains("not a git repository"));
+}

@@ -7,7 +7,9 @@
 //! - compilers, package managers, and runtimes, even with `--version`: a repository chooses what `cargo`, `node`, or
 //!   `python` is (`rust-toolchain.toml`, `.tool-versions`, `yarnPath`, the toolchain line of `go.mod`);
 //! - `env`, `printenv`, `set`, `ps`, and `jq`: they print environment variables, which contain keys;
-//! - `test` and `[`: bash evaluates the operand of `-v`;
+//! - `sed`, `test`, and `[`: a script of `sed` may run programs, and bash evaluates the operand of `-v`. Their harmless
+//!   forms are in `review_plain_form`;
+//! - `git config`: it prints keys;
 //! - pagers and `man`: they run programs.
 
 use std::collections::HashMap;

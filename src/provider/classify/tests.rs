@@ -223,6 +223,125 @@ fn each_status_has_its_fault() {
 }
 
 #[test]
+fn a_missing_model_is_told_from_a_refused_key() {
+    let litellm = |kind: &str, message: &str| {
+        serde_json::json!({"error": {"message": message, "type": kind, "param": "model", "code": "401"}})
+            .to_string()
+    };
+    let openrouter = r#"{"error":{"message":"the-model is not a valid model ID","code":400}}"#.to_owned();
+    let (missing, key, invalid) = (
+        ProviderFault::NotFound,
+        ProviderFault::Unauthorized,
+        ProviderFault::InvalidRequest,
+    );
+    for (status, body, fault) in [
+        (
+            403,
+            openai(
+                "Project `p` does not have access to model `the-model`",
+                "model_not_found",
+            ),
+            &missing,
+        ),
+        (
+            403,
+            openai("Project `p` does not have access to model `The-Model`", "x"),
+            &missing,
+        ),
+        (
+            403,
+            openai("Project `p` does not have access to the API", "x"),
+            &key,
+        ),
+        (
+            403,
+            openai(
+                "You do not have access to the organization tied to the API key.",
+                "x",
+            ),
+            &key,
+        ),
+        (
+            400,
+            litellm(
+                "x",
+                "/chat/completions: Invalid model name passed in model=the-model.",
+            ),
+            &missing,
+        ),
+        (
+            401,
+            litellm(
+                "key_model_access_denied",
+                "key not allowed to access model. Tried to access x",
+            ),
+            &missing,
+        ),
+        (
+            403,
+            litellm("team_model_access_denied", "team not allowed to access model."),
+            &missing,
+        ),
+        (
+            401,
+            litellm("auth_error", "Authentication Error, the-model: expired key"),
+            &key,
+        ),
+        (400, openrouter, &missing),
+        (
+            400,
+            openai("The requested model is not supported.", "model_not_supported"),
+            &missing,
+        ),
+        (
+            400,
+            anthropic("invalid_request_error", "Unsupported model: the-model"),
+            &missing,
+        ),
+        (
+            400,
+            anthropic("invalid_request_error", "the-model: unsupported value"),
+            &invalid,
+        ),
+        (
+            400,
+            anthropic("invalid_request_error", "an unsupported model of the tool `x`"),
+            &invalid,
+        ),
+        (
+            403,
+            anthropic(
+                "permission_error",
+                "Your API key does not have permission to use the specified model",
+            ),
+            &missing,
+        ),
+        (
+            403,
+            anthropic(
+                "permission_error",
+                "Your API key does not have permission to use the specified resource",
+            ),
+            &key,
+        ),
+        (
+            401,
+            anthropic("authentication_error", "invalid x-api-key for the-model"),
+            &key,
+        ),
+        (
+            500,
+            openai("unsupported model: the-model", "x"),
+            &ProviderFault::Server,
+        ),
+    ] {
+        assert_eq!(&classify(status, &body).fault, fault, "{body}");
+    }
+    let action = classify(403, &openai("no access to model the-model", "model_not_found")).user_action;
+    assert!(action.unwrap().starts_with("choose a model other than the-model"));
+}
+
+#[test]
 fn overloads_refused_images_and_policies_are_recognized() {
     for (status, body, fault) in [
         (529, anthropic("overloaded_error", "Overloaded"), ProviderFault::Overloaded),

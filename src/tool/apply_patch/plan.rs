@@ -16,7 +16,8 @@ use crate::tool::removal::{self, FileRemoval};
 use crate::tool::{ToolContext, ToolError, ToolOutput};
 use crate::workspace::ResolvedPath;
 use crate::workspace::diff::{Diff, DiffSides, build_file_header, build_unified_diff};
-use crate::workspace::edit::{Hunk, apply_hunks};
+use crate::workspace::edit::Hunk;
+use crate::workspace::notebook::apply_hunks;
 use crate::workspace::text_file::{TextFile, unix_lines};
 
 impl FilePatch {
@@ -200,7 +201,7 @@ fn plan_update(
             files::suggest_similar_paths(cx, &target.absolute)
         ));
     };
-    let edited = apply_hunks(&before.text, hunks);
+    let edited = apply_hunks(&target.absolute, &before.text, hunks);
     build_change(cx, target, aim, before, edited)
 }
 
@@ -257,7 +258,7 @@ fn plan_move(
             new_mode: mode,
         }
     } else {
-        let edited = apply_hunks(&old, hunks);
+        let edited = apply_hunks(&from.target.absolute, &old, hunks);
         ContentChange {
             before: None,
             done: moved,

@@ -3,8 +3,10 @@
 //! The sources come first, because they are what a model reads. What is in none of them may be JSON, such as a whole
 //! cell; the result must still be a notebook. Whatever is not certain is refused.
 
-use super::Notebook;
-use crate::workspace::edit::{self, EditError, EditProblem, EditedText, Replacement};
+use std::path::Path;
+
+use super::{Notebook, is_notebook};
+use crate::workspace::edit::{self, EditError, EditProblem, EditedText, Hunk, HunkError, Replacement};
 
 /// Applies all replacements in order, each to the result of those before it; or none of them.
 ///
@@ -40,6 +42,74 @@ pub fn apply(text: &str, edits: &[Replacement]) -> Result<EditedText, EditError>
     Ok(edited)
 }
 
+/// Applies all hunks of a patch to the text of the file at `path`. In a notebook, that is the sources of the cells as a
+/// model reads them, or else the file's JSON.
+///
+/// # Errors
+/// The first hunk that does not fit at exactly one place, and the reason.
+pub fn apply_hunks(path: &Path, text: &str, hunks: &[Hunk]) -> Result<EditedText, HunkError> {
+    let notebook = is_notebook(path).then(|| Notebook::parse(text));
+    let Some(Ok(notebook)) = notebook else {
+        return edit::apply_hunks(text, hunks);
+    };
+    let mut sources = String::new();
+    for (number, cell) in (1..).zip(&notebook.cells) {
+        let end = if cell.source.is_empty() { "" } else { "\n" };
+        sources.extend([&cell.heading(number), "\n", &cell.source, end]);
+    }
+    let failed = |problem: String| HunkError {
+        number: 0,
+        of: hunks.len(),
+        problem,
+    };
+    let unfit = match edit::apply_hunks(&sources, hunks) {
+        Ok(edited) => match write_sources(text, &notebook, &edited.text) {
+            Some(text) => return Ok(EditedText { text, ..edited }),
+            None => failed(
+                "the patch changes the line above a cell, which only read_file shows; to add or remove cells, change \
+                 the file's JSON, which grep and bash show"
+                    .to_owned(),
+            ),
+        },
+        Err(error) => error,
+    };
+    let edited = edit::apply_hunks(text, hunks).map_err(|_| unfit)?;
+    let broken = |reason| failed(EditProblem::NotebookBroken { reason }.to_string());
+    Notebook::parse(&edited.text).map_err(broken)?;
+    Ok(edited)
+}
+
+/// Writes the sources that changed; `None` if the lines between the cells are not the same.
+fn write_sources(text: &str, notebook: &Notebook<'_>, edited: &str) -> Option<String> {
+    let headings = (1..)
+        .zip(&notebook.cells)
+        .map(|(number, cell)| cell.heading(number));
+    if !edited.lines().filter(|line| is_heading(line)).eq(headings) {
+        return None;
+    }
+    let mut sources: Vec<String> = Vec::new();
+    for line in edited.split_inclusive('\n') {
+        if is_heading(line.trim_end_matches('\n')) {
+            sources.push(String::new());
+        } else {
+            sources.last_mut()?.push_str(line);
+        }
+    }
+    let mut written = text.to_owned();
+    for (at, source) in sources.iter().enumerate() {
+        let source = source.strip_suffix('\n').unwrap_or(source);
+        if source != notebook.cells[at].source {
+            // The positions in the text have moved.
+            written = Notebook::parse(&written).ok()?.cells[at].replace_source(&written, source);
+        }
+    }
+    Some(written)
+}
+
+fn is_heading(line: &str) -> bool {
+    line.starts_with("=== cell ") && line.ends_with(" ===")
+}
+
 /// What an edit would do to a cell, by the cell's position.
 type CellOutcome = (usize, Result<EditedText, EditProblem>);
 
@@ -50,8 +120,7 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<EditedText, EditProblem> 
         // The same answer as for every file.
         _ => return apply_to(text),
     };
-    let is_heading = |line: &&str| line.starts_with("=== cell ") && line.ends_with(" ===");
-    let heading = edit.new.lines().map(str::trim).find(is_heading);
+    let heading = edit.new.lines().map(str::trim).find(|line| is_heading(line));
     if let Some(heading) = heading.filter(|heading| !edit.old.contains(heading)) {
         return Err(EditProblem::CellHeading {
             heading: heading.to_owned(),

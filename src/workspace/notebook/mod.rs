@@ -13,7 +13,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub use edit::apply;
+use crate::base::text::one_line;
+pub use edit::{apply, apply_hunks};
 
 /// Returns whether the name of the file is that of a notebook.
 pub fn is_notebook(path: &Path) -> bool {
@@ -68,6 +69,12 @@ impl<'a> Cell<'a> {
             outputs: cell.outputs.unwrap_or_default(),
             raw_source: cell.source,
         })
+    }
+
+    /// Returns the line above the cell where a model reads it; `number` is its place, from 1.
+    pub fn heading(&self, number: usize) -> String {
+        let count = (self.execution_count).map_or_else(String::new, |count| format!(", run as [{count}]"));
+        format!("=== cell {number}, {}{count} ===", one_line(&self.kind, 40))
     }
 
     /// Returns `text`, from which the cell was read, with another source of the cell.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::workspace::edit::Replacement;
+use crate::workspace::edit::{Hunk, HunkLine, Replacement};
 
 /// As Jupyter writes it.
 const NOTEBOOK: &str = r##"{
@@ -187,6 +187,76 @@ fn inexact_and_needless_edits_are_told_with_their_cell() {
     }
     // What is not a notebook is a text.
     assert_eq!(apply("{ x", &[replacement("x", "y")]).unwrap().text, "{ y");
+}
+
+fn patch(hunks: &[(&str, &[(char, &str)])]) -> Result<String, String> {
+    let hunks: Vec<Hunk> = (hunks.iter())
+        .map(|(header, lines)| Hunk {
+            headers: vec![(*header).to_owned()],
+            lines: (lines.iter())
+                .map(|(sign, line)| match sign {
+                    '-' => HunkLine::Remove((*line).to_owned()),
+                    '+' => HunkLine::Add((*line).to_owned()),
+                    _ => HunkLine::Keep((*line).to_owned()),
+                })
+                .collect(),
+            is_at_end: false,
+        })
+        .collect();
+    let edited = apply_hunks(Path::new("a.ipynb"), NOTEBOOK, &hunks);
+    edited
+        .map(|edited| edited.text)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_patch_changes_sources_as_they_are_read() {
+    let edited = patch(&[
+        ("", &[('-', "# Prices"), ('+', "# Costs")]),
+        (
+            "",
+            &[
+                (' ', "total = 1"),
+                ('-', "print(total)"),
+                ('+', "print(2)"),
+                ('+', "x"),
+            ],
+        ),
+        ("", &[(' ', "=== cell 3, code ==="), ('+', "y = \"é\"")]),
+    ]);
+    let expected = NOTEBOOK
+        .replace("# Prices", "# Costs")
+        .replace("    \"print(total)\"\n", "    \"print(2)\\n\",\n    \"x\"\n")
+        .replace("\"source\": []", "\"source\": [\n    \"y = \\\"é\\\"\"\n   ]");
+    assert_eq!(edited.unwrap(), expected);
+    // The line above a cell tells which of two is meant.
+    let removed = patch(&[("=== cell 2, code, run as [3] ===", &[('-', "total = 1")])]);
+    assert_eq!(removed.unwrap(), NOTEBOOK.replace("    \"total = 1\\n\",\n", ""));
+    let json = patch(&[(
+        "",
+        &[('-', "    \"total = 1\\n\","), ('+', "    \"total = 5\\n\",")],
+    )]);
+    assert_eq!(json.unwrap(), NOTEBOOK.replace("total = 1", "total = 5"));
+}
+
+#[test]
+fn a_patch_that_breaks_a_notebook_is_refused() {
+    let added: &[(char, &str)] = &[
+        (' ', "print(total)"),
+        ('+', "=== cell 4, code ==="),
+        ('+', "x = 1"),
+    ];
+    let heading: &[(char, &str)] = &[('-', "=== cell 1, markdown ==="), ('+', "x")];
+    let before: &[(char, &str)] = &[('+', "x"), (' ', "=== cell 1, markdown ===")];
+    for lines in [added, heading, before] {
+        let error = patch(&[("", lines)]).unwrap_err();
+        assert!(error.contains("the line above a cell"), "{error}");
+    }
+    let error = patch(&[("", &[('-', "total = 2"), ('+', "total = 3")])]).unwrap_err();
+    assert!(error.contains("was not found"), "{error}");
+    let broken: &[(char, &str)] = &[('-', " \"nbformat\": 4,"), ('+', " nbformat")];
+    let error = patch(&[("", broken)]).unwrap_err();
+    assert!(error.contains("would no longer be a notebook"), "{error}");
 }
 
 proptest! {
