@@ -75,6 +75,13 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
                 rules.push((*rule, real));
                 continue;
             }
+            PathRule::Reach => {
+                // Not a folder, which may contain sockets.
+                if real.starts_with("/run") && real.is_file() {
+                    rules.push((PathRule::ReadOnly, real));
+                }
+                continue;
+            }
         };
         let is_of_workspace = *rule == PathRule::Workspace;
         // The home folder may be a link of the system, and is none that a command could make.

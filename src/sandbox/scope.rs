@@ -300,7 +300,11 @@ impl SandboxScope {
     ///
     /// Later rules win, so secrets come after everything that is writable, and caches after the home folder.
     pub fn build_plan(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> SandboxPlan {
-        let mut rules = Vec::new();
+        let network = self.method.limit_network(self.network);
+        let resolver = (network == SandboxNetwork::Open).then(|| PathBuf::from("/etc/resolv.conf"));
+        let path = variable("PATH").unwrap_or_default();
+        let programs = std::env::split_paths(&path).filter(|folder| folder.starts_with("/run"));
+        let mut rules: Vec<_> = with_rule(PathRule::Reach, programs.chain(resolver)).collect();
         let mut folders = self.workspace.clone();
         // Outer folders first: the rule of one around another would undo those of the inner one's files.
         folders.sort_by_key(|folder| folder.components().count());
@@ -345,7 +349,7 @@ impl SandboxScope {
         rules.extend(with_rule(PathRule::Hide, self.extra_hide.iter().cloned()));
         SandboxPlan {
             method: self.method,
-            network: self.method.limit_network(self.network),
+            network,
             temp: self.temp.clone(),
             rules,
         }
@@ -514,6 +518,14 @@ mod tests {
                 ("/etc/u/pip/pip.conf", Some(PathRule::Blank)),
                 ("/home/u/.config/JetBrains/Idea1/c.kdbx", Some(PathRule::Hide)),
                 ("/home/u/.local/share/uv/tools", None),
+                ("/x/data/opencode/auth.json", Some(PathRule::Hide)),
+                ("/x/data/gem/credentials", Some(PathRule::Blank)),
+                ("/x/data/uv/tools", None),
+                ("/x/state/bash_history", Some(PathRule::Hide)),
+                ("/x/cache/huggingface/token", Some(PathRule::Hide)),
+                ("/r/restic", Some(PathRule::Hide)),
+                ("/r/home/auth.json", Some(PathRule::Blank)),
+                ("/r/home/credentials.json", Some(PathRule::Hide)),
                 ("/home/x", None),
                 ("/tmp/x", None),
                 ("/home/u/other", None),
