@@ -12,7 +12,7 @@ use crate::{World, is_available, program};
 
 /// `R` is a folder in `/run`, and `ROOT` one elsewhere.
 const SCRIPT: &str = "cat $ROOT/resolv.conf; $R/user/shell/bin/tool; \
-    cat $R/stub/other $R/folder/file $R/sockets/file 2> /dev/null; ls $R/sockets $R/user 2> /dev/null; \
+    cat $R/stub/other $R/folder/file $R/sockets/file 2> /dev/null; { ls $R/sockets; ls $R/user; } 2> /dev/null; \
     echo in >> $R/ws/file && cat $R/ws/file; \
     { echo x > $R/new || echo x > $ROOT/resolv.conf || rm $R/user/shell; } 2> /dev/null || echo protected";
 
