@@ -40,6 +40,8 @@ mod outer_repository;
 mod private_folders;
 #[path = "sandbox/random_plans.rs"]
 mod random_plans;
+#[path = "sandbox/run_folder.rs"]
+mod run_folder;
 #[path = "sandbox/sockets.rs"]
 mod sockets;
 #[path = "sandbox/variables.rs"]

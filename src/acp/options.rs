@@ -24,7 +24,7 @@ const MODES: [(Mode, &str, &str); 4] = [
     (
         Mode::AutoEdit,
         "Auto-edit",
-        "Edits inside the workspace are free; commands need approval",
+        "Edits inside the workspace are free too, as are commands that the sandbox confines in full",
     ),
     (Mode::Plan, "Plan", "Reads only"),
     (

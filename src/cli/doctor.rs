@@ -68,7 +68,7 @@ pub(super) async fn run_doctor(
         .check_servers()
         .into_iter()
         .for_each(|check| doctor.report(check));
-    doctor.check_sandbox(&loaded.settings).await;
+    doctor.check_sandbox(&loaded.settings, &launch.folder).await;
     doctor.check_keys(&loaded.settings);
     doctor.check_provider(&loaded.settings, offline).await;
     doctor.check_server(launch).await;

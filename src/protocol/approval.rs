@@ -16,7 +16,7 @@ pub enum Mode {
     Plan,
     /// Reading is free; commands, writes and network access need approval.
     Ask,
-    /// Edits inside the workspace are free too.
+    /// Edits inside the workspace are free too, and commands that the sandbox confines in full.
     AutoEdit,
     /// Everything is free.
     Full,

@@ -14,9 +14,13 @@ const CACHES: &[(&[&str], &[&str])] = &[
     (&["npm"], &[".npm", ".cache/node-gyp"]),
     (&["pip", "pip3"], &[".cache/pip"]),
     (&["uv"], &[".cache/uv"]),
-    (&["go"], &[".cache/go-build", "go/pkg/mod"]),
+    (&["go"], &[".cache/go-build", "go/pkg/mod", "go/pkg/sumdb"]),
     (&["pnpm"], &[".cache/pnpm", ".local/share/pnpm/store"]),
-    (&["yarn"], &[".cache/yarn"]),
+    // Not the rest of `.yarn`, which has programs.
+    (
+        &["yarn"],
+        &[".cache/yarn", ".yarn/berry/cache", ".yarn/berry/metadata"],
+    ),
     (&["corepack"], &[".cache/node"]),
     (&["pre-commit"], &[".cache/pre-commit"]),
     (&["ccache"], &[".cache/ccache"]),
@@ -50,12 +54,22 @@ const CACHE_VARIABLES: &[(&[&str], &str, &[&str])] = &[
     (&["uv"], "UV_CACHE_DIR", &[""]),
     (&["go"], "GOCACHE", &[""]),
     (&["go"], "GOMODCACHE", &[""]),
+    (&["go"], "GOPATH", &["pkg/mod", "pkg/sumdb"]),
     (&["yarn"], "YARN_CACHE_FOLDER", &[""]),
+    (&["yarn"], "YARN_GLOBAL_FOLDER", &["cache", "metadata"]),
     (
         &["gradle"],
         "GRADLE_USER_HOME",
         &["caches", "wrapper", "daemon", "native"],
     ),
+];
+
+/// Variables that move a folder of the home folder, with its usual place.
+pub(super) const FOLDER_VARIABLES: [(&str, &str); 4] = [
+    ("XDG_CACHE_HOME", ".cache/"),
+    ("XDG_CONFIG_HOME", ".config/"),
+    ("XDG_DATA_HOME", ".local/share/"),
+    ("XDG_STATE_HOME", ".local/state/"),
 ];
 
 /// A cache, and the programs that use it.
@@ -81,11 +95,22 @@ pub(super) fn list_caches(
             add(programs, home, parts);
         }
     }
-    for (programs, name, parts) in CACHE_VARIABLES {
+    let find_folder = |name| {
+        // Of several folders, as in `GOPATH`, the first one has the cache.
+        let first = std::env::split_paths(&variable(name)?).next()?;
         // A relative value means a folder of the workspace, and `/` would make everything writable.
-        let value = variable(name).filter(|path| path.is_absolute() && path.components().count() > 2);
-        if let Some(folder) = value {
+        (first.is_absolute() && first.components().count() > 2).then_some(first)
+    };
+    for (programs, name, parts) in CACHE_VARIABLES {
+        if let Some(folder) = find_folder(name) {
             add(programs, &folder, parts);
+        }
+    }
+    for (name, usual) in FOLDER_VARIABLES {
+        let Some(folder) = find_folder(name) else { continue };
+        for (programs, parts) in CACHES {
+            let moved = parts.iter().filter_map(|part| part.strip_prefix(usual));
+            add(programs, &folder, &moved.collect::<Vec<_>>());
         }
     }
     caches

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::process::{getegid, geteuid};
 
 use super::plan::{PathRule, SandboxPlan, TEMPORARY, find_rule};
 use super::{SandboxError, steering_files};
@@ -37,6 +40,20 @@ impl SandboxPlan {
             && self.find_rule(path).is_none()
             && exists(path)
     }
+}
+
+/// Returns whether only the privileges of root let this process write a path, or create it: another user owns it, or the
+/// folder around it. Commands in the sandbox have none. Blocks on the disk.
+pub fn needs_privileges(path: &Path) -> bool {
+    const GROUP_WRITE: u32 = 0o020;
+    const WRITE_BY_OTHERS: u32 = 0o002;
+    let found = path.ancestors().find_map(|part| fs::metadata(part).ok());
+    geteuid().is_root()
+        && found.is_some_and(|found| {
+            let is_of_group = found.gid() == getegid().as_raw();
+            let granting = if is_of_group { GROUP_WRITE } else { WRITE_BY_OTHERS };
+            found.uid() != 0 && found.mode() & granting == 0
+        })
 }
 
 /// Replaces rules that depend on what exists. Links are resolved: a rule for a link is one for its target.
@@ -73,6 +90,13 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
             PathRule::HomeWorkspace => steering_files::expand_home,
             PathRule::Write | PathRule::ReadOnly | PathRule::Hide | PathRule::Blank => {
                 rules.push((*rule, real));
+                continue;
+            }
+            PathRule::Reach => {
+                // Not a folder, which may contain sockets.
+                if real.starts_with("/run") && real.is_file() {
+                    rules.push((PathRule::ReadOnly, real));
+                }
                 continue;
             }
         };

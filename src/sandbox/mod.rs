@@ -19,6 +19,7 @@ mod seatbelt;
 mod steering_files;
 mod steering_inventory;
 
+pub use expand::needs_privileges;
 #[cfg(target_os = "linux")]
 pub use linux::{
     BubblewrapCommand, check_inside, close_inherited_files, create_user_namespace, enter,

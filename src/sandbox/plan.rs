@@ -21,6 +21,9 @@ pub enum PathRule {
     Hide,
     /// A configuration with a token in it: it reads as empty, because programs fail if they cannot open theirs.
     Blank,
+    /// Reached although `/run` is replaced: the outermost link in `/run` on the path, and what is at its end if that is a
+    /// file. Changes nothing else.
+    Reach,
 }
 
 /// Folders that a command with namespaces has of its own. Mounts below them need no treatment.
@@ -39,13 +42,14 @@ pub struct SandboxPlan {
 }
 
 impl PathRule {
-    const ALL: [(Self, &'static str); 6] = [
+    const ALL: [(Self, &'static str); 7] = [
         (Self::Write, "w"),
         (Self::Workspace, "s"),
         (Self::HomeWorkspace, "o"),
         (Self::ReadOnly, "r"),
         (Self::Hide, "h"),
         (Self::Blank, "b"),
+        (Self::Reach, "n"),
     ];
 
     fn code(self) -> &'static str {
@@ -127,6 +131,7 @@ mod tests {
                 (PathRule::Write, "/ws/secret/public".into()),
                 (PathRule::Blank, "/home/u/.npmrc".into()),
                 (PathRule::ReadOnly, "/ws/lib".into()),
+                (PathRule::Reach, "/run/user/1/bin".into()),
             ],
         }
     }

@@ -1,13 +1,16 @@
 //! The variables by which programs find their proxy. Pure.
 
 /// Variables that name the proxy. Programs disagree about the case; some read only one of both.
-const PROXY: [&str; 6] = [
+const PROXY: [&str; 8] = [
     "HTTP_PROXY",
     "http_proxy",
     "HTTPS_PROXY",
     "https_proxy",
     "ALL_PROXY",
     "all_proxy",
+    // Yarn 2 and newer reads only these.
+    "YARN_HTTP_PROXY",
+    "YARN_HTTPS_PROXY",
 ];
 
 /// Returns the variables of a command whose proxy listens on this port of its loopback interface.

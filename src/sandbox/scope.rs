@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::caches::{create_missing_caches, list_caches};
+use super::caches::{FOLDER_VARIABLES, create_missing_caches, list_caches};
 use super::plan::{PathRule, REPLACED, SandboxPlan};
 use super::private_temp::is_shared_temp;
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
@@ -207,13 +207,18 @@ const TOKEN_FILES: &[&str] = &[
 /// Variables that name the place of secrets: the rule, and the part of the place that is secret. A value may list
 /// several places.
 const SECRET_VARIABLES: &[(&str, PathRule, &[&str])] = &[
+    ("ANSIBLE_BECOME_PASSWORD_FILE", PathRule::Hide, &[""]),
+    ("ANSIBLE_CONNECTION_PASSWORD_FILE", PathRule::Hide, &[""]),
+    ("ANSIBLE_VAULT_PASSWORD_FILE", PathRule::Hide, &[""]),
     ("AWS_CONFIG_FILE", PathRule::Hide, &[""]),
     ("AWS_SHARED_CREDENTIALS_FILE", PathRule::Hide, &[""]),
     ("AZURE_CONFIG_DIR", PathRule::Hide, &[""]),
+    ("BOTO_CONFIG", PathRule::Hide, &[""]),
     ("CLAUDE_CONFIG_DIR", PathRule::Hide, &[".credentials.json"]),
     ("CLAUDE_CONFIG_DIR", PathRule::Blank, &[".claude.json"]),
     ("CLOUDSDK_CONFIG", PathRule::Hide, &[""]),
     ("CODEX_HOME", PathRule::Hide, &["auth.json"]),
+    ("DATABRICKS_CONFIG_FILE", PathRule::Hide, &[""]),
     ("GH_CONFIG_DIR", PathRule::Hide, &[""]),
     ("GNUPGHOME", PathRule::Hide, &[""]),
     ("GOOGLE_APPLICATION_CREDENTIALS", PathRule::Hide, &[""]),
@@ -223,13 +228,16 @@ const SECRET_VARIABLES: &[(&str, PathRule, &[&str])] = &[
     ("KUBECONFIG", PathRule::Hide, &[""]),
     ("PASSWORD_STORE_DIR", PathRule::Hide, &[""]),
     ("PGPASSFILE", PathRule::Hide, &[""]),
+    ("PULUMI_HOME", PathRule::Hide, &["credentials.json"]),
     ("RCLONE_CONFIG", PathRule::Hide, &[""]),
+    ("RESTIC_PASSWORD_FILE", PathRule::Hide, &[""]),
     ("SOPS_AGE_KEY_FILE", PathRule::Hide, &[""]),
     (
         "CARGO_HOME",
         PathRule::Blank,
         &["credentials", "credentials.toml"],
     ),
+    ("COMPOSER_HOME", PathRule::Blank, &["auth.json"]),
     ("DOCKER_CONFIG", PathRule::Blank, &["config.json"]),
     ("GRADLE_USER_HOME", PathRule::Blank, &["gradle.properties"]),
     ("NETRC", PathRule::Blank, &[""]),
@@ -300,7 +308,11 @@ impl SandboxScope {
     ///
     /// Later rules win, so secrets come after everything that is writable, and caches after the home folder.
     pub fn build_plan(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> SandboxPlan {
-        let mut rules = Vec::new();
+        let network = self.method.limit_network(self.network);
+        let resolver = (network == SandboxNetwork::Open).then(|| PathBuf::from("/etc/resolv.conf"));
+        let path = variable("PATH").unwrap_or_default();
+        let programs = std::env::split_paths(&path).filter(|folder| folder.starts_with("/run"));
+        let mut rules: Vec<_> = with_rule(PathRule::Reach, programs.chain(resolver)).collect();
         let mut folders = self.workspace.clone();
         // Outer folders first: the rule of one around another would undo those of the inner one's files.
         folders.sort_by_key(|folder| folder.components().count());
@@ -345,7 +357,7 @@ impl SandboxScope {
         rules.extend(with_rule(PathRule::Hide, self.extra_hide.iter().cloned()));
         SandboxPlan {
             method: self.method,
-            network: self.method.limit_network(self.network),
+            network,
             temp: self.temp.clone(),
             rules,
         }
@@ -357,7 +369,7 @@ impl SandboxScope {
         create_missing_caches(&self.build_plan(&variable), &caches, variable("PATH").as_deref());
     }
 
-    /// Lists the secrets whose place a variable names, and those below `XDG_CONFIG_HOME`.
+    /// Lists the secrets whose place a variable names, and those below a folder that a variable moves.
     fn list_named_secrets(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<(PathRule, PathBuf)> {
         let mut rules = Vec::new();
         for (name, rule, parts) in SECRET_VARIABLES {
@@ -370,10 +382,13 @@ impl SandboxScope {
                 }));
             }
         }
-        if let Some(config) = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute()) {
+        for (name, usual) in FOLDER_VARIABLES {
+            let Some(folder) = variable(name).filter(|path| path.is_absolute()) else {
+                continue;
+            };
             for (rule, names) in [(PathRule::Hide, SECRETS), (PathRule::Blank, TOKEN_FILES)] {
-                let names = names.iter().filter_map(|name| name.strip_prefix(".config/"));
-                rules.extend(names.map(|name| (rule, config.join(name))));
+                let names = names.iter().filter_map(|name| name.strip_prefix(usual));
+                rules.extend(names.map(|name| (rule, folder.join(name))));
             }
         }
         for name in SOCKET_VARIABLES {
@@ -444,6 +459,8 @@ mod tests {
             "CARGO_HOME" => Some(PathBuf::from("/opt/cargo")),
             "GOCACHE" => Some(PathBuf::from("/")),
             "PIP_CACHE_DIR" => Some(PathBuf::from("pip")),
+            "XDG_CACHE_HOME" => Some(PathBuf::from("/x/cache")),
+            "GOPATH" => Some(PathBuf::from("/g/one:/g/two")),
             _ => None,
         };
         let plan = scope(SandboxPolicy::Workspace).build_plan(variables);
@@ -461,6 +478,13 @@ mod tests {
             ("/opt/cargo/registry/index", Some(PathRule::Write)),
             ("/opt/cargo/bin/x", None),
             ("/data/cache/x", Some(PathRule::Write)),
+            ("/x/cache/pip/http", Some(PathRule::Write)),
+            ("/x/cache/other", None),
+            ("/g/one/pkg/sumdb/x", Some(PathRule::Write)),
+            ("/g/one/bin/x", None),
+            ("/g/two/pkg/mod/x", None),
+            ("/home/u/.yarn/berry/cache/x", Some(PathRule::Write)),
+            ("/home/u/.yarn/berry/plugins/x", None),
             ("/usr/lib/x", None),
         ] {
             assert_eq!(plan.find_rule(Path::new(path)), rule, "{path}");
@@ -483,6 +507,11 @@ mod tests {
             "RCLONE_CONFIG" => Some(PathBuf::from("/r/rclone.conf")),
             "CODEX_HOME" | "CLAUDE_CONFIG_DIR" => Some(PathBuf::from("/c")),
             "TF_CLI_CONFIG_FILE" => Some(PathBuf::from("/r/tfrc")),
+            "XDG_DATA_HOME" => Some(PathBuf::from("/x/data")),
+            "XDG_STATE_HOME" => Some(PathBuf::from("/x/state")),
+            "XDG_CACHE_HOME" => Some(PathBuf::from("/x/cache")),
+            "RESTIC_PASSWORD_FILE" => Some(PathBuf::from("/r/restic")),
+            "COMPOSER_HOME" | "PULUMI_HOME" => Some(PathBuf::from("/r/home")),
             // A command has a folder of its own there.
             "XDG_RUNTIME_DIR" => Some(PathBuf::from("/tmp")),
             _ => None,
@@ -514,6 +543,14 @@ mod tests {
                 ("/etc/u/pip/pip.conf", Some(PathRule::Blank)),
                 ("/home/u/.config/JetBrains/Idea1/c.kdbx", Some(PathRule::Hide)),
                 ("/home/u/.local/share/uv/tools", None),
+                ("/x/data/opencode/auth.json", Some(PathRule::Hide)),
+                ("/x/data/gem/credentials", Some(PathRule::Blank)),
+                ("/x/data/uv/tools", None),
+                ("/x/state/bash_history", Some(PathRule::Hide)),
+                ("/x/cache/huggingface/token", Some(PathRule::Hide)),
+                ("/r/restic", Some(PathRule::Hide)),
+                ("/r/home/auth.json", Some(PathRule::Blank)),
+                ("/r/home/credentials.json", Some(PathRule::Hide)),
                 ("/home/x", None),
                 ("/tmp/x", None),
                 ("/home/u/other", None),
@@ -526,6 +563,30 @@ mod tests {
             ] {
                 assert_eq!(plan.find_rule(Path::new(path)), rule, "{path}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_in_run_is_reached_only_where_programs_need_it() {
+        let path = |name: &str| (name == "PATH").then(|| PathBuf::from("/usr/bin:/run/user/1/fnm/bin:run"));
+        for (network, reached) in [
+            (SandboxNetwork::Offline, vec!["/run/user/1/fnm/bin"]),
+            (
+                SandboxNetwork::Open,
+                vec!["/run/user/1/fnm/bin", "/etc/resolv.conf"],
+            ),
+        ] {
+            let scope = SandboxScope {
+                network,
+                ..scope(SandboxPolicy::ReadOnly)
+            };
+            let rules = scope.build_plan(path).rules.into_iter();
+            let found: Vec<_> = rules.filter(|(rule, _)| *rule == PathRule::Reach).collect();
+            let expected: Vec<_> = reached
+                .iter()
+                .map(|path| (PathRule::Reach, path.into()))
+                .collect();
+            assert_eq!(found, expected);
         }
     }
 

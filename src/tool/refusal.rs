@@ -113,10 +113,11 @@ impl Refusals {
                 continue;
             };
             let protected = paths.iter().find_map(|path| {
-                let verb = match error {
-                    FileError::Missing if !self.access.hides_temporary(Path::new(path)) => return None,
-                    FileError::Missing => "see the machine's",
-                    _ => self.find_refused_access(find_rule(Path::new(path))?, *error)?,
+                let named = Path::new(path);
+                let verb = if *error == FileError::Missing && self.access.hides_temporary(named) {
+                    "see the machine's"
+                } else {
+                    self.find_refused_access(find_rule(named)?, *error, named)?
                 };
                 let path = one_line(&reveal_hidden_characters(path), MAX_PATH);
                 Some(format!("{verb} {path}"))
@@ -141,12 +142,21 @@ impl Refusals {
     }
 
     /// Returns what the sandbox refuses with this error at a path with this rule, if it does.
-    fn find_refused_access(&self, rule: PathRule, error: FileError) -> Option<&'static str> {
+    fn find_refused_access(&self, rule: PathRule, error: FileError, path: &Path) -> Option<&'static str> {
+        let has_mounts = self.access.has_mounts();
         match (rule, error) {
-            (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace, _) => None,
-            (PathRule::Hide, FileError::Denied) if self.access.has_mounts() => Some("read"),
+            (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace, FileError::Denied) => {
+                let is_refused = self.access.lacks_privileges(path);
+                is_refused.then_some("use the privileges of root to write another user's")
+            }
+            (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace | PathRule::Reach, _) => None,
+            // ssh-keygen calls a key missing that it cannot read.
+            (PathRule::Hide, FileError::Denied | FileError::Missing) if has_mounts => Some("read"),
             // Mounts have an error of their own, so the file itself denies this.
-            (PathRule::ReadOnly, FileError::Denied) if self.access.has_mounts() => None,
+            (PathRule::ReadOnly, FileError::Denied) if has_mounts => None,
+            (_, FileError::Missing) => None,
+            // It is the error for what was not created because of a mount.
+            (_, FileError::NotCreated) if !has_mounts => None,
             (PathRule::ReadOnly | PathRule::Hide | PathRule::Blank, _) => Some("write"),
         }
     }
@@ -163,7 +173,7 @@ impl Refusals {
                     "access to a file or socket: commands read no secrets, and reach no sockets of other programs"
                         .to_owned()
                 }
-                FileError::ReadOnly | FileError::Denied | FileError::Missing => return None,
+                FileError::ReadOnly | FileError::Denied | FileError::NotCreated | FileError::Missing => return None,
             },
             RefusedAction::Host(host) => {
                 let host = host.as_deref().map(|host| format!(" to {host}")).unwrap_or_default();
@@ -319,6 +329,24 @@ mod tests {
             // The files themselves deny these.
             ("cat: /etc/shadow: Permission denied", None),
             ("bash: line 1: ./run.sh: Permission denied", None),
+            (
+                "Error: ENOENT: no such file or directory, mkdir '/opt/a/b'",
+                Some("does not let this command write /opt/a/b"),
+            ),
+            ("Error: ENOENT: no such file or directory, mkdir '/ws/a/b'", None),
+            (
+                "error: Couldn't load public key /secret/id.pub: No such file or directory",
+                Some("does not let this command read /secret/id.pub"),
+            ),
+            ("cat: /opt/none: No such file or directory", None),
+            (
+                "verifying module: open /opt/go/pkg/sumdb/sum.golang.org/latest: no such file or directory",
+                Some("does not let this command write /opt/go/pkg/sumdb/sum.golang.org/latest"),
+            ),
+            (
+                "Error connecting to agent: Permission denied",
+                Some("may have refused a connection to another program"),
+            ),
             // After a `cd`, it could be anywhere.
             (
                 "touch: cannot touch 'y': Read-only file system",
@@ -411,6 +439,37 @@ mod tests {
     }
 
     #[test]
+    fn root_reads_that_it_has_no_privileges_over_the_files_of_others() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir_in("/var/lib").unwrap();
+        let [own, foreign] = ["own", "foreign"].map(|name| folder.path().join(name));
+        for path in [&own, &foreign] {
+            std::fs::create_dir(path).unwrap();
+        }
+        std::os::unix::fs::chown(&foreign, Some(65_534), Some(65_534)).unwrap();
+        let refusals = refusals(
+            CommandOrigin::Bash,
+            SandboxPolicy::Workspace,
+            SandboxNetwork::Offline,
+        );
+        let explain = |path: &Path| {
+            let output = format!("touch: cannot touch '{}': Permission denied", path.display());
+            let actions = find_refused_actions(&output, true);
+            refusals.describe_actions(&actions, |_| Some(PathRule::Workspace))
+        };
+        let text = explain(&foreign.join("new")).unwrap();
+        assert!(
+            text.contains("not let this command use the privileges of root"),
+            "{text}"
+        );
+        assert_eq!(explain(&own.join("new")), None);
+        std::fs::set_permissions(&foreign, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        assert_eq!(explain(&foreign.join("new")), None);
+    }
+
+    #[test]
     fn the_network_is_named_only_if_it_is_limited() {
         let output = "curl: (6) Could not resolve host: a.example";
         for (network, want) in [
@@ -449,6 +508,12 @@ mod tests {
         );
         let text = explain(&refusals, "PermissionError: [Errno 1] Operation not permitted");
         assert!(text.unwrap().contains("a connection or a privileged operation"));
+        // Landlock makes nothing missing.
+        let text = explain(
+            &refusals,
+            "Error: ENOENT: no such file or directory, mkdir '/opt/a/b'",
+        );
+        assert_eq!(text, None);
         // Landlock has no error of its own for writes.
         let text = explain(&refusals, "touch: cannot touch '/etc/zz': Permission denied");
         assert!(text.unwrap().contains("does not let this command write /etc/zz"));

@@ -28,7 +28,9 @@ pub(super) enum FileError {
     ReadOnly,
     /// `EACCES`.
     Denied,
-    /// `ENOENT`.
+    /// `ENOENT` from programs that report it if they could not create a folder.
+    NotCreated,
+    /// `ENOENT` otherwise.
     Missing,
 }
 
@@ -71,6 +73,8 @@ const SOCKETS: &[&str] = &[
     "connection to server on socket \"",
     "mysql server through socket '",
     "dial unix /",
+    "couldn't get agent socket",
+    "error connecting to agent",
     "connect enoent /",
     "connect eacces /",
     "connect econnrefused /",
@@ -244,10 +248,25 @@ fn find_file_error(lower: &str) -> Option<(usize, FileError)> {
         ("attempt to write a readonly database", FileError::ReadOnly),
         ("permission denied", FileError::Denied),
         ("eacces", FileError::Denied),
+        // Node's recursive `mkdir` reports this instead of `EROFS`.
+        ("no such file or directory, mkdir", FileError::NotCreated),
         ("no such file or directory", FileError::Missing),
     ];
+    /// Where Go keeps modules and their checksums.
+    const GO_FOLDERS: [&str; 2] = ["/pkg/mod/", "/pkg/sumdb/"];
     let mut errors = ERRORS.iter();
-    errors.find_map(|(text, error)| Some((lower.find(text)?, *error)))
+    let (at, error) = errors.find_map(|(text, error)| Some((lower.find(text)?, *error)))?;
+    let is_of_go =
+        || lower[..at].contains("open /") && GO_FOLDERS.iter().any(|part| lower[..at].contains(part));
+    let is_not_created = error == FileError::Missing && is_of_go();
+    Some((
+        at,
+        if is_not_created {
+            FileError::NotCreated
+        } else {
+            error
+        },
+    ))
 }
 
 /// Returns the paths that a line may name, the likeliest first. Its error starts at `at`.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::real_path::real_path;
 use crate::domain::SandboxNetwork;
 use crate::proxy::ProxyReport;
-use crate::sandbox::{PathRule, SandboxPlan};
+use crate::sandbox::{PathRule, SandboxPlan, needs_privileges};
 
 /// How a command is confined.
 #[derive(Clone, Debug)]
@@ -41,6 +41,11 @@ impl SandboxAccess {
     /// Returns whether its own temporary folder hides what the machine has at an absolute path. Blocks on the disk.
     pub fn hides_temporary(&self, named: &Path) -> bool {
         real_path(named).is_ok_and(|real| self.plan.hides_temporary(&real))
+    }
+
+    /// Returns whether it lacks the privileges of root to write a path. Blocks on the disk.
+    pub fn lacks_privileges(&self, named: &Path) -> bool {
+        needs_privileges(&self.folder.join(named))
     }
 
     /// Returns what it may use of the network.

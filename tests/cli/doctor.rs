@@ -1,7 +1,7 @@
 //! `agentls doctor`, and spellings of commands that people know from other programs.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
 use serde_json::Value;
 
@@ -100,6 +100,14 @@ fn doctor_reports_what_commands_may_do_in_each_mode() {
     world
         .doctor(&[], &method)
         .assert_stdout("full, network open (namespaces)");
+    if fs::metadata(world.path("work")).unwrap().uid() == 0 {
+        assert!(!doctor.out.contains("another user"), "{}", doctor.out);
+        chown(world.path("work"), Some(65_534), Some(65_534)).unwrap();
+        let doctor = world.doctor(&[], &method);
+        doctor
+            .assert_stdout("! sandbox")
+            .assert_stdout("another user owns this folder");
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn rules() -> impl Strategy<Value = Vec<(PathRule, PathBuf)>> {
             match rule {
                 PathRule::Workspace | PathRule::HomeWorkspace => !is_file,
                 PathRule::Blank => is_file,
-                PathRule::Write | PathRule::ReadOnly | PathRule::Hide => true,
+                PathRule::Write | PathRule::ReadOnly | PathRule::Reach | PathRule::Hide => true,
             }
         };
         open.into_iter().chain(secret).filter(fits).collect()
@@ -97,7 +97,7 @@ fn is_expected(plan: &SandboxPlan, file: &Path, (read, can_write): &(String, boo
         Some(PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace) => read == "text" && *can_write,
         // The command's own `/tmp` has nothing there, but the command may create a file of that name.
         None | Some(PathRule::Hide | PathRule::Blank) if file.starts_with("/tmp") => read != "text",
-        Some(PathRule::ReadOnly) | None => read == "text" && !can_write,
+        Some(PathRule::ReadOnly | PathRule::Reach) | None => read == "text" && !can_write,
         Some(PathRule::Hide) => read == "failed" && !can_write,
         Some(PathRule::Blank) => (read.is_empty() || is_below_hidden && read == "failed") && !can_write,
     }

@@ -387,7 +387,7 @@ export type Mode =
   | "plan"
   /** Reading is free; commands, writes and network access need approval. */
   | "ask"
-  /** Edits inside the workspace are free too. */
+  /** Edits inside the workspace are free too, and commands that the sandbox confines in full. */
   | "autoEdit"
   /** Everything is free. */
   | "full";

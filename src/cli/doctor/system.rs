@@ -18,6 +18,7 @@ use crate::config::{
     DefaultChoice, SandboxSettings, Settings, key_variables, providers_of_key, select_default,
 };
 use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
+use crate::sandbox::needs_privileges;
 use crate::workspace::command_sandbox::SandboxDetection;
 use crate::workspace::process::find_own_program;
 use crate::workspace::sandbox_method::METHOD_VARIABLE;
@@ -49,7 +50,7 @@ impl Doctor<'_> {
     }
 
     /// Reports how commands are confined, or would be.
-    pub(super) async fn check_sandbox(&mut self, settings: &Settings) {
+    pub(super) async fn check_sandbox(&mut self, settings: &Settings, folder: &Path) {
         let detection = SandboxDetection::default();
         let detected = detection.detect().await;
         let level = detected.method.level();
@@ -58,6 +59,10 @@ impl Doctor<'_> {
             return self.report_info("sandbox", format!("off; available here: {level} ({name})"));
         }
         self.report_missing_paths(&settings.sandbox);
+        if level != SandboxLevel::None && needs_privileges(folder) {
+            let found = "another user owns this folder: commands have no privileges of root, so they write nothing in it";
+            self.report_warning("sandbox", found, "run agentls as the owner of the folder");
+        }
         let found = format!("{} ({name})", detected.method.describe(network));
         if detected.method.limit_network(network) != network {
             let found =

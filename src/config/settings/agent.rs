@@ -156,7 +156,7 @@ enum ModeSchema {
     Plan,
     /// Reads need no approval; commands, writes and network access do.
     Ask,
-    /// Edits inside the workspace need no approval either.
+    /// Edits inside the workspace need no approval either, nor do commands that the sandbox confines in full.
     AutoEdit,
     /// Nothing needs approval.
     Full,

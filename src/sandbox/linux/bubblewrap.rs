@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags, openat2, statvfs};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::mounts::KEPT_IN_RUN;
+use super::mounts::{KEPT_IN_RUN, list_run_links};
 use super::sockets;
 use crate::domain::SandboxNetwork;
 use crate::sandbox::SandboxError;
@@ -116,13 +116,18 @@ impl BubblewrapCommand {
                     Err(_) => words.extend(["--ro-bind-try".into(), kept.into(), kept.into()]),
                 }
             }
-            add(&mut words, &["--remount-ro", "/run"]);
+            for (link, target) in list_run_links(plan) {
+                words.extend(["--symlink".into(), target.into(), link.into()]);
+            }
         }
         add(&mut words, &["--proc", "/proc", "--remount-ro", "/proc"]);
         add(&mut words, &["--dev", "/dev", "--perms", "1777"]);
         add(&mut words, &["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
         for at in 0..rules.len() {
             self.add_rule(rules, at, &mut words)?;
+        }
+        if Path::new("/run").is_dir() {
+            add(&mut words, &["--remount-ro", "/run"]);
         }
         let mut covered: BTreeSet<PathBuf> = sockets::list_reachable_sockets(rules).into_iter().collect();
         covered.extend(sockets::list_relative_sockets());
@@ -165,7 +170,7 @@ impl BubblewrapCommand {
             }
             PathRule::Hide => self.cover(path, "0000", words)?,
             PathRule::Blank if path.is_file() => self.cover(path, "0444", words)?,
-            PathRule::Blank => {}
+            PathRule::Blank | PathRule::Reach => {}
         }
         Ok(())
     }

@@ -120,7 +120,7 @@ pub fn enter(plan: &SandboxPlan, relative_sockets: Vec<PathBuf>) -> Result<(), S
             sockets.extend(relative_sockets);
             let temp = fs::canonicalize(&plan.temp).map_err(SandboxError::at("find the temporary folder"))?;
             enter_namespaces(plan)?;
-            mounts::set_up_mounts(&rules, &temp, &sockets)?;
+            mounts::set_up_mounts(plan, &rules, &temp, &sockets)?;
         }
         SandboxMethod::Bubblewrap => end_with_parent()?,
         SandboxMethod::Landlock => {}

@@ -4,6 +4,7 @@
 //! Runs in a new mount namespace, so nothing here changes what others see. Paths must be resolved: a mount on a link
 //! would be one on its target.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,7 +20,7 @@ use rustix::mount::{
 };
 
 use crate::sandbox::SandboxError;
-use crate::sandbox::plan::{PathRule, REPLACED, TEMPORARY};
+use crate::sandbox::plan::{PathRule, REPLACED, SandboxPlan, TEMPORARY};
 
 /// Device files of the machine that commands see.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -39,8 +40,22 @@ pub(super) const KEPT_IN_RUN: [&str; 3] = ["/run/current-system", "/run/booted-s
 /// What covers secrets: an empty folder and an empty file that cannot be opened, and an empty file that can.
 const COVERS: &str = "/dev/.covers";
 
+/// Lists the links in `/run` that stay, with their targets, by the rules before they are resolved.
+pub(super) fn list_run_links(plan: &SandboxPlan) -> BTreeMap<PathBuf, PathBuf> {
+    let reached = plan.rules.iter().filter(|(rule, _)| *rule == PathRule::Reach);
+    let links = reached.filter_map(|(_, path)| {
+        let in_run = path.ancestors().take_while(|part| part.starts_with("/run"));
+        let links = in_run.filter_map(|part| Some((part.to_owned(), fs::read_link(part).ok()?)));
+        links.last()
+    });
+    links
+        .filter(|(link, _)| !KEPT_IN_RUN.iter().any(|kept| link == Path::new(kept)))
+        .collect()
+}
+
 /// Sets up all mounts. Rules apply in order; the sockets are covered in the end.
 pub(super) fn set_up_mounts(
+    plan: &SandboxPlan,
     rules: &[(PathRule, PathBuf)],
     temp: &Path,
     sockets: &[PathBuf],
@@ -61,6 +76,7 @@ pub(super) fn set_up_mounts(
     let temporary = [copy(temp)?, copy(temp)?];
     let devices = DEVICES.map(|name| copy(&Path::new("/dev").join(name)).ok());
     let kept = KEPT_IN_RUN.map(|path| (path, KeptEntry::find(Path::new(path))));
+    let links = list_run_links(plan);
 
     make_read_only()?;
     for (tree, folder) in temporary.iter().zip(TEMPORARY) {
@@ -77,7 +93,19 @@ pub(super) fn set_up_mounts(
     for socket in sockets {
         cover(socket, "file")?;
     }
-    set_read_only(Path::new("/dev")).map_err(SandboxError::at("make /dev read-only"))
+    // After the rules: one may hide the folder around a link as far as it has something else in it.
+    for (link, target) in links {
+        // Without it, what it leads to is not found.
+        let _ = fs::create_dir_all(link.parent().unwrap_or(&link)).and_then(|()| symlink(target, &link));
+    }
+    for folder in ["/dev", "/run"]
+        .map(Path::new)
+        .into_iter()
+        .filter(|folder| folder.is_dir())
+    {
+        set_read_only(folder).map_err(SandboxError::at(format!("make {} read-only", folder.display())))?;
+    }
+    Ok(())
 }
 
 fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(), SandboxError> {
@@ -102,7 +130,14 @@ fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(),
                 .map_err(SandboxError::at(format!("make {} read-only", path.display())))
         }
         // The others are expanded, or there is nothing at their path.
-        (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace | PathRule::Blank, _) => Ok(()),
+        (
+            PathRule::Write
+            | PathRule::Workspace
+            | PathRule::HomeWorkspace
+            | PathRule::Blank
+            | PathRule::Reach,
+            _,
+        ) => Ok(()),
     }
 }
 
@@ -275,7 +310,7 @@ fn replace_run(kept: &[(&str, KeptEntry)]) -> Result<(), SandboxError> {
             KeptEntry::Missing => {}
         }
     }
-    set_read_only(run).map_err(SandboxError::at("make /run read-only"))
+    Ok(())
 }
 
 /// Mounts the processes of the new PID namespace. Read-only, so that root cannot change settings of the kernel.

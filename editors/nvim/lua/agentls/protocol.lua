@@ -227,7 +227,7 @@ M.server_notifications = {
 ---@alias agentls.Mode
 ---| "plan" # The agent only reads.
 ---| "ask" # Reading is free; commands, writes and network access need approval.
----| "autoEdit" # Edits inside the workspace are free too.
+---| "autoEdit" # Edits inside the workspace are free too, and commands that the sandbox confines in full.
 ---| "full" # Everything is free.
 
 ---Result of `agent/newSession`.
