@@ -28,7 +28,7 @@ use super::inputs::{FileText, Flags, LoadInputs, Trust};
 use super::location::{ConfigLocation, ValueSource};
 use super::redirect::{self, FolderRedirects, MergedConfig, ProviderRedirect};
 use super::resolve::{self, StatedAgent, resolve_settings};
-use super::settings::{SandboxSettings, Settings};
+use super::settings::{McpServerSettings, SandboxSettings, Settings};
 use super::tree::{Node, SpannedValue, join_keys, parse_toml, split_keys};
 use super::trust;
 use super::validate::validate_tree;
@@ -58,6 +58,8 @@ pub struct LoadedConfig {
     pub trusted: bool,
     /// A number that differs if a file is another.
     pub files_hash: u64,
+    /// What the user's own settings say about MCP servers that others name.
+    pub mcp_adjustments: BTreeMap<String, McpServerSettings>,
     /// The MCP servers that the files of an untrusted root name.
     pub(super) untrusted_mcp: Vec<FolderMcpServer>,
 }
@@ -83,7 +85,11 @@ pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
         &inputs.local,
         &inputs.foreign_mcp,
     );
+    // Even a trusted folder decides nothing about servers that a client names.
+    let is_mixed = trusted && read_folder_files(inputs).any(|layer| layer.tree.find(&["mcp"]).is_some());
+    let own = is_mixed.then(|| assemble_layers(inputs, FolderUse::Ignored).settings);
     LoadedConfig {
+        mcp_adjustments: own.as_ref().unwrap_or(&assembled.settings).unusable_mcp.clone(),
         settings: Arc::new(assembled.settings),
         diagnostics: assembled.diagnostics,
         trusted,
