@@ -763,6 +763,19 @@ fn a_compaction_with_nothing_to_do_says_so() {
 }
 
 #[test]
+fn capabilities_of_an_unexpected_form_count_as_absent() {
+    let world = World::new();
+    for capabilities in [json!(null), json!([]), json!({"fs": null, "session": "notices"})] {
+        let client = AcpClient::launch(&world);
+        let params =
+            json!({"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": {"name": 7}});
+        let about = client.call("initialize", params);
+        assert_eq!(about["protocolVersion"], 1);
+        client.new_session(&world);
+    }
+}
+
+#[test]
 fn bad_lines_are_answered_and_not_echoed() {
     let world = World::new();
     let client = AcpClient::launch(&world);
