@@ -290,7 +290,7 @@ fn fail_request(id: i64, reason: String) -> RxJsonRpcMessage<RoleClient> {
 }
 
 /// Returns the id of the request that an answer is for, of which `start` and `end` have at least the edges. Servers
-/// write it right before the result, or last.
+/// write it before the result, or last.
 fn find_answered_id(start: &[u8], end: &[u8]) -> Option<i64> {
     let (start, end) = (
         &start[..start.len().min(EDGE)],
@@ -310,6 +310,7 @@ fn find_answered_id(start: &[u8], end: &[u8]) -> Option<i64> {
         return members.rsplit_once(",\"id\":")?.1.parse().ok();
     }
     let (id, rest) = members.strip_prefix("\"id\":")?.split_once(',')?;
+    let rest = rest.strip_prefix("\"jsonrpc\":\"2.0\",").unwrap_or(rest);
     // Otherwise it is a request of the server, with an id of its own.
     is_answer(rest).then(|| id.parse().ok())?
 }
@@ -364,6 +365,8 @@ mod tests {
         for (start, end, expected) in [
             (r#"{"jsonrpc": "2.0", "id": 7, "result": {"a"#, "b\"}}\r", Some(7)),
             (r#"{"id":7,"error":{"a"#, "}}", Some(7)),
+            (r#"{"id":7,"jsonrpc":"2.0","result":{"a"#, "}}", Some(7)),
+            (r#"{"id":7,"jsonrpc":"2.0","method":"a"#, "}}", None),
             (
                 r#"{"result":{"id":3,"a"#,
                 r#""}],"id":4},"jsonrpc":"2.0","id":7}"#,
