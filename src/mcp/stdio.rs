@@ -419,7 +419,10 @@ mod tests {
                 Some(7),
             ),
             // An id in the result, requests of the server, and what programs log.
-            (&format!("{long},\n    \"b\": {{\n      \"id\": 7\n    }}"), None),
+            (
+                &format!("{long},\n    \"b\": {{\n      \"c\": 1,\n      \"id\": 7\n    }}"),
+                None,
+            ),
             ("{\n  \"id\": 7,\n  \"method\": \"ping\"\n}", None),
             (
                 "{\n  \"id\": 7,\n  \"level\": \"info\"\n}\n{}\n\"id\": 7,\n\"result\": {\n}",
