@@ -74,11 +74,24 @@ pub(super) struct SessionFeed {
     compacts: bool,
     /// How many requests replay the history now.
     replays: usize,
+    /// The calls that changed during a replay, which shows them at its end, with the number of the last event.
+    held_calls: BTreeMap<ToolCallId, (u64, ToolCallUpdate)>,
+}
+
+/// What a replay of the history leaves to the feed.
+#[derive(Default)]
+pub(super) struct ReplayTail {
+    /// The number of the last event that was replayed.
+    pub(super) seq: u64,
+    pub(super) open_calls: Vec<ToolCallUpdate>,
+    /// The message in progress.
+    pub(super) partial: Option<PartialMessage>,
 }
 
 /// What was shown of a call.
 #[derive(Default)]
 struct CallView {
+    is_announced: bool,
     diff: Vec<Value>,
     output: String,
     /// When the output was shown.
@@ -102,6 +115,7 @@ impl SessionFeed {
             commands: None,
             compacts: false,
             replays: 0,
+            held_calls: BTreeMap::new(),
         }
     }
 
@@ -135,7 +149,10 @@ impl SessionFeed {
 
     /// Returns when [`Self::handle_timer`] has something to do.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let stale = self.calls.values().filter(|call| call.is_stale);
+        let stale = self
+            .calls
+            .values()
+            .filter(|call| call.is_stale && self.replays == 0);
         let outputs = stale.filter_map(|call| Some(call.shown_at? + OUTPUT_EVERY));
         outputs
             .chain(self.in_progress.as_ref().and_then(HeldText::due))
@@ -153,7 +170,7 @@ impl SessionFeed {
         let stale: Vec<ToolCallId> = self
             .calls
             .iter()
-            .filter(|(_, call)| call.is_stale && call.is_due(now))
+            .filter(|(_, call)| call.is_stale && call.is_due(now) && self.replays == 0)
             .map(|(id, _)| id.clone())
             .collect();
         for id in stale {
@@ -182,7 +199,7 @@ impl SessionFeed {
             Delta::ToolOutput { tool_call, text } => {
                 let call = self.calls.entry(tool_call.clone()).or_default();
                 call.add_output(&text, permit);
-                if call.is_due(now) {
+                if call.is_due(now) && self.replays == 0 {
                     self.show_output(&tool_call, now, &mut out);
                 }
             }
@@ -220,7 +237,6 @@ impl SessionFeed {
                 self.compacts = *by == TurnTrigger::Compact;
                 self.in_progress = None;
                 self.shown.clear();
-                self.calls.clear();
                 for (n, note) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
                     let id = format!("note_{}_{n}", envelope.seq);
                     let text = format!("> {}\n\n", note.replace('\n', "\n> "));
@@ -238,7 +254,8 @@ impl SessionFeed {
             ),
             Event::Message(message) => self.complete_message(message, &mut out),
             Event::MessageRetracted { message, .. } => self.retract(message, &mut out),
-            Event::ToolCall(update) => self.show_call(update, &mut out),
+            Event::ToolCall(update) if self.replays > 0 => self.hold_call(update, envelope.seq),
+            Event::ToolCall(update) => self.show_call(update, false, &mut out),
             Event::Plan { items } => self.push(updates::plan(items), &mut out),
             Event::Usage {
                 context_used,
@@ -288,7 +305,8 @@ impl SessionFeed {
         out
     }
 
-    /// Holds the text of a message in progress until the history is replayed. To be called before its snapshot is taken.
+    /// Holds the text of a message in progress, and calls, until the history is replayed. To be called before its snapshot
+    /// is taken.
     pub(super) fn begin_replay(&mut self) {
         self.replays += 1;
         if let Some(held) = &mut self.in_progress {
@@ -296,16 +314,19 @@ impl SessionFeed {
         }
     }
 
-    /// Ends a replay: shows the message in progress from its beginning, if the client has seen some of it.
-    pub(super) fn end_replay(&mut self, partial: Option<&PartialMessage>, now: Instant) -> Vec<Outgoing> {
+    /// Ends a replay: shows the calls that it left open, as they are now, and the message in progress from its beginning,
+    /// if the client has seen some of it.
+    pub(super) fn end_replay(&mut self, tail: &ReplayTail, now: Instant) -> Vec<Outgoing> {
         let mut out = Vec::new();
         self.replays = self.replays.saturating_sub(1);
+        self.show_calls_after_replay(tail, now, &mut out);
         // What completed meanwhile was shown in full, and another replay that still runs shows the rest at its end.
         let Some(held) = self.in_progress.as_mut().filter(|_| self.replays == 0) else {
             return out;
         };
         held.set_paused(false);
         let message = held.message().clone();
+        let partial = tail.partial.as_ref();
         let shown = partial.filter(|partial| partial.message == message && held.is_shown());
         let chunks = match shown {
             Some(partial) => {
@@ -425,9 +446,44 @@ impl SessionFeed {
         });
     }
 
-    fn show_call(&mut self, update: &ToolCallUpdate, out: &mut Vec<Outgoing>) {
-        let is_new = !self.calls.contains_key(&update.id);
+    /// Announces the calls that a replay left open, so that later changes are updates of them. The last of several
+    /// replays shows what else has changed meanwhile.
+    fn show_calls_after_replay(&mut self, tail: &ReplayTail, now: Instant, out: &mut Vec<Outgoing>) {
+        let mut held = self.held_calls.clone();
+        // The replay has shown the others.
+        held.retain(|_, (seq, _)| *seq > tail.seq);
+        let mut shown = Vec::new();
+        for call in &tail.open_calls {
+            let call = match held.remove(&call.id) {
+                Some((_, later)) => later.merge_earlier(call),
+                None => call.clone(),
+            };
+            shown.push((call, true));
+        }
+        if self.replays == 0 {
+            self.held_calls.clear();
+            shown.extend(held.into_values().map(|(_, call)| (call, false)));
+        }
+        for (call, announces) in shown {
+            self.show_call(&call, announces, out);
+            let has_output = |view: &CallView| !view.output.is_empty();
+            if !call.status.is_final() && self.calls.get(&call.id).is_some_and(has_output) {
+                self.show_output(&call.id, now, out);
+            }
+        }
+    }
+
+    fn hold_call(&mut self, update: &ToolCallUpdate, seq: u64) {
+        let update = match self.held_calls.get(&update.id) {
+            Some((_, earlier)) => update.clone().merge_earlier(earlier),
+            None => update.clone(),
+        };
+        self.held_calls.insert(update.id.clone(), (seq, update));
+    }
+
+    fn show_call(&mut self, update: &ToolCallUpdate, announces: bool, out: &mut Vec<Outgoing>) {
         let call = self.calls.entry(update.id.clone()).or_default();
+        let is_new = !std::mem::replace(&mut call.is_announced, true) || announces;
         let shown = build_call(update, &mut call.diff, is_new, &self.options.cwd);
         call.is_stale = false;
         self.push(shown, out);

@@ -138,22 +138,109 @@ async fn output_that_is_no_longer_shown_holds_no_bytes() {
     assert_eq!(budget.bytes_in_flight(), 0);
 }
 
+fn call(id: &str, status: ToolCallStatus) -> ToolCallUpdate {
+    ToolCallUpdate {
+        id: ToolCallId::from(id),
+        name: "edit_file".to_owned(),
+        title: "Edit a.txt".to_owned(),
+        status,
+        input: None,
+        result: None,
+        diff: None,
+        locations: Vec::new(),
+        duration_ms: None,
+        exit_code: None,
+        parent: None,
+    }
+}
+
+/// Returns the kind, the call, and the status of each update.
+fn kinds(updates: &[Value]) -> Vec<(&str, &str, Option<&str>)> {
+    let updates = updates.iter();
+    let kinds = updates.map(|update| {
+        let [kind, id] = ["sessionUpdate", "toolCallId"].map(|key| update[key].as_str().unwrap());
+        (kind, id, update["status"].as_str())
+    });
+    kinds.collect()
+}
+
+#[tokio::test]
+async fn calls_that_change_during_a_replay_are_shown_after_it() {
+    let mut feed = feed(0, false);
+    let now = clock::now();
+    let diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-x\n+y\n";
+    let open = ToolCallUpdate {
+        input: Some(json!({"path": "a.txt"}).into()),
+        diff: Some(diff.into()),
+        ..call("open", ToolCallStatus::AwaitingApproval)
+    };
+    let output = |id: &str| {
+        delta(Delta::ToolOutput {
+            tool_call: ToolCallId::from(id),
+            text: format!("of {id}"),
+        })
+    };
+    let change = |id, status, seq| Envelope {
+        seq,
+        ..event(Event::ToolCall(call(id, status)))
+    };
+    feed.begin_replay();
+    for mut held in [
+        change("replayed", ToolCallStatus::Completed, 4),
+        change("open", ToolCallStatus::Running, 6),
+        change("new", ToolCallStatus::Running, 7),
+    ] {
+        assert!(feed.handle_event(&mut held).is_empty());
+    }
+    for id in ["open", "new"] {
+        assert!(feed.handle_delta(output(id), now).is_empty());
+    }
+    assert!(feed.next_due().is_none() && feed.handle_timer(now).is_empty());
+    let tail = ReplayTail {
+        seq: 5,
+        open_calls: vec![open.clone()],
+        partial: None,
+    };
+    // Another request replays the history at the same time.
+    feed.begin_replay();
+    let first = read(feed.end_replay(&tail, now));
+    assert_eq!(
+        kinds(&first),
+        [
+            ("tool_call", "open", Some("in_progress")),
+            ("tool_call_update", "open", None)
+        ]
+    );
+    assert_eq!(first[0]["rawInput"]["path"], "a.txt");
+    assert_eq!(first[0]["content"][0]["newText"], "y\n");
+    let second = read(feed.end_replay(&tail, now));
+    assert_eq!(
+        kinds(&second),
+        [
+            ("tool_call", "open", Some("in_progress")),
+            ("tool_call_update", "open", None),
+            ("tool_call", "new", Some("in_progress")),
+            ("tool_call_update", "new", None),
+        ]
+    );
+    // A turn that goes on with the call has not announced another one.
+    let resumed = Event::TurnStarted {
+        by: TurnTrigger::Prompt,
+        resumes: None,
+    };
+    feed.handle_event(&mut event(resumed));
+    let done = read(feed.handle_event(&mut change("open", ToolCallStatus::Completed, 8)));
+    assert_eq!(kinds(&done), [("tool_call_update", "open", Some("completed"))]);
+}
+
 #[tokio::test]
 async fn a_call_keeps_its_diff_and_shows_errors() {
     let mut feed = feed(0, false);
     let call = |status, diff: Option<&str>, result| {
         Event::ToolCall(ToolCallUpdate {
-            id: ToolCallId::from("call_1"),
-            name: "edit_file".to_owned(),
-            title: "Edit a.txt".to_owned(),
-            status,
-            input: None,
             result,
             diff: diff.map(Into::into),
-            locations: Vec::new(),
-            duration_ms: None,
-            exit_code: None,
-            parent: None,
+            ..call("call_1", status)
         })
     };
     let diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-x\n+y\n";

@@ -10,46 +10,42 @@ use serde_json::Value;
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct InitializeParams {
     pub(super) client_capabilities: ClientCapabilities,
-    pub(super) client_info: Option<ClientInfo>,
+    client_info: Value,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ClientInfo {
-    pub(super) name: String,
+impl InitializeParams {
+    /// Returns the client's name, or an empty text.
+    pub(super) fn client_name(&self) -> &str {
+        self.client_info["name"].as_str().unwrap_or_default()
+    }
 }
 
-/// What the client can do. A member of an unexpected form counts as absent.
+/// What the client can do. Whatever has an unexpected form counts as absent, as the protocol's schema demands.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ClientCapabilities {
-    fs: Value,
-    session: Value,
-    elicitation: Value,
-}
+pub(super) struct ClientCapabilities(Value);
 
 impl ClientCapabilities {
     pub(super) fn reads_files(&self) -> bool {
-        self.fs["readTextFile"] == true
+        self.0["fs"]["readTextFile"] == true
     }
 
     pub(super) fn writes_files(&self) -> bool {
-        self.fs["writeTextFile"] == true
+        self.0["fs"]["writeTextFile"] == true
     }
 
     /// Whether the client shows `notice` updates.
     pub(super) fn shows_notices(&self) -> bool {
-        self.session["notices"].is_object()
+        self.0["session"]["notices"].is_object()
     }
 
     /// Whether the client shows forms.
     pub(super) fn shows_forms(&self) -> bool {
-        self.elicitation["form"].is_object()
+        self.0["elicitation"]["form"].is_object()
     }
 
     /// Whether the client asks its user to open addresses.
     pub(super) fn opens_urls(&self) -> bool {
-        self.elicitation["url"].is_object()
+        self.0["elicitation"]["url"].is_object()
     }
 }
 

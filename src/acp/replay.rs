@@ -59,12 +59,10 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Ends the history: calls that have not ended, then the last plan, title and usage.
-    pub(super) fn finish(self) -> Vec<Value> {
-        let open = self.open.into_values();
-        let open = open.map(|call| build_call(&call, &mut Vec::new(), true, self.cwd));
-        let last = [self.plan, self.title, self.usage];
-        open.chain(last.into_iter().flatten()).collect()
+    /// Ends the history: returns the last plan, title and usage, and the calls that have not ended.
+    pub(super) fn finish(self) -> (impl Iterator<Item = Value>, Vec<ToolCallUpdate>) {
+        let last = [self.plan, self.title, self.usage].into_iter().flatten();
+        (last, self.open.into_values().collect())
     }
 
     fn show_message(&self, message: &Message) -> Vec<Value> {
@@ -97,15 +95,10 @@ impl<'a> Replay<'a> {
     }
 
     fn add_call(&mut self, update: &ToolCallUpdate) -> Vec<Value> {
-        let known = self.open.remove(&update.id);
-        let mut call = update.clone();
-        if let Some(known) = known {
-            call.input = call.input.or(known.input);
-            call.diff = call.diff.or(known.diff);
-            if call.locations.is_empty() {
-                call.locations = known.locations;
-            }
-        }
+        let call = match self.open.remove(&update.id) {
+            Some(known) => update.clone().merge_earlier(&known),
+            None => update.clone(),
+        };
         if call.status.is_final() {
             return vec![build_call(&call, &mut Vec::new(), true, self.cwd)];
         }

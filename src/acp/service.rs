@@ -148,7 +148,7 @@ fn initialize(state: &AcpContext, params: Value) -> Result<Value, Error> {
     facts.shows_forms.store(can.shows_forms(), Ordering::Relaxed);
     facts.opens_urls.store(can.opens_urls(), Ordering::Relaxed);
     // Set once: a second `initialize` does not rename the client.
-    let _ = facts.name.set(params.client_info.unwrap_or_default().name);
+    let _ = facts.name.set(params.client_name().to_owned());
     Ok(json!({
         "protocolVersion": 1,
         "agentInfo": {

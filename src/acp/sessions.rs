@@ -17,7 +17,7 @@ use super::sink::FeedSignal;
 use super::updates::{Notice, encode_update};
 use crate::base::spawn::run_blocking;
 use crate::config::McpServerSettings;
-use crate::domain::SessionId;
+use crate::domain::{SessionId, ToolCallUpdate};
 use crate::session::{NewSession, SessionCommand, SessionSnapshot};
 use crate::store::{SessionQuery, SessionRow, SkippedRow};
 
@@ -152,8 +152,9 @@ async fn open_session(
     let _ = loaded.passed.await;
     let mut skipped = loaded.skipped;
     if let Some(mut replay) = replay {
-        replay_history(state, &loaded.snapshot, &mut skipped).await?;
-        replay.partial = loaded.partial;
+        replay.tail.open_calls = replay_history(state, &loaded.snapshot, &mut skipped).await?;
+        replay.tail.seq = loaded.snapshot.seq;
+        replay.tail.partial = loaded.partial;
     }
     if let Some(message) = SkippedRow::format_warning(&id, &skipped) {
         state
@@ -182,12 +183,13 @@ fn refuse_other_folder(cwd: &Path, own: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Sends the stored history up to the last event of the snapshot. Later events are sent as they happen.
+/// Sends the stored history up to the last event of the snapshot, and returns the calls that have not ended. Later
+/// events are sent as they happen.
 async fn replay_history(
     state: &AcpContext,
     snapshot: &SessionSnapshot,
     skipped: &mut Vec<SkippedRow>,
-) -> Result<(), Error> {
+) -> Result<Vec<ToolCallUpdate>, Error> {
     let id = &snapshot.info.id;
     let cwd = snapshot.info.cwd.clone();
     let mut replay = Replay::new(&cwd);
@@ -207,10 +209,11 @@ async fn replay_history(
         // A client that reads slowly slows the replay down.
         state.outbox.wait_for_room().await;
     }
-    for update in replay.finish() {
+    let (last, open_calls) = replay.finish();
+    for update in last {
         state.feeds.send(id, encode_update(id.as_str(), update));
     }
-    Ok(())
+    Ok(open_calls)
 }
 
 /// Asks again what a turn has left open.

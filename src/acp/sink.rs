@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::feed::{FeedOptions, SessionFeed, hash_key};
+use super::feed::{FeedOptions, ReplayTail, SessionFeed, hash_key};
 use super::opening::{Opening, Openings};
 use super::updates::Notice;
 use crate::base::clock::{self, Instant};
@@ -17,7 +17,6 @@ use crate::domain::{
     Approval, ApprovalId, DeltaEnvelope, Envelope, Event, EventSink, FileLocation, Inquiry, InquiryId,
     SessionId, ToolCallId,
 };
-use crate::session::PartialMessage;
 use crate::transport::outbox::{Outbox, Outgoing};
 
 /// What the sink leaves to a task.
@@ -130,7 +129,7 @@ impl Feeds {
         ReplayGuard {
             feeds: self.clone(),
             session: session.clone(),
-            partial: None,
+            tail: ReplayTail::default(),
         }
     }
 
@@ -200,19 +199,18 @@ impl Feeds {
     }
 }
 
-/// A replay of a session's history. Its drop shows the message in progress, which the replay lacks.
+/// A replay of a session's history. Its drop shows what the replay leaves to the feed.
 pub(super) struct ReplayGuard {
     feeds: Feeds,
     session: SessionId,
-    /// The message in progress, as of the snapshot.
-    pub(super) partial: Option<PartialMessage>,
+    pub(super) tail: ReplayTail,
 }
 
 impl Drop for ReplayGuard {
     fn drop(&mut self) {
-        let partial = self.partial.as_ref();
+        let tail = &self.tail;
         self.feeds
-            .with_feed(&self.session, |slot| slot.feed.end_replay(partial, clock::now()));
+            .with_feed(&self.session, |slot| slot.feed.end_replay(tail, clock::now()));
     }
 }
 

@@ -28,7 +28,7 @@ use super::inputs::{FileText, Flags, LoadInputs, Trust};
 use super::location::{ConfigLocation, ValueSource};
 use super::redirect::{self, FolderRedirects, MergedConfig, ProviderRedirect};
 use super::resolve::{self, StatedAgent, resolve_settings};
-use super::settings::{SandboxSettings, Settings};
+use super::settings::{McpServerSettings, SandboxSettings, Settings};
 use super::tree::{Node, SpannedValue, join_keys, parse_toml, split_keys};
 use super::trust;
 use super::validate::validate_tree;
@@ -61,6 +61,8 @@ pub struct LoadedConfig {
     pub trusted: bool,
     /// A number that differs if a file is another.
     pub files_hash: u64,
+    /// What the user's own settings say about MCP servers that others name.
+    pub mcp_adjustments: BTreeMap<String, McpServerSettings>,
     /// The MCP servers that the files of an untrusted root name.
     pub(super) untrusted_mcp: Vec<FolderMcpServer>,
 }
@@ -86,12 +88,13 @@ pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
         &inputs.local,
         &inputs.foreign_mcp,
     );
+    // Even a trusted folder decides nothing about the user's own hooks, nor about servers that a client names.
+    let has_folder_files = read_folder_files(inputs).next().is_some();
+    let own = has_folder_files.then(|| assemble_layers(inputs, FolderUse::Ignored).settings);
+    let own = own.as_ref().unwrap_or(&assembled.settings);
     LoadedConfig {
-        own_sandbox: if inputs.workspace.is_some() || inputs.local.is_some() {
-            assemble_layers(inputs, FolderUse::Ignored).settings.sandbox
-        } else {
-            assembled.settings.sandbox.clone()
-        },
+        own_sandbox: own.sandbox.clone(),
+        mcp_adjustments: own.unusable_mcp.clone(),
         settings: Arc::new(assembled.settings),
         diagnostics: assembled.diagnostics,
         trusted,

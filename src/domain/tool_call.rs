@@ -83,6 +83,19 @@ pub struct ToolCallUpdate {
     pub parent: Option<ToolCallId>,
 }
 
+impl ToolCallUpdate {
+    /// Adds what an earlier change of the same call says and this one does not repeat.
+    #[must_use]
+    pub fn merge_earlier(mut self, earlier: &Self) -> Self {
+        self.input = self.input.or_else(|| earlier.input.clone());
+        self.diff = self.diff.or_else(|| earlier.diff.clone());
+        if self.locations.is_empty() {
+            self.locations.clone_from(&earlier.locations);
+        }
+        self
+    }
+}
+
 /// A place in a file that a client can open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]

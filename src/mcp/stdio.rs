@@ -1,23 +1,27 @@
 //! The transport to a server that is a program: one JSON message per line on its standard input and output.
 //!
 //! A line that is not a message, or too long, is dropped. If it answers a request, the request fails with that reason.
+//! A line may also be a batch: a list of messages, which versions of MCP up to 2025-03-26 allow.
 //! Standard error goes to a [`StderrTail`].
 //! Starting and stopping the program is `server`'s job.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::ErrorCode;
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
+use tokio::time::timeout_at;
 
 use super::stderr::StderrTail;
+use crate::base::clock::{self, Instant};
 use crate::workspace::process::{Output, Stream};
 
 /// The longest message, in bytes. It limits what a server can make us keep.
@@ -28,6 +32,8 @@ const EDGE: usize = 256;
 const FULL_CHUNK: usize = 64 << 10;
 /// Pause after each full chunk, so that a flood does not take a whole core.
 const FLOOD_PAUSE: Duration = Duration::from_millis(1);
+/// How long after an answer over several lines the same answer may follow as one.
+const SPLIT_GRACE: Duration = Duration::from_secs(1);
 
 /// The standard streams of a running program.
 pub(super) struct StdioTransport {
@@ -36,6 +42,9 @@ pub(super) struct StdioTransport {
     output: Output,
     stderr: Arc<StderrTail>,
     lines: LineBuffer,
+    /// The messages of the last line that were not returned yet.
+    messages: VecDeque<RxJsonRpcMessage<RoleClient>>,
+    split: SplitAnswer,
     needs_pause: bool,
 }
 
@@ -47,7 +56,50 @@ impl StdioTransport {
             output: output.ending_with_stdout(),
             stderr,
             lines: LineBuffer::default(),
+            messages: VecDeque::new(),
+            split: SplitAnswer::default(),
             needs_pause: false,
+        }
+    }
+
+    /// Returns the next message of the lines that have ended.
+    fn next_message(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            if let Some(message) = self.messages.pop_front() {
+                self.split.note_answer(&message);
+                return Some(message);
+            }
+            match self.lines.next_line()? {
+                Line::Complete(line) => match serde_json::from_slice::<Vec<&RawValue>>(&line) {
+                    Ok(batch) => {
+                        (batch.iter()).for_each(|message| self.read_message(message.get().as_bytes()))
+                    }
+                    Err(_) => self.read_message(&line),
+                },
+                Line::TooLong { start, end } => {
+                    let reason = format!("its answer has more than {} MiB", MAX_LINE >> 20);
+                    let failure = find_answered_id(&start, &end).map(|id| fail_request(id, reason));
+                    self.messages.extend(failure);
+                }
+            }
+        }
+    }
+
+    fn read_message(&mut self, text: &[u8]) {
+        let message = serde_json::from_slice(text).or_else(|error| {
+            let failure = match find_answered_id(text, text) {
+                Some(id) => Some(fail_request(
+                    id,
+                    format!("its answer is not valid JSON-RPC ({error})"),
+                )),
+                None => self.split.add_line(text),
+            };
+            failure.ok_or(error)
+        });
+        match message {
+            Ok(message) => self.messages.push_back(message),
+            // Some programs print a greeting.
+            Err(error) => tracing::debug!(%error, "a line of an MCP server is not a message"),
         }
     }
 }
@@ -81,27 +133,20 @@ impl Transport<RoleClient> for StdioTransport {
     /// Cancel-safe: what was read is kept in `self` before anything is awaited again.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            while let Some(line) = self.lines.next_line() {
-                let message = match line {
-                    Line::Complete(line) => serde_json::from_slice(&line).or_else(|error| {
-                        let reason = format!("its answer is not valid JSON-RPC ({error})");
-                        fail_request(&line, &line, &reason).ok_or(reason)
-                    }),
-                    Line::TooLong { start, end } => {
-                        let reason = format!("its answer has more than {} MiB", MAX_LINE >> 20);
-                        fail_request(&start, &end, &reason).ok_or(reason)
-                    }
-                };
-                match message {
-                    Ok(message) => return Some(message),
-                    // Some programs print a greeting.
-                    Err(reason) => tracing::debug!(reason, "a line of an MCP server is not a message"),
-                }
+            if let Some(message) = self.next_message() {
+                return Some(message);
             }
             if std::mem::take(&mut self.needs_pause) {
                 tokio::time::sleep(FLOOD_PAUSE).await;
             }
-            let chunk = self.output.next().await?;
+            let next = self.output.next();
+            let next = match self.split.due() {
+                Some(due) => timeout_at(due, next).await.unwrap_or_default(),
+                None => next.await,
+            };
+            let Some(chunk) = next else {
+                return self.split.take_failure();
+            };
             self.needs_pause = chunk.bytes.len() >= FULL_CHUNK;
             match chunk.stream {
                 Stream::Stdout => self.lines.push(&chunk.bytes),
@@ -177,19 +222,80 @@ impl LineBuffer {
     }
 }
 
-/// Returns an error in the place of an unusable answer, of which `start` and `end` have at least the edges.
-fn fail_request(start: &[u8], end: &[u8], reason: &str) -> Option<RxJsonRpcMessage<RoleClient>> {
-    let id = find_answered_id(
-        &start[..start.len().min(EDGE)],
-        &end[end.len().saturating_sub(EDGE)..],
-    )?;
-    let error = json!({"code": ErrorCode::INTERNAL_ERROR, "message": reason});
-    serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "error": error})).ok()
+/// Recognizes an answer that is written over several lines.
+///
+/// Programs also log such text, even an answer right before they send it. So the request fails only after
+/// [`SPLIT_GRACE`].
+#[derive(Default)]
+struct SplitAnswer {
+    /// The start of what follows the last line that begins an object.
+    start: Vec<u8>,
+    /// The end of it.
+    end: Vec<u8>,
+    /// The request of the last such answer, and when it fails.
+    unanswered: Option<(i64, Instant)>,
 }
 
-/// Returns the id of the request that a line answers of which only the edges are known. Servers write it right before
-/// the result, or last.
-fn find_answered_id(start: &[u8], end: &[u8]) -> Option<u64> {
+impl SplitAnswer {
+    /// Takes a line that is not a message. Returns the failure of an earlier request if another answer ends here.
+    fn add_line(&mut self, line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let line = line.trim_ascii_end();
+        if line.starts_with(b"{") {
+            self.start.clear();
+            self.end.clear();
+        }
+        if self.start.len() < EDGE {
+            self.start.extend_from_slice(&line[..line.len().min(EDGE)]);
+        }
+        self.end
+            .extend_from_slice(&line[line.len().saturating_sub(EDGE)..]);
+        self.end.drain(..self.end.len().saturating_sub(EDGE));
+        // Only the last line of the whole object is not indented.
+        let end = if line == b"}" { &self.end[..] } else { b"" };
+        let id = find_answered_id(&self.start, end)?;
+        self.start.clear();
+        let earlier = self.unanswered.replace((id, clock::now() + SPLIT_GRACE));
+        earlier.filter(|(earlier, _)| *earlier != id).map(fail_split)
+    }
+
+    /// Takes note of a message: the request that it answers does not fail.
+    fn note_answer(&mut self, message: &RxJsonRpcMessage<RoleClient>) {
+        let answered = match message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        self.unanswered
+            .take_if(|(id, _)| answered == Some(&RequestId::Number(*id)));
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.unanswered.map(|(_, due)| due)
+    }
+
+    fn take_failure(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.unanswered.take().map(fail_split)
+    }
+}
+
+fn fail_split((id, _): (i64, Instant)) -> RxJsonRpcMessage<RoleClient> {
+    let reason = "it writes its answer over several lines, but MCP demands one message a line";
+    fail_request(id, reason.to_owned())
+}
+
+/// Returns an error in the place of an unusable answer.
+fn fail_request(id: i64, reason: String) -> RxJsonRpcMessage<RoleClient> {
+    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, reason, None);
+    JsonRpcMessage::error(error, Some(RequestId::Number(id)))
+}
+
+/// Returns the id of the request that an answer is for, of which `start` and `end` have at least the edges. Servers
+/// write it before the result, or last.
+fn find_answered_id(start: &[u8], end: &[u8]) -> Option<i64> {
+    let (start, end) = (
+        &start[..start.len().min(EDGE)],
+        &end[end.len().saturating_sub(EDGE)..],
+    );
     let squeeze = |bytes: &[u8]| -> String {
         let text = String::from_utf8_lossy(bytes);
         text.chars().filter(|c| !c.is_whitespace()).collect()
@@ -204,6 +310,7 @@ fn find_answered_id(start: &[u8], end: &[u8]) -> Option<u64> {
         return members.rsplit_once(",\"id\":")?.1.parse().ok();
     }
     let (id, rest) = members.strip_prefix("\"id\":")?.split_once(',')?;
+    let rest = rest.strip_prefix("\"jsonrpc\":\"2.0\",").unwrap_or(rest);
     // Otherwise it is a request of the server, with an id of its own.
     is_answer(rest).then(|| id.parse().ok())?
 }
@@ -258,6 +365,8 @@ mod tests {
         for (start, end, expected) in [
             (r#"{"jsonrpc": "2.0", "id": 7, "result": {"a"#, "b\"}}\r", Some(7)),
             (r#"{"id":7,"error":{"a"#, "}}", Some(7)),
+            (r#"{"id":7,"jsonrpc":"2.0","result":{"a"#, "}}", Some(7)),
+            (r#"{"id":7,"jsonrpc":"2.0","method":"a"#, "}}", None),
             (
                 r#"{"result":{"id":3,"a"#,
                 r#""}],"id":4},"jsonrpc":"2.0","id":7}"#,
@@ -281,5 +390,73 @@ mod tests {
             let found = find_answered_id(start.as_bytes(), end.as_bytes());
             assert_eq!(found, expected, "{start} … {end}");
         }
+    }
+
+    /// Returns the request that fails after these lines.
+    fn find_split(split: &mut SplitAnswer, text: &str) -> Option<i64> {
+        for line in text.lines() {
+            assert!(split.add_line(line.as_bytes()).is_none(), "{line}");
+        }
+        split.unanswered.map(|(id, _)| id)
+    }
+
+    #[tokio::test]
+    async fn the_request_of_an_answer_over_several_lines_is_found() {
+        let long = format!("{{\n  \"result\": {{\n    \"a\": \"{}\"\n", "x".repeat(4 * EDGE));
+        for (text, expected) in [
+            (
+                "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": 7,\n  \"result\": {",
+                Some(7),
+            ),
+            ("{\r\n\t\"id\": 7,\r\n\t\"error\": {\r\n", Some(7)),
+            (
+                &format!("{long}  }},\n  \"jsonrpc\": \"2.0\",\n  \"id\": 7\n}}"),
+                Some(7),
+            ),
+            (&format!("{long}  }},\n  \"id\": 7\n}}\r\n"), Some(7)),
+            (
+                "Started\n{\n  \"port\": 1\n}\n{\n  \"id\": 7,\n  \"result\": {",
+                Some(7),
+            ),
+            // An id in the result, requests of the server, and what programs log.
+            (
+                &format!("{long},\n    \"b\": {{\n      \"c\": 1,\n      \"id\": 7\n    }}"),
+                None,
+            ),
+            ("{\n  \"id\": 7,\n  \"method\": \"ping\"\n}", None),
+            (
+                "{\n  \"id\": 7,\n  \"level\": \"info\"\n}\n{}\n\"id\": 7,\n\"result\": {\n}",
+                None,
+            ),
+        ] {
+            assert_eq!(find_split(&mut SplitAnswer::default(), text), expected, "{text}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_over_several_lines_fails_unless_the_same_follows_as_one() {
+        let answer = |id: i64| format!("{{\n \"id\": {id},\n \"result\": {{}}\n}}");
+        let mut split = SplitAnswer::default();
+        assert_eq!(find_split(&mut split, &answer(1)), Some(1));
+        split.note_answer(&fail_request(2, String::new()));
+        assert_eq!(split.due(), Some(clock::now() + SPLIT_GRACE));
+        split.note_answer(&fail_request(1, String::new()));
+        assert!(split.due().is_none() && split.take_failure().is_none());
+        // Of two, the first fails at once. Each that is logged twice still has its time.
+        assert_eq!(find_split(&mut split, &answer(3)), Some(3));
+        assert_eq!(find_split(&mut split, &answer(3)), Some(3));
+        let last = answer(4);
+        let mut failures: Vec<_> = (last.lines())
+            .filter_map(|line| split.add_line(line.as_bytes()))
+            .collect();
+        failures.extend(split.take_failure());
+        let ids: Vec<_> = failures
+            .into_iter()
+            .map(|failure| match failure {
+                JsonRpcMessage::Error(error) => error.id,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(ids, [3, 4].map(|id| Some(RequestId::Number(id))));
     }
 }

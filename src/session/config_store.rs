@@ -133,7 +133,7 @@ impl ConfigStore {
         settings.mcp = named.collect();
         self.redactor.learn_all(&settings);
         let config = self.folder_config(folder);
-        let (registration, own) = (&config.mcp, &config.loaded.settings.unusable_mcp);
+        let (registration, own) = (&config.mcp, &config.loaded.mcp_adjustments);
         let adjusted = servers.iter().map(|server| {
             own.get(&server.name)
                 .map_or_else(|| server.clone(), |own| server.adjusted_by(own))

@@ -196,6 +196,21 @@ fn load_open_question(world: &World, command: &str) -> (AcpClient, String, Value
     (client, session, asked)
 }
 
+/// Returns what was shown of the only call since it was announced, and its last update. It must have been announced
+/// once, and before it was updated.
+fn read_call(client: &AcpClient) -> (Value, Value) {
+    let mut updates = client.taken_updates();
+    updates.retain(|update| update["toolCallId"].is_string());
+    let kinds: Vec<_> = updates.iter().map(|update| &update["sessionUpdate"]).collect();
+    assert!(
+        kinds.len() > 1
+            && kinds[0] == "tool_call"
+            && kinds[1..].iter().all(|kind| *kind == "tool_call_update"),
+        "{updates:#?}"
+    );
+    (updates[0].clone(), updates.pop().unwrap())
+}
+
 fn choose(client: &AcpClient, asked: &Value, option: &str) {
     let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
     client.respond(asked, outcome);
@@ -223,6 +238,12 @@ fn the_answer_to_a_question_that_a_load_repeats_resumes_the_turn() {
             let chunk = client.update("agent_message_chunk");
             shown += chunk["content"]["text"].as_str().unwrap();
         }
+        let (_, last_call) = read_call(&client);
+        assert_eq!(last_call["_meta"]["agentls"]["tool"], "bash");
+        assert_eq!(
+            last_call["status"],
+            if option == "allow" { "completed" } else { "failed" }
+        );
         let last = last_message(&world, world.requests() - 1);
         assert!(last.contains(result), "{last}");
         assert_eq!(world.read("made").is_some(), option == "allow");
@@ -331,6 +352,38 @@ fn a_load_during_a_turn_shows_the_answer_from_its_beginning() {
         let rest = chunk_text(&client.taken_updates(), "agent_message_chunk");
         assert_eq!(format!("{loaded}{rest}"), "first words, last words");
     }
+}
+
+#[test]
+fn a_load_during_a_call_announces_it_with_its_output() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    client.call(
+        "session/set_mode",
+        json!({"sessionId": session, "modeId": "full"}),
+    );
+    let command = "echo started; until [ -e go ]; do sleep 0.02; done";
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": command})));
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "run");
+    let output = json!([{"type": "content", "content": {"type": "text", "text": "started\n"}}]);
+    client.take(|message| message["params"]["update"]["content"] == output);
+    client.taken_updates();
+    client.call(
+        "session/load",
+        json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
+    );
+    let (announced, last) = read_call(&client);
+    assert_eq!(announced["rawInput"]["command"], command);
+    assert_eq!(last["content"], output);
+    world.write("go", "");
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    let updates = client.taken_updates();
+    let mut of_call = updates.iter().filter(|update| update["toolCallId"].is_string());
+    assert!(of_call.all(|update| update["sessionUpdate"] == "tool_call_update"));
 }
 
 #[test]
@@ -760,6 +813,19 @@ fn a_compaction_with_nothing_to_do_says_so() {
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     let text = chunk_text(&client.taken_updates(), "agent_message_chunk");
     assert!(text.contains("nothing to compact"), "{text}");
+}
+
+#[test]
+fn capabilities_of_an_unexpected_form_count_as_absent() {
+    let world = World::new();
+    for capabilities in [json!(null), json!([]), json!({"fs": null, "session": "notices"})] {
+        let client = AcpClient::launch(&world);
+        let params =
+            json!({"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": {"name": 7}});
+        let about = client.call("initialize", params);
+        assert_eq!(about["protocolVersion"], 1);
+        client.new_session(&world);
+    }
 }
 
 #[test]

@@ -13,6 +13,9 @@ use crate::mock_llm::Reply;
 /// Allows every call, so that no question is asked.
 const ALLOW: &str = "[approvals]\nallow = [\"mcp:*\"]";
 
+/// Why an answer over several lines fails.
+const SPLIT: &str = "it writes its answer over several lines, but MCP demands one message a line";
+
 /// Runs a turn with a plain answer, and returns how long it took.
 fn plain_turn(world: &World, client: &Client, session: &str) -> Duration {
     world.mock().push(Reply::text("done"));
@@ -189,6 +192,60 @@ fn an_answer_that_is_not_valid_json_fails_its_call_with_the_reason() {
         );
     }
     assert_eq!(servers(&client)[0]["state"], "ready");
+}
+
+#[test]
+fn a_server_that_writes_over_several_lines_is_reported_at_once() {
+    let world = world_with(&["--start", "indent"], "startup_timeout_s = 60");
+    let client = world.start();
+    let session = client.session();
+    let took = plain_turn(&world, &client, &session);
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    let said = warnings(&client, &session);
+    assert!(said.contains(SPLIT), "{said}");
+}
+
+#[test]
+fn an_answer_over_several_lines_fails_its_call_unless_it_is_a_log() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    let call = |answer: String| {
+        let session = client.session();
+        call_tool(&world, &client, &session, "garbage", json!({"answer": answer}))
+    };
+    let answer = |text: &str, id: &str| {
+        let content = json!([{"type": "text", "text": text}]);
+        format!(r#"{{"result":{{"content":{content}}},"jsonrpc":"2.0","id":{id}}}"#)
+    };
+    let indented = |line: &str| {
+        let parsed: Value = serde_json::from_str(&line.replace("ID", "0")).unwrap();
+        let text = serde_json::to_string_pretty(&parsed).unwrap();
+        text.replace("\"id\": 0", "\"id\": ID")
+    };
+    let (whole, log) = (answer("the answer", "ID"), json!({"port": 1, "id": 7}));
+    let failed = call(indented(&whole));
+    assert!(failed.contains(SPLIT), "{failed}");
+    let log = serde_json::to_string_pretty(&log).unwrap();
+    for before in [log, indented(&whole)] {
+        let answered = call(format!("{before}\n{whole}"));
+        assert!(answered.contains("the answer"), "{before}: {answered}");
+    }
+}
+
+#[test]
+fn a_list_of_messages_is_read() {
+    let world = world_with(&["--start", "batch"], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    let read = call_tool(&world, &client, &session, "echo", json!({"text": "from a list"}));
+    assert!(read.contains("from a list"), "{read}");
+    // One bad message spoils no other.
+    let logged =
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"\ud800"}}"#;
+    let answer = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"the last"}]}}"#;
+    let answer = format!("[{logged},null,{answer}]");
+    let last = call_tool(&world, &client, &session, "garbage", json!({"answer": answer}));
+    assert!(last.contains("the last"), "{last}");
 }
 
 #[test]

@@ -498,7 +498,9 @@ def serve_stdio(options):
     lock = threading.Lock()
 
     def send(message, _request=None):
-        data = message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n"
+        whole = [message] if options.start == "batch" else message
+        indent = 2 if options.start == "indent" else None
+        data = message if isinstance(message, bytes) else json.dumps(whole, indent=indent).encode() + b"\n"
         with lock:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
@@ -518,7 +520,8 @@ def serve_stdio(options):
 
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--start", default="well", help="well, hang, exit, error, garbage, version, silent, slow:SECONDS")
+    parser.add_argument("--start", default="well", help="well, hang, exit, error, garbage, version, silent, batch, "
+                        "indent, slow:SECONDS")
     parser.add_argument("--tools", type=int, default=0, help="how many further tools to list")
     parser.add_argument("--page", type=int, default=100, help="how many tools a page of their list has")
     parser.add_argument("--slow-prompts", type=float, default=0, help="seconds until prompts are listed")

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::resolver::Resolver;
 use crate::config::settings::McpServerSettings;
-use crate::config::tree::{Node, join_keys};
+use crate::config::tree::join_keys;
 
 /// The longest name of a server, so that its tools have names that all providers accept.
 const MAX_NAME: usize = 32;
@@ -61,12 +61,9 @@ impl Resolver<'_> {
                 self.report_error(&path("url"), "has `command` too; remove one of them");
                 return false;
             }
-            // It only adjusts a server that a workspace may name.
+            // It only adjusts a server that a workspace or a client may name.
             (None, None) => {
                 server.source = Some(self.format_source(&["mcp", name]));
-                let table = self.merged.find(&["mcp", name]).map(|table| &table.node);
-                server.is_from_folder = matches!(table, Some(Node::Table(keys))
-                    if keys.keys().any(|key| self.is_from_folder(&["mcp", name, key])));
                 return false;
             }
             (Some(command), None) if command.is_empty() => {

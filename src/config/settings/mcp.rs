@@ -159,12 +159,12 @@ impl McpServerSettings {
         self.tools.as_ref().is_none_or(|only| only.matches_name(tool)) && !self.deny_tools.matches_name(tool)
     }
 
-    /// Returns these settings of a server that a client names, with what the user's own file says about it.
+    /// Returns these settings of a server that a client names, with what the user's own settings say about it.
     #[must_use]
     pub fn adjusted_by(&self, own: &Self) -> Self {
         // Only a table without both is about servers that others name, and has a source if it could be read.
         let adjusts = own.command.is_none() && own.url.is_none() && own.source.is_some();
-        if !adjusts || own.is_from_folder {
+        if !adjusts {
             return self.clone();
         }
         Self {

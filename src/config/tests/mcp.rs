@@ -51,7 +51,26 @@ fn only_the_users_own_file_adjusts_servers_that_a_client_names() {
         ("[mcp.peer]\ndeny_tools = ['x']\ntimeout_s = 5", "", true),
         ("[mcp.peer]\ndeny_tools = ['x']\nurl = 'ftp://h/'", "", false),
         ("", "[mcp.peer]\ntrust_annotations = true", false),
-        ("[mcp.peer]\ntimeout_s = 5", "[mcp.peer]\nsampling = true", false),
+        (
+            "[mcp.peer]\ndeny_tools = ['x']",
+            "[mcp.peer]\nsampling = true",
+            true,
+        ),
+        (
+            "[mcp.peer]\ndeny_tools = ['x']",
+            "[mcp.peer]\ndeny_tools = []",
+            true,
+        ),
+        (
+            "[mcp.peer]\ndeny_tools = ['x']",
+            "[mcp.peer]\ncommand = 'y'",
+            true,
+        ),
+        (
+            "[mcp.peer]\ndeny_tools = ['x']",
+            "[mcp.peer]\nurl = 'ftp://h/'",
+            true,
+        ),
     ] {
         let loaded = TestLayers {
             user,
@@ -60,10 +79,12 @@ fn only_the_users_own_file_adjusts_servers_that_a_client_names() {
             ..TestLayers::default()
         }
         .load();
-        let adjusted = named.adjusted_by(&loaded.settings.unusable_mcp["peer"]);
+        let own = loaded.mcp_adjustments.get("peer");
+        let adjusted = own.map_or_else(|| named.clone(), |own| named.adjusted_by(own));
         assert_eq!(!adjusted.is_same(&named), is_adjusted, "{user} {workspace}");
         assert_eq!(adjusted.has_tool("x"), !is_adjusted);
         assert_eq!(adjusted.command, named.command);
+        assert!(!adjusted.trust_annotations && !adjusted.sampling);
     }
 }
 

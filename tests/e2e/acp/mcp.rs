@@ -249,29 +249,36 @@ fn a_server_that_fails_is_reported_once() {
 }
 
 #[test]
-fn the_users_own_file_adjusts_a_server_that_the_client_names() {
-    let world = World::with(Config {
-        tables: "[mcp.peer]\ndeny_tools = [\"fail\"]\ntrust_annotations = true\n[mcp.off]\nenabled = false"
-            .to_owned(),
-        ..Config::default()
-    });
-    let client = start(&world);
-    let servers = json!([
-        program("peer", &world.path("peer"), ""),
-        program("off", &world.path("off"), "")
-    ]);
-    let session = new_session(&client, &world, servers);
-    world
-        .mock()
-        .push(Reply::tool("mcp__peer__echo", json!({"text": "hello"})));
-    world.mock().push(Reply::text("done"));
-    // Nobody is asked about a call that only reads.
-    client.answer(client.prompt(&session, "go"));
-    let result = world.wait_for_request(1).messages().last().unwrap()["content"][0].to_string();
-    assert!(result.contains("hello"), "{result}");
-    let tools = world.wait_for_request(0).body["tools"].to_string();
-    assert!(tools.contains("mcp__peer__echo") && !tools.contains("mcp__peer__fail"));
-    assert!(!tools.contains("mcp__off") && !world.path("off").exists());
+fn the_users_own_settings_adjust_a_server_that_the_client_names() {
+    for project in ["", "[mcp.peer]\ndeny_tools = []\ntrust_annotations = false\n"] {
+        let world = World::with(Config {
+            tables:
+                "[mcp.peer]\ndeny_tools = [\"fail\"]\ntrust_annotations = true\n[mcp.off]\nenabled = false"
+                    .to_owned(),
+            ..Config::default()
+        });
+        let path = world.path("config/agentls/config.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("trusted = [{:?}]\n{text}", world.workspace())).unwrap();
+        world.write(".agentls/config.toml", project);
+        let client = start(&world);
+        let servers = json!([
+            program("peer", &world.path("peer"), ""),
+            program("off", &world.path("off"), "")
+        ]);
+        let session = new_session(&client, &world, servers);
+        world
+            .mock()
+            .push(Reply::tool("mcp__peer__echo", json!({"text": "hello"})));
+        world.mock().push(Reply::text("done"));
+        // Nobody is asked about a call that only reads.
+        client.answer(client.prompt(&session, "go"));
+        let result = world.wait_for_request(1).messages().last().unwrap()["content"][0].to_string();
+        assert!(result.contains("hello"), "{result}");
+        let tools = world.wait_for_request(0).body["tools"].to_string();
+        assert!(tools.contains("mcp__peer__echo") && !tools.contains("mcp__peer__fail"));
+        assert!(!tools.contains("mcp__off") && !world.path("off").exists());
+    }
 }
 
 #[test]
