@@ -48,11 +48,12 @@ pub(super) struct AcpContext {
 
 impl AcpContext {
     /// Returns how a session is shown, by the settings of its folder.
-    pub(super) fn feed_options(&self, folder: &Path, cwd: &Path) -> FeedOptions {
+    pub(super) fn feed_options(&self, session: &SessionId, folder: &Path, cwd: &Path) -> FeedOptions {
         let settings = &self.configured.folder_config(folder).loaded.settings;
         FeedOptions {
             shows_notices: ClientFacts::has(&self.facts.shows_notices),
             hold: settings.acp.hold_text_ms.0,
+            client_cwd: self.editor.client_path(session, cwd),
             cwd: cwd.to_path_buf(),
         }
     }

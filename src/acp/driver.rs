@@ -15,7 +15,7 @@ use super::updates::{self, encode_update};
 use super::{options, prompt, questions};
 use crate::base::CancellationToken;
 use crate::domain::SessionId;
-use crate::session::{SessionCommand, SessionInfo};
+use crate::session::SessionInfo;
 
 /// Works off signals and answered requests until both senders are gone.
 pub(super) async fn drive(
@@ -171,7 +171,8 @@ fn start_work(
             return None;
         }
         FeedSignal::OptionsChanged(session) => async move {
-            if let Ok(list) = options::config_options(&state, &session).await {
+            if let Some(snapshot) = state.sessions.inspect_live(&session).await {
+                let list = options::describe_options(&state, &snapshot).await;
                 let update = serde_json::json!({
                     "sessionUpdate": "config_option_update", "configOptions": list,
                 });
@@ -210,10 +211,9 @@ async fn update_commands(state: &AcpContext) {
     }
 }
 
-/// Sends a session's commands, unless the client has the same list. Returns `None` if the session is gone.
+/// Sends a session's commands, unless the client has the same list. Returns `None` if the session is not live.
 async fn send_commands(state: &AcpContext, session: &SessionId) -> Option<SessionInfo> {
-    let inspect = |reply| SessionCommand::Inspect { reply };
-    let snapshot = state.sessions.send_request(session, inspect).await.ok()?;
+    let snapshot = state.sessions.inspect_live(session).await?;
     let change = *state.configured.mcp().subscribe_changes().borrow();
     let commands = state.configured.list_commands(&snapshot.info).await;
     let update = updates::commands(commands.iter());

@@ -44,6 +44,7 @@ pub(super) struct AcpEditor {
     requests: ClientRequests,
     workspace: Arc<WorkspaceShared>,
     documents: Arc<Mutex<BTreeMap<PathBuf, SyncedDocument>>>,
+    folders: Arc<Mutex<BTreeMap<SessionId, SessionFolder>>>,
     /// No two texts have the same version, not even those of a document that was forgotten in between: an edit must not
     /// be made in a text that it was not built for.
     last_version: Arc<AtomicI32>,
@@ -59,6 +60,12 @@ struct SyncedDocument {
     saved: Option<u64>,
 }
 
+/// The folder of a session that the client has opened through a link.
+struct SessionFolder {
+    real: PathBuf,
+    named: PathBuf,
+}
+
 impl AcpEditor {
     pub(super) fn new(
         facts: Arc<ClientFacts>,
@@ -70,6 +77,7 @@ impl AcpEditor {
             requests,
             workspace,
             documents: Arc::default(),
+            folders: Arc::default(),
             last_version: Arc::default(),
             is_silent: Arc::default(),
         }
@@ -82,6 +90,32 @@ impl AcpEditor {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, SyncedDocument>> {
         // The lock guards plain values: a panic elsewhere leaves them valid.
         self.documents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_folders(&self) -> MutexGuard<'_, BTreeMap<SessionId, SessionFolder>> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records how the client names the folder of a session. It knows its documents by that name.
+    pub(super) fn note_folder(&self, session: &SessionId, real: &Path, named: &Path) {
+        let (real, named) = (real.to_path_buf(), named.components().collect());
+        self.lock_folders()
+            .insert(session.clone(), SessionFolder { real, named });
+    }
+
+    /// Forgets a session that the client has closed.
+    pub(super) fn forget_folder(&self, session: &SessionId) {
+        self.lock_folders().remove(session);
+    }
+
+    /// Returns the path by which the client knows a file or a folder.
+    pub(super) fn client_path(&self, session: &SessionId, path: &Path) -> PathBuf {
+        let folders = self.lock_folders();
+        let named = folders.get(session).and_then(|folder| {
+            let rest = path.strip_prefix(&folder.real).ok()?;
+            Some(folder.named.join(rest).components().collect())
+        });
+        named.unwrap_or_else(|| path.to_path_buf())
     }
 
     async fn request(&self, method: &'static str, params: Value) -> Result<Value, EditorError> {
@@ -102,7 +136,7 @@ impl AcpEditor {
 
     /// Reads the client's text of a file.
     async fn read_text(&self, session: &SessionId, path: &Path) -> Result<String, EditorError> {
-        let params = json!({"sessionId": session.as_str(), "path": path});
+        let params = json!({"sessionId": session.as_str(), "path": self.client_path(session, path)});
         let answer = self.request("fs/read_text_file", params).await?;
         match serde_json::from_value::<FileText>(answer) {
             Ok(text) => Ok(text.content),
@@ -218,7 +252,8 @@ impl AcpEditor {
             };
             apply_changes(&mut text, &[change], encoding);
         }
-        let params = json!({"sessionId": session.as_str(), "path": path, "content": text});
+        let named = self.client_path(&session, &path);
+        let params = json!({"sessionId": session.as_str(), "path": named, "content": text});
         self.request("fs/write_text_file", params).await?;
         let shown = self.read_text(&session, &path).await?;
         // Many editors change what they save, as by a formatter. One that shows the text from before has not taken it.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -52,6 +52,23 @@ pub(super) struct FeedOptions {
     pub(super) hold: Duration,
     /// The session's working directory.
     pub(super) cwd: PathBuf,
+    /// The same as the client names it, maybe through a link.
+    pub(super) client_cwd: PathBuf,
+}
+
+impl FeedOptions {
+    /// Names the files of a call as the client does.
+    pub(super) fn name_paths(&self, call: &mut Value) {
+        for part in ["locations", "content"] {
+            let places = call.get_mut(part).and_then(Value::as_array_mut);
+            for place in places.into_iter().flatten() {
+                let path = place.get("path").and_then(Value::as_str).map(Path::new);
+                if let Some(Ok(rest)) = path.map(|path| path.strip_prefix(&self.cwd)) {
+                    place["path"] = json!(self.client_cwd.join(rest));
+                }
+            }
+        }
+    }
 }
 
 /// What one session has shown.
@@ -484,7 +501,8 @@ impl SessionFeed {
     fn show_call(&mut self, update: &ToolCallUpdate, announces: bool, out: &mut Vec<Outgoing>) {
         let call = self.calls.entry(update.id.clone()).or_default();
         let is_new = !std::mem::replace(&mut call.is_announced, true) || announces;
-        let shown = build_call(update, &mut call.diff, is_new, &self.options.cwd);
+        let mut shown = build_call(update, &mut call.diff, is_new, &self.options.cwd);
+        self.options.name_paths(&mut shown);
         call.is_stale = false;
         self.push(shown, out);
     }
@@ -542,12 +560,7 @@ impl CallView {
 }
 
 /// Converts a change of a call. `diff` holds what an earlier change has shown, because content replaces content.
-pub(super) fn build_call(
-    update: &ToolCallUpdate,
-    diff: &mut Vec<Value>,
-    is_new: bool,
-    cwd: &std::path::Path,
-) -> Value {
+pub(super) fn build_call(update: &ToolCallUpdate, diff: &mut Vec<Value>, is_new: bool, cwd: &Path) -> Value {
     let mut shown = json!({
         "sessionUpdate": if is_new { "tool_call" } else { "tool_call_update" },
         "toolCallId": update.id.as_str(),

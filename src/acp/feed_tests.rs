@@ -12,6 +12,7 @@ fn feed(hold: u64, shows_notices: bool) -> SessionFeed {
         shows_notices,
         hold: Duration::from_millis(hold),
         cwd: "/w".into(),
+        client_cwd: "/w".into(),
     };
     SessionFeed::new("ses_1", 1, options)
 }

@@ -56,7 +56,8 @@ pub(super) async fn inspect(state: &AcpContext, session: &SessionId) -> Result<S
     snapshot.map_err(command_refusal)
 }
 
-async fn describe_options(state: &AcpContext, snapshot: &SessionSnapshot) -> Vec<Value> {
+/// Returns the options of a session with their current values, by its state.
+pub(super) async fn describe_options(state: &AcpContext, snapshot: &SessionSnapshot) -> Vec<Value> {
     let configured = state.configured.folder_config(&snapshot.info.folder);
     let mut options = vec![select(
         ("mode", "Mode", "mode"),

@@ -87,7 +87,7 @@ async fn start_turn(
         let snapshot = options::inspect(state, session).await?;
         // A client may send the first prompt of a session that it did not load here.
         state.resolve_trust(&snapshot.info.folder).await;
-        let shown = state.feed_options(&snapshot.info.folder, &snapshot.info.cwd);
+        let shown = state.feed_options(session, &snapshot.info.folder, &snapshot.info.cwd);
         state.feeds.set_options(session, shown);
         state.editor.begin_prompt(session, &blocks).await;
         read_prompt(state, &snapshot, blocks)

@@ -61,10 +61,10 @@ pub(super) async fn ask_permission(
     approval: &Approval,
     places: &[FileLocation],
 ) -> bool {
-    let cwd = state.feeds.options(session).cwd;
+    let options = state.feeds.options(session);
     let mut content = Vec::new();
     if let Some(diff) = &approval.diff {
-        content.extend(updates::diff_content(diff, places, &cwd));
+        content.extend(updates::diff_content(diff, places, &options.cwd));
     }
     let subject = approval
         .input
@@ -89,6 +89,7 @@ pub(super) async fn ask_permission(
     if let Some(input) = updates::raw_input(&approval.input) {
         call["rawInput"] = input;
     }
+    options.name_paths(&mut call);
     let params = json!({
         "sessionId": session.as_str(),
         "toolCall": call,

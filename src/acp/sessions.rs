@@ -23,6 +23,8 @@ use crate::store::{SessionQuery, SessionRow, SkippedRow};
 
 /// Sessions in one page of the list.
 const PAGE: usize = 50;
+/// How often a session is closed. A command that arrives at the same time, such as a look at its options, keeps it.
+const CLOSE_ATTEMPTS: usize = 10;
 
 /// Creates a session.
 pub(super) async fn new_session(
@@ -43,9 +45,9 @@ pub(super) async fn new_session(
     };
     let created = state.sessions.open_new_session(&state.configured, wanted).await;
     let created = created.map_err(new_session_refusal)?;
-    state
-        .feeds
-        .set_options(&created.id, state.feed_options(&cwd, &cwd));
+    state.editor.note_folder(&created.id, &cwd, &params.cwd);
+    let options = state.feed_options(&created.id, &cwd, &cwd);
+    state.feeds.set_options(&created.id, options);
     if let Some(message) = created.model_gone {
         state
             .feeds
@@ -135,7 +137,8 @@ async fn open_session(
         refuse_other_folder(&cwd, row.cwd.as_ref())?;
         // Trust comes first: it decides which settings the session loads.
         state.resolve_trust(row.folder.as_ref()).await;
-        let options = state.feed_options(row.folder.as_ref(), row.cwd.as_ref());
+        state.editor.note_folder(&id, &cwd, &params.cwd);
+        let options = state.feed_options(&id, row.folder.as_ref(), row.cwd.as_ref());
         state.feeds.set_options(&id, options);
     }
     let opening = state.feeds.begin_opening(&id);
@@ -192,11 +195,12 @@ async fn replay_history(
 ) -> Result<Vec<ToolCallUpdate>, Error> {
     let id = &snapshot.info.id;
     let cwd = snapshot.info.cwd.clone();
-    let mut replay = Replay::new(&cwd);
+    let (mut replay, options) = (Replay::new(&cwd), state.feeds.options(id));
     let mut pages = state.sessions.walk_events(id);
     while let Some(page) = pages.next().await.map_err(store_refusal)? {
         for stored in page.events.iter().filter(|stored| stored.seq <= snapshot.seq) {
-            for update in replay.add_event(&stored.event) {
+            for mut update in replay.add_event(&stored.event) {
+                options.name_paths(&mut update);
                 state.feeds.send(id, encode_update(id.as_str(), update));
             }
         }
@@ -210,7 +214,8 @@ async fn replay_history(
         state.outbox.wait_for_room().await;
     }
     let (last, open_calls) = replay.finish();
-    for update in last {
+    for mut update in last {
+        options.name_paths(&mut update);
         state.feeds.send(id, encode_update(id.as_str(), update));
     }
     Ok(open_calls)
@@ -291,10 +296,19 @@ fn format_time(at_ms: i64) -> String {
 pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
     state.prompts.cancel(&id, || {});
-    state.sessions.close_session(&id).await.map_err(command_refusal)?;
-    state.configured.mcp().forget_session(&id);
-    state.feeds.remove(&id);
+    for _ in 0..CLOSE_ATTEMPTS {
+        if state.sessions.close_session(&id).await.map_err(command_refusal)? {
+            break;
+        }
+    }
+    forget_session(state, &id);
     Ok(json!({}))
+}
+
+fn forget_session(state: &AcpContext, id: &SessionId) {
+    state.configured.mcp().forget_session(id);
+    state.editor.forget_folder(id);
+    state.feeds.remove(id);
 }
 
 /// Deletes a session with everything that belongs to it.
@@ -303,8 +317,7 @@ pub(super) async fn delete_session(state: &AcpContext, params: SessionParams) ->
     state.prompts.cancel(&id, || {});
     let delete = |reply| SessionCommand::Delete { reply };
     let deleted = state.sessions.send_request(&id, delete).await;
-    state.configured.mcp().forget_session(&id);
-    state.feeds.remove(&id);
+    forget_session(state, &id);
     match deleted {
         // In this protocol, deleting a session that does not exist succeeds.
         Ok(()) | Err(crate::session::CommandError::UnknownSession(_)) => Ok(json!({})),

@@ -483,10 +483,13 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
     }
     let mut files = CommandFiles {
         folder: leading_cd(&line, command).map(str::to_owned),
-        words: Vec::new(),
+        ..CommandFiles::default()
     };
     for (part, simple) in line.commands.iter().enumerate() {
         let review = review_command(simple);
+        let name = simple.words.first().and_then(as_known_literal);
+        let program = name.filter(|_| review.as_ref().is_some_and(|review| review.is_read_only));
+        files.programs.extend(program.map(|name| (part, name.to_owned())));
         let reviewed = review.map_or_else(Vec::new, |review| review.files);
         files.words.extend(reviewed.into_iter().map(|file| FileWord {
             part,

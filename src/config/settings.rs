@@ -379,7 +379,7 @@ impl Default for ServerSettings {
 pub struct AcpSettings {
     /// How long the text of a message waits for the end of the message. If the answer breaks off meanwhile and is
     /// requested again, you never see the broken text. Text that was shown before is followed by a line that it was
-    /// discarded. 0 shows text at once. Default: 2000.
+    /// discarded. Once more than 32 KiB wait, the text is shown at once. 0 shows all text at once. Default: 2000.
     #[schemars(range(max = 600_000), extend("x-untrusted" = Untrusted::Any))]
     pub hold_text_ms: Milliseconds,
 }

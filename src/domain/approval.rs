@@ -162,6 +162,8 @@ pub struct CommandFiles {
     /// The folder of a leading `cd`. Later words are relative to it, or to the old folder if the `cd` fails.
     pub folder: Option<String>,
     pub words: Vec<FileWord>,
+    /// The programs that run without a question if they only read, each with its simple command.
+    pub programs: Vec<(usize, String)>,
 }
 
 /// A word of a command line that may name one or several files.
@@ -219,6 +221,8 @@ pub enum FindingKind {
     OptionName,
     /// Could not be checked, so anything may be true of it.
     Unchecked,
+    /// Is the program that runs, and comes from the workspace: its name does not say what it does.
+    WorkspaceProgram,
 }
 
 word_enum! {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
+use url::Url;
 
 use super::content::McpContent;
 use super::server_request::ServerRequest;
@@ -203,6 +204,9 @@ pub enum McpError {
     /// The same, because of what was requested.
     #[error("{0}")]
     WrongInput(String),
+    /// The user must visit these addresses first, each for a reason in the server's words.
+    #[error("{0}")]
+    VisitFirst(String, Vec<(String, Url)>),
     #[error("no answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     #[error("canceled")]

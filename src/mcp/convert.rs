@@ -9,6 +9,7 @@ use rmcp::model::{
 use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use serde_json::Value;
+use url::Url;
 
 use super::authorize::{describe_http_failure, explain_refusal};
 use super::connection::{
@@ -30,7 +31,7 @@ const MAX_LINE: usize = 300;
 const MAX_ARGUMENTS: usize = 20;
 /// The code of an error that names addresses which the user must visit first.
 const VISIT_FIRST: i32 = -32_042;
-/// The most addresses of such an error that are shown.
+/// The most addresses of such an error that count.
 const MAX_VISITS: usize = 3;
 
 pub(super) fn to_peer(peer: &Peer<RoleClient>) -> McpPeer {
@@ -186,10 +187,12 @@ pub(super) fn to_error(error: &ServiceError) -> McpError {
     }
     match error {
         ServiceError::McpError(error) => match error.code {
-            ErrorCode::INVALID_PARAMS | ErrorCode(VISIT_FIRST) => {
-                McpError::WrongInput(describe_refusal(error))
+            ErrorCode(VISIT_FIRST) => {
+                let visits = read_visits(error);
+                McpError::VisitFirst(describe_visits(&error.message, &visits), visits)
             }
-            _ => McpError::Refused(describe_refusal(error)),
+            ErrorCode::INVALID_PARAMS => McpError::WrongInput(to_message(&error.message)),
+            _ => McpError::Refused(to_message(&error.message)),
         },
         ServiceError::TransportClosed => McpError::Closed,
         ServiceError::UnexpectedResponse => McpError::Malformed("another kind of result".to_owned()),
@@ -223,20 +226,24 @@ fn to_transport_error(error: &DynamicTransportError) -> McpError {
     })
 }
 
-/// Describes why a server refuses, with the addresses that it wants the user to visit first.
-fn describe_refusal(error: &ErrorData) -> String {
-    let mut message = to_message(&error.message);
-    if error.code.0 != VISIT_FIRST {
-        return message;
-    }
-    message.truncate(message.trim_end_matches('.').len());
+/// Reads the addresses that the user must visit first.
+fn read_visits(error: &ErrorData) -> Vec<(String, Url)> {
     let elicitations = error.data.as_ref().and_then(|data| data.get("elicitations"));
     let elicitations = elicitations.and_then(Value::as_array).into_iter().flatten();
-    let visits = elicitations.filter_map(|params| match Elicitation::read(params, None).ok()?.requested {
-        Requested::Visit(url) => Some(url),
-        Requested::Form(_) => None,
+    let visits = elicitations.filter_map(|params| {
+        let Elicitation { message, requested } = Elicitation::read(params, None).ok()?;
+        match requested {
+            Requested::Visit(url) => Some((message, url)),
+            Requested::Form(_) => None,
+        }
     });
-    for url in visits.take(MAX_VISITS) {
+    visits.take(MAX_VISITS).collect()
+}
+
+fn describe_visits(message: &str, visits: &[(String, Url)]) -> String {
+    let mut message = to_message(message);
+    message.truncate(message.trim_end_matches('.').len());
+    for (_, url) in visits {
         message.push_str(&format!("; the user must first open {url}"));
     }
     message

@@ -204,6 +204,17 @@ impl McpManager {
         self.lock().folders.get(folder).and_then(Weak::upgrade)
     }
 
+    /// Returns the servers of a session, those that its client names included, if it holds them.
+    pub fn find_session(&self, session: &SessionId, folder: &Path) -> Option<Arc<McpFolder>> {
+        let named = self
+            .lock()
+            .sessions
+            .get(session)
+            .map(|named| named.opened.clone());
+        let opened = named.and_then(|opened| opened.upgrade());
+        opened.or_else(|| self.find_folder(folder))
+    }
+
     /// Returns the state of all servers that the settings of a folder name, sorted by name.
     pub fn list_servers(&self, folder: &Path, registration: &McpRegistration) -> Vec<McpServerStatus> {
         let live = self.find_folder(folder);

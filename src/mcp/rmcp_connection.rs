@@ -15,7 +15,8 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceExt};
 use rmcp::transport::Transport;
 use serde_json::{Map, Value};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use url::Url;
 
 use super::authorize::EndReason;
 use super::client_side::ClientSide;
@@ -28,7 +29,9 @@ use super::convert::{
     read_call_result, read_prompt, read_resource, read_tool, to_call_result, to_document, to_error, to_peer,
     to_prompt_message, to_start_error,
 };
+use super::elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};
 use super::request_router::RequestRouter;
+use super::server_request::ServerRequest;
 use super::transport_guard::{GuardedTransport, ProgressReceiver, ProgressReceivers};
 use crate::base::CancellationToken;
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -201,9 +204,25 @@ impl RmcpConnection {
         }
     }
 
+    /// Calls a tool. If the user must visit addresses first and has done so, calls it once more.
     async fn run_call(&self, call: McpCall) -> Result<McpCallResult, McpError> {
-        let running = self.requests.begin_call(call.requests);
-        let params = CallToolRequestParams::new(call.tool).with_arguments(call.arguments);
+        let (message, visits) = match self.call_once(&call).await {
+            Err(McpError::VisitFirst(message, visits)) if !visits.is_empty() => (message, visits),
+            result => return result,
+        };
+        if ask_to_visit(&call.requests, &visits).await {
+            self.call_once(&call).await
+        } else if call.cancel.is_cancelled() {
+            Err(McpError::Cancelled)
+        } else {
+            let message = format!("{message}; the user was asked, and has not done so");
+            Err(McpError::VisitFirst(message, visits))
+        }
+    }
+
+    async fn call_once(&self, call: &McpCall) -> Result<McpCallResult, McpError> {
+        let running = self.requests.begin_call(call.requests.clone());
+        let params = CallToolRequestParams::new(call.tool.clone()).with_arguments(call.arguments.clone());
         let mut request = CallToolRequest::new(params);
         request
             .extensions
@@ -225,6 +244,23 @@ impl RmcpConnection {
 }
 
 type PromptResult = Result<Vec<super::connection::McpPromptMessage>, McpError>;
+
+/// Asks the user to visit each address. Returns whether the user has visited all.
+async fn ask_to_visit(requests: &mpsc::Sender<ServerRequest>, visits: &[(String, Url)]) -> bool {
+    for (message, url) in visits {
+        let (reply, answer) = oneshot::channel();
+        let elicitation = Elicitation {
+            message: message.clone(),
+            requested: Requested::Visit(url.clone()),
+        };
+        let request = ServerRequest::Elicit(ElicitationRequest { elicitation, reply });
+        if requests.send(request).await.is_err() || !matches!(answer.await, Ok(ElicitationAnswer::Accept(_)))
+        {
+            return false;
+        }
+    }
+    true
+}
 
 /// Checks that we speak the version of the protocol that the server chose.
 fn check_version(peer: &Peer<RoleClient>) -> Result<(), McpError> {

@@ -100,7 +100,7 @@ impl McpServer {
         let cancel = call.cancel.clone();
         let result = ready.connection.call_tool(call).await;
         match &result {
-            Ok(_) | Err(McpError::Refused(_) | McpError::WrongInput(_)) => {
+            Ok(_) | Err(McpError::Refused(_) | McpError::WrongInput(_) | McpError::VisitFirst(..)) => {
                 self.shared.has_answered.store(true, Ordering::Relaxed)
             }
             Err(McpError::Closed) => return Err(self.explain_loss(&ready, &cancel).await),

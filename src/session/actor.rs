@@ -190,7 +190,10 @@ impl Actor {
             ActorEvent::Io(IoResult::Step(id, step, outcome)) => self.finish_step(id, step, *outcome),
             ActorEvent::Io(IoResult::TurnDiff(turn, diff)) => self.turn_compared(&turn, diff),
             ActorEvent::Command(Some(command)) => {
-                self.residency.last_used = clock::now();
+                // A look is no use, or it would keep the session loaded.
+                if !matches!(command, SessionCommand::Inspect { .. }) {
+                    self.residency.last_used = clock::now();
+                }
                 self.handle_command(command);
             }
             // The loop handles these.

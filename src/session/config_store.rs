@@ -264,6 +264,7 @@ impl ConfigStore {
         state.stripped.extend(secret);
         self.shared.set_stripped_env(state.stripped.clone());
         self.shared.set_trusted(folder, loaded.trusted);
+        self.shared.note_session_folder(folder);
         self.shared
             .set_read_deny(folder, loaded.settings.sandbox.read_deny.to_vec());
         for problem in &loaded.diagnostics {

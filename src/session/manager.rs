@@ -121,17 +121,20 @@ impl SessionManager {
         answer.await.unwrap_or(Err(CommandError::Ending))
     }
 
+    /// Returns a snapshot of a session if it is live. Never loads it.
+    pub async fn inspect_live(&self, id: &SessionId) -> Option<SessionSnapshot> {
+        let (reply, answer) = oneshot::channel();
+        let inspect = SessionCommand::Inspect { reply };
+        self.roll.lock().live.get_mut(id)?.post(inspect).ok()?;
+        answer.await.ok()?.ok()
+    }
+
     /// Returns a snapshot of every live session, ordered by id.
     pub async fn collect_snapshots(&self) -> Vec<SessionSnapshot> {
         let ids = self.roll.session_ids();
         let mut snapshots = Vec::with_capacity(ids.len());
         for id in ids {
-            if let Ok(snapshot) = self
-                .send_request(&id, |reply| SessionCommand::Inspect { reply })
-                .await
-            {
-                snapshots.push(snapshot);
-            }
+            snapshots.extend(self.inspect_live(&id).await);
         }
         snapshots.sort_by(|a, b| a.info.id.cmp(&b.info.id));
         snapshots

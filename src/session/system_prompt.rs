@@ -80,7 +80,7 @@ impl ConfigStore {
         let sources = self.prompt_sources(session);
         let read = run_blocking(move || sources.load_commands());
         let mut commands = read.await.unwrap_or_default();
-        let folder = self.mcp().find_folder(&session.folder);
+        let folder = self.mcp().find_session(&session.id, &session.folder);
         for served in folder.iter().flat_map(|folder| folder.list_prompts()) {
             commands.add(to_command(served));
         }

@@ -205,7 +205,7 @@ impl McpToolCall {
             Err(error) => {
                 let text = format!("MCP server {}: {error}", self.tool.served.settings.name);
                 match error {
-                    McpError::WrongInput(_) => refuse_input(text),
+                    McpError::WrongInput(_) | McpError::VisitFirst(..) => refuse_input(text),
                     _ => fail_with_message(text),
                 }
             }

@@ -85,7 +85,7 @@ async fn gather_facts(cx: &TurnContext, model: String, is_first: bool) -> Vec<Fa
     let fact = |key, value: &str| Fact::new(key, &redactor.redact_text(value));
     let cwd = &cx.services.cwd;
     let mut facts = vec![fact("working folder", &cwd.display().to_string())];
-    let folders = cx.workspace.shared().workspace_folders();
+    let folders = cx.workspace.resolve_roots(cwd);
     let folders: Vec<String> = folders
         .iter()
         .map(|root| format!("{} ({})", root.name(), root.path().display()))

@@ -16,6 +16,7 @@ use super::session_link::TurnStopped;
 use crate::base::{clock, text};
 use crate::config::{HookMoment, HookSettings};
 use crate::domain::{Event, SandboxPolicy};
+use crate::tool::DynTool;
 use crate::workspace::{EarlierChanges, SteeringOutcome};
 
 /// The code of the warning that a hook failed.
@@ -62,7 +63,13 @@ pub(super) async fn run_hooks(
     input: &str,
 ) -> Result<HookVerdict, TurnStopped> {
     let (mut changed, mut by) = (None, Vec::new());
-    for hook in cx.settings.hooks.find_hooks(moment, tool) {
+    // A tool of an MCP server has one name for models, and another for rules.
+    let known = tool.and_then(|tool| cx.tools.get(tool));
+    let names: Vec<&str> = tool
+        .into_iter()
+        .chain(known.as_deref().map(DynTool::rule_name))
+        .collect();
+    for hook in cx.settings.hooks.find_hooks(moment, &names) {
         let exit = redact_hook_exit(cx, run_one(cx, hook, build_hook_input(cx, hook, &about)).await?);
         let objection = |words: String| Objection {
             hook: hook.name.clone(),

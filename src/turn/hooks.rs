@@ -109,14 +109,16 @@ impl Hooks {
         })
     }
 
-    /// Returns the hooks of that point, in their order. With a tool, only those that match it.
+    /// Returns the hooks of that point, in their order. With the names of a tool, only those that match one of them.
     pub(super) fn find_hooks<'a>(
         &'a self,
         moment: HookMoment,
-        tool: Option<&'a str>,
+        names: &'a [&'a str],
     ) -> impl Iterator<Item = &'a HookSettings> {
-        let is_due =
-            move |hook: &&HookSettings| hook.on == moment && tool.is_none_or(|tool| hook.matches_tool(tool));
+        let is_due = move |hook: &&HookSettings| {
+            let is_for_tool = names.is_empty() || names.iter().any(|name| hook.matches_tool(name));
+            hook.on == moment && is_for_tool
+        };
         self.hooks.iter().filter(is_due)
     }
 

@@ -439,6 +439,7 @@ mod tests {
                     glob: text.contains(['*', '?', '[']),
                     usage,
                 }],
+                programs: Vec::new(),
             };
             let home = self.base.join("home");
             let denied = ReadDeny::new([self.base.join("ws/denied")]);
@@ -597,8 +598,8 @@ mod tests {
                 usage: FileUsage::Repository { urls: true },
             };
             let files = CommandFiles {
-                folder: None,
                 words: vec![word],
+                ..CommandFiles::default()
             };
             let found = look_up(&roots, home, &ReadDeny::new([]), &ws, &files).into_iter();
             found.map(|finding| finding.kind).collect::<Vec<_>>()

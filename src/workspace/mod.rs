@@ -80,7 +80,7 @@ use steering_watch::SteeringWatch;
 
 use crate::base::spawn::run_blocking;
 use crate::config::{FolderItem, SandboxSettings};
-use crate::domain::{CommandFiles, FileFinding, SandboxPolicy};
+use crate::domain::{CommandFiles, FileFinding, FindingKind, SandboxPolicy};
 
 /// What a cancel does to a running command (R-CANCEL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,8 +132,17 @@ impl WorkspaceShared {
     pub fn set_folders(&self, folders: &[Folder]) {
         let roots = Arc::new(Roots::new(folders));
         let paths: Vec<PathBuf> = roots.iter().map(|root| root.path().to_path_buf()).collect();
-        self.change_launcher(|launcher| launcher.with_workspace_folders(paths));
+        self.change_launcher(|launcher| launcher.add_workspace_folders(paths));
         *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
+    }
+
+    /// Notes that sessions work in a folder, which may not be a workspace folder: neither it nor the repository around
+    /// it provides programs that we choose ourselves. Blocks briefly.
+    pub fn note_session_folder(&self, folder: &Path) {
+        let folder = resolve::real_path(folder).unwrap_or_else(|_| folder.to_owned());
+        let dot_git = find_outer_repository(&folder, self.home.as_deref());
+        let around = dot_git.as_deref().and_then(Path::parent).map(Path::to_owned);
+        self.change_launcher(|launcher| launcher.add_workspace_folders([folder].into_iter().chain(around)));
     }
 
     /// Returns the current workspace folders; empty if the client named none.
@@ -412,7 +421,17 @@ impl Workspace {
     /// Returns what is special about the files that a command line names. Reads names on the disk, so it blocks.
     pub fn look_up_files(&self, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
         let (roots, denied) = (self.resolve_roots(cwd), self.shared.read_deny(Some(cwd)));
-        command_files::look_up(&roots, self.shared.home.as_deref(), &denied, cwd, files)
+        let mut findings = command_files::look_up(&roots, self.shared.home.as_deref(), &denied, cwd, files);
+        let launcher = self.shared.launcher();
+        findings.extend(files.programs.iter().filter_map(|(part, name)| {
+            let program = launcher.find_workspace_program(name)?;
+            Some(FileFinding {
+                part: *part,
+                kind: FindingKind::WorkspaceProgram,
+                file: program.display().to_string(),
+            })
+        }));
+        findings
     }
 
     /// Formats the resolved path `real` for the model, such that the result resolves to it again.

@@ -45,6 +45,67 @@ fn a_prompt_is_answered_after_its_updates() {
             .any(|update| update["sessionUpdate"] == "usage_update" && update["cost"]["currency"] == "USD")
     );
     assert_eq!(world.requests(), 1);
+    let workspace = world.workspace();
+    let name = workspace.file_name().unwrap().display();
+    let folder = format!("- workspace folders: {name} ({})", workspace.display());
+    let request = world.mock().requests()[0].body.to_string();
+    assert!(request.contains(&folder), "{request}");
+}
+
+#[test]
+fn programs_of_the_repository_run_unasked_in_no_session() {
+    for folder in ["", "sub"] {
+        let world = World::new();
+        let (env, trapped) = crate::keys::trap_programs(&world);
+        let client = AcpClient::launch_with(&world, &env);
+        client.call(
+            "initialize",
+            json!({"protocolVersion": 1, "clientCapabilities": {}}),
+        );
+        let cwd = world.workspace().join(folder);
+        let new = client.call("session/new", json!({"cwd": cwd, "mcpServers": []}));
+        let session = new["sessionId"].as_str().unwrap();
+        let workdir = world.workspace().join("sub");
+        for reply in [
+            Reply::tool("bash", json!({"command": "ls", "workdir": workdir})),
+            Reply::tool("bash", json!({"command": "git status --short"})),
+        ] {
+            world.mock().push(reply);
+        }
+        client.prompt(session, "go");
+        let asked = client.asked("session/request_permission");
+        let listed = last_message(&world, 1);
+        assert!(listed.contains("a.txt") && !listed.contains("trap"), "{listed}");
+        let shown = asked["params"]["toolCall"].to_string();
+        assert!(shown.contains("runs a program of the workspace: "), "{shown}");
+        assert!(!trapped.exists());
+    }
+}
+
+#[test]
+fn a_closed_session_is_free_for_another_client_whatever_came_with_the_close() {
+    let world = World::new();
+    world.mock().allow_rewrites();
+    let (client, other) = (
+        AcpClient::start(&world, json!({})),
+        AcpClient::start(&world, json!({})),
+    );
+    for _ in 0..5 {
+        let session = client.new_session(&world);
+        world.mock().push(Reply::text("hello"));
+        client.answer(client.prompt(&session, "hello"));
+        let choice = |value: &str| json!({"sessionId": session, "configId": "effort", "value": value});
+        for value in ["high", "low", "medium"] {
+            client.request("session/set_config_option", choice(value));
+        }
+        let close = client.request("session/close", json!({"sessionId": session}));
+        assert!(client.answer(close)["error"].is_null());
+        other.call(
+            "session/load",
+            json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
+        );
+        other.call("session/close", json!({"sessionId": session}));
+    }
 }
 
 #[test]
@@ -484,6 +545,67 @@ fn unsaved_buffers_are_the_truth() {
     assert!(
         !result.contains("not saved") && !result.contains("changed further"),
         "{result}"
+    );
+}
+
+#[test]
+fn documents_are_named_as_the_client_names_its_folder() {
+    let world = World::new();
+    world.write("a.txt", "disk\n");
+    let link = world.path("link");
+    std::os::unix::fs::symlink(world.workspace(), &link).unwrap();
+    let client = AcpClient::start(&world, files());
+    let new = client.call("session/new", json!({"cwd": link, "mcpServers": []}));
+    let session = new["sessionId"].as_str().unwrap();
+    for reply in [
+        Reply::tool("read_file", json!({"path": "a.txt"})),
+        Reply::tool(
+            "edit_file",
+            json!({"path": "a.txt", "edits": [{"old_text": "buffer", "new_text": "edited"}]}),
+        ),
+        Reply::text("done"),
+    ] {
+        world.mock().push(reply);
+    }
+    let (named, mut buffer) = (json!(link.join("a.txt")), "buffer\n".to_owned());
+    let prompt = client.prompt(session, "edit");
+    loop {
+        let message = client.take(|message| {
+            message["id"] == prompt && message["method"].is_null()
+                || message["method"]
+                    .as_str()
+                    .is_some_and(|method| method != "session/update")
+        });
+        match message["method"].as_str() {
+            None => break,
+            Some("session/request_permission") => {
+                let call = &message["params"]["toolCall"];
+                assert_eq!(
+                    (&call["locations"][0]["path"], &call["content"][0]["path"]),
+                    (&named, &named)
+                );
+                choose(&client, &message, "allow");
+            }
+            Some("fs/read_text_file") => {
+                assert_eq!(message["params"]["path"], named);
+                client.respond(&message, json!({"content": buffer}));
+            }
+            Some(_) => {
+                assert_eq!(message["params"]["path"], named);
+                message["params"]["content"]
+                    .as_str()
+                    .unwrap()
+                    .clone_into(&mut buffer);
+                client.respond(&message, json!({}));
+            }
+        }
+    }
+    assert_eq!(buffer, "edited\n", "{}", last_message(&world, 2));
+    let updates = client.taken_updates();
+    let mut places = updates.iter().filter_map(|update| update["locations"].as_array());
+    assert!(
+        places.all(|places| places.iter().all(|place| place["path"] == named)),
+        "{updates:#?}"
     );
 }
 

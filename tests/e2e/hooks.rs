@@ -284,6 +284,22 @@ fn blocked_tool_call_neither_runs_nor_asks() {
 }
 
 #[test]
+fn a_hook_may_name_tools_of_mcp_servers_as_rules_do() {
+    for name in ["mcp:peer/*", "mcp__peer__*"] {
+        let hook = hook("pre_tool", "echo 'not today' >&2; exit 2");
+        let hook = hook.replace("command", &format!("tool = [\"{name}\"]\ncommand"));
+        let world = crate::mcp::world_with(&[], &format!("[approvals]\nallow = [\"mcp:*\"]\n{hook}"));
+        let client = world.start();
+        let session = client.session();
+        let result = crate::mcp::call_tool(&world, &client, &session, "echo", json!({"text": "hello"}));
+        assert!(
+            result.contains("Blocked: [the hook `h` says: not today]"),
+            "{result}"
+        );
+    }
+}
+
+#[test]
 fn call_rewritten_by_a_hook_is_what_is_approved_and_run() {
     let other = r#"echo '{"input": {"path": "y", "content": "theirs"}}'"#;
     let world = world(&hook("pre_tool", other));

@@ -1,6 +1,6 @@
 //! Keys stay in the server (R-SEC, I15): commands can neither inherit nor read them, and no text sends one to a model.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{Options, World};
 use crate::mock_llm::Reply;
@@ -186,7 +186,7 @@ fn key_in_a_provider_response_is_never_shown() {
 }
 
 /// Creates a folder of programs that record that they ran.
-fn create_traps(folder: &std::path::Path, names: &[&str]) {
+pub(crate) fn create_traps(folder: &std::path::Path, names: &[&str]) {
     std::fs::create_dir_all(folder).unwrap();
     for name in names {
         let path = folder.join(name);
@@ -228,6 +228,57 @@ fn bash_and_git_never_come_from_the_workspace() {
     assert!(output.contains(&expected), "{output}");
     // A command may find workspace programs through an absolute PATH entry; the server must not.
     assert_eq!(std::fs::read_to_string(trapped).unwrap(), "ls\n");
+}
+
+/// Creates a repository with a folder `sub` whose own `bash` and `git` come first on the PATH. Returns the variables for
+/// a server, and the file that exists once one of them has run.
+pub(crate) fn trap_programs(world: &World) -> (Vec<(String, String)>, std::path::PathBuf) {
+    let (programs, trapped) = (world.workspace().join("bin"), world.path("trapped"));
+    create_traps(&programs, &["bash", "sh", "git"]);
+    world.write(".git/HEAD", "ref: refs/heads/main\n");
+    world.write("sub/a.txt", "a\n");
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display());
+    let env = [("PATH", path), ("TRAPPED", trapped.display().to_string())];
+    (
+        env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        trapped,
+    )
+}
+
+#[test]
+fn programs_of_the_repository_run_unasked_in_no_session_without_workspace_folders() {
+    for folder in ["", "sub"] {
+        let world = World::new();
+        let (env, trapped) = trap_programs(&world);
+        let client = world.launch(Options {
+            env,
+            ..Options::default()
+        });
+        let mut params = client.initialize_params(None);
+        params["workspaceFolders"] = json!(null);
+        let _: Value = client.call("initialize", params);
+        client.initialized();
+        let new: Value = client.call("agent/newSession", json!({"cwd": world.workspace().join(folder)}));
+        let session = new["sessionId"].as_str().unwrap();
+        world.mock().push(Reply::tool(
+            "bash",
+            json!({"command": "ls", "workdir": world.workspace().join("sub")}),
+        ));
+        client.ask(session, "go");
+        let listed = world.wait_for_request(1).messages().last().unwrap().to_string();
+        assert!(listed.contains("a.txt") && !listed.contains("trap"), "{listed}");
+        world
+            .mock()
+            .push(Reply::tool("bash", json!({"command": "git status --short"})));
+        client.prompt(session, "go");
+        let asked = client.next(session, "agent/approvalRequested");
+        let why = asked.text("why");
+        assert!(
+            why.contains("runs a program of the workspace: ") && why.contains("/bin/git"),
+            "{why}"
+        );
+        assert!(!trapped.exists());
+    }
 }
 
 #[test]

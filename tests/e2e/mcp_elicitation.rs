@@ -286,3 +286,27 @@ fn the_time_of_the_person_does_not_count() {
     turn.dismiss(&question);
     assert_eq!(turn.result()[0]["result"]["action"], "decline");
 }
+
+#[test]
+fn a_call_that_needs_a_visit_is_made_again_once_the_user_has_been_there() {
+    for (choice, expected) in [
+        ("accept", "welcome"),
+        (
+            "decline",
+            "Sign in first; the user must first open https://peer.example/sign-in; the user was asked, and has not",
+        ),
+    ] {
+        let world = world_with(&["--more"], ALLOW);
+        let client = world.start_asking();
+        let turn = AskingTurn::start(&world, &client, "visit_first", json!({}));
+        let question = turn.question();
+        assert_eq!(
+            question.text("text"),
+            "The MCP server peer asks you to open an address: Sign in."
+        );
+        assert_eq!(question.params["url"], "https://peer.example/sign-in");
+        turn.answer(&question, json!({"choice": [choice]}));
+        let result = turn.result();
+        assert!(result.to_string().contains(expected), "{result}");
+    }
+}

@@ -199,10 +199,20 @@ impl Everything<'_> {
         ] {
             assert!(result.contains(part), "{part}: {result}");
         }
-        let visit = self.call(
+        self.push_call(
             "trigger-url-elicitation",
             json!({"url": "https://peer.example/visit", "errorPath": true}),
         );
+        let id = self.client.prompt(&self.session, "go");
+        let visit = self
+            .client
+            .next_matching(&self.session, "agent/questionRequested", |asked| {
+                asked.text("questionId") != question.text("questionId")
+            });
+        let respond = json!({"questionId": visit.text("questionId"), "dismissed": true});
+        let _: Value = self.client.call("agent/questionRespond", respond);
+        self.client.prompt_result(&id);
+        let visit = last_content(self.world);
         // It names an address of its own.
         assert!(visit.contains("; the user must first open https://"), "{visit}");
     }

@@ -78,6 +78,7 @@ MORE_TOOLS = [
          "type": "array", "items": [{"type": "string"}], "additionalItems": {"type": "number"}}}}},
     {"name": "wrong_input", "description": "Refuses its input, as a result or as an error.", "inputSchema": TEXT_INPUT},
     {"name": "get*", "description": "Has a name that is a pattern in rules.", "inputSchema": OBJECT},
+    {"name": "visit_first", "description": "Works once the user has visited an address.", "inputSchema": OBJECT},
     {"name": "close_output", "description": "Closes the output, and lives on.", "inputSchema": OBJECT},
 ]
 ADDED = {"name": "added", "description": "Was added later.", "inputSchema": OBJECT}
@@ -146,10 +147,9 @@ PROMPTS = [
 class RequestError(Exception):
     """The answer to a request is an error."""
 
-    def __init__(self, code, message):
+    def __init__(self, code, message, data=None):
         super().__init__(message)
-        self.code = code
-        self.message = message
+        self.error = {"code": code, "message": message, **({"data": data} if data else {})}
 
 
 class Connection:
@@ -159,6 +159,7 @@ class Connection:
         self.options = options
         # Writes a message, and may be told which request it belongs to.
         self.send = send
+        self.visits = False
         self.tools = [*TOOLS, *(MORE_TOOLS if options.more else []), *(LIES if options.lie else [])]
         self.prompts = [*(LYING_PROMPTS if options.lie else []), *PROMPTS]
         filler = " ".join(["It does a thing with a file, and says what it did."] * 4)
@@ -191,7 +192,7 @@ class Connection:
         try:
             result = self.handle(message)
         except RequestError as error:
-            self.send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": error.code, "message": error.message}},
+            self.send({"jsonrpc": "2.0", "id": message["id"], "error": error.error},
                       message["id"])
             return
         if result is not None:
@@ -319,6 +320,13 @@ class Connection:
 
     def call_refuse(self, _arguments, _request, _meta):
         raise RequestError(-32603, "the request was refused")
+
+    def call_visit_first(self, _arguments, _request, _meta):
+        if self.visits:
+            return text("welcome")
+        self.visits = True
+        visit = {"mode": "url", "message": "Sign in.", "elicitationId": "visit-2", "url": "https://peer.example/sign-in"}
+        raise RequestError(-32042, "Sign in first.", {"elicitations": [visit]})
 
     def call_plot(self, arguments, _request, _meta):
         return {**text(json.dumps(arguments)), "structuredContent": arguments}

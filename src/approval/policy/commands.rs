@@ -387,6 +387,7 @@ impl<'a> JudgedCall<'a> {
                 FindingKind::Secret => format!("reads a file that looks like a secret: {file}"),
                 FindingKind::OptionName => format!("would treat a file name as an option: {file}"),
                 FindingKind::Unchecked => format!("cannot check what it reads: {file}"),
+                FindingKind::WorkspaceProgram => format!("runs a program of the workspace: {file}"),
             });
         }
         let text = part.text().unwrap_or_default();

@@ -399,6 +399,7 @@ fn a_command_whose_files_are_special_is_not_free() {
         FindingKind::Secret,
         FindingKind::OptionName,
         FindingKind::Unchecked,
+        FindingKind::WorkspaceProgram,
     ] {
         let finding = FileFinding {
             part: 1,
@@ -486,6 +487,15 @@ fn a_prefix_rule_covers_only_reviewed_options() {
     ] {
         assert!(allows(rule, command), "{command}");
     }
+}
+
+#[test]
+fn programs_that_only_read_are_collected() {
+    let files = command_files("cd src && git status | cat x; make; ./ls").unwrap();
+    let programs: Vec<(usize, &str)> = (files.programs.iter())
+        .map(|(part, name)| (*part, &**name))
+        .collect();
+    assert_eq!(programs, [(1, "git"), (2, "cat")]);
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Doctor<'_> {
         ] {
             let path = self.source.env.get("PATH").map(OsStr::new);
             // The server never runs a program from inside the workspace, so the search excludes the folder.
-            match find_own_program(name, path, &[folder.to_path_buf()]) {
+            match find_own_program(name, path, Some(folder)) {
                 Some(path) => self.report_ok(name, self.path(&path)),
                 None => {
                     let found = format!("not found: {without}");

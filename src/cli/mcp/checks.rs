@@ -80,7 +80,7 @@ impl McpCommands<'_> {
             return path.is_file().then_some(path);
         }
         let path = self.source.env.get("PATH").map(OsStr::new);
-        find_own_program(command, path, &[])
+        find_own_program(command, path, None)
     }
 
     fn check_address(&self, settings: &McpServerSettings, status: &McpServerStatus) -> Check {

@@ -526,7 +526,10 @@ async fn idle_sessions_are_unloaded_and_used_ones_stay() {
     tokio::time::sleep(IDLE - Duration::from_secs(1)).await;
     assert_eq!((rig.sessions.live_session_count(), locks()), (COUNT, COUNT));
     rename(&ids[7]).await;
+    assert!(rig.sessions.inspect_live(&ids[0]).await.is_some());
     tokio::time::sleep(Duration::from_secs(2)).await;
+    // A look neither keeps a session loaded nor loads it.
+    assert!(rig.sessions.inspect_live(&ids[0]).await.is_none());
     assert_eq!(
         (rig.sessions.live_session_count(), locks()),
         (1, 1),

@@ -2,6 +2,7 @@
 //!
 //! Programs that we choose ourselves (bash, git) never come from a workspace folder. Must not start anything.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -30,26 +31,34 @@ pub(super) fn absolute_entries(path: Option<&OsStr>) -> OsString {
 }
 
 /// Returns the program of that name in `path` (see [`absolute_entries`]), unless it is inside one of `folders`.
-pub(super) fn find_outside(name: &OsStr, path: &OsStr, folders: &[PathBuf]) -> Option<PathBuf> {
-    std::env::split_paths(path)
-        .filter(|entry| is_outside(entry, folders))
-        .map(|entry| entry.join(name))
-        .find(|program| {
-            access(program, Access::EXEC_OK).is_ok()
-                && program.is_file()
-                // A link outside may still lead to a program inside.
-                && program
-                    .canonicalize()
-                    .is_ok_and(|real| real.parent().is_some_and(|folder| is_outside(folder, folders)))
-        })
+pub(super) fn find_outside(name: &OsStr, path: &OsStr, folders: &BTreeSet<PathBuf>) -> Option<PathBuf> {
+    find_programs(name, path).find(|program| comes_from_outside(program, folders))
 }
 
-/// Returns the path of a program that we choose ourselves, by this PATH, in a workspace of `folders`.
-pub fn find_own_program(name: &str, path: Option<&OsStr>, folders: &[PathBuf]) -> Option<PathBuf> {
-    find_outside(OsStr::new(name), &absolute_entries(path), folders)
+/// Returns the first program of that name in `path`, if it is inside one of `folders`.
+pub(super) fn find_inside(name: &OsStr, path: &OsStr, folders: &BTreeSet<PathBuf>) -> Option<PathBuf> {
+    let first = find_programs(name, path).next();
+    first.filter(|program| !comes_from_outside(program, folders))
 }
 
-fn is_outside(folder: &Path, folders: &[PathBuf]) -> bool {
+fn find_programs(name: &OsStr, path: &OsStr) -> impl Iterator<Item = PathBuf> {
+    let programs = std::env::split_paths(path).map(move |entry| entry.join(name));
+    programs.filter(|program| access(program, Access::EXEC_OK).is_ok() && program.is_file())
+}
+
+/// Returns whether neither the program nor what a link there leads to is inside one of `folders`.
+fn comes_from_outside(program: &Path, folders: &BTreeSet<PathBuf>) -> bool {
+    let has_folder_outside = |path: &Path| path.parent().is_some_and(|folder| is_outside(folder, folders));
+    has_folder_outside(program) && program.canonicalize().is_ok_and(|real| has_folder_outside(&real))
+}
+
+/// Returns the path of a program that we choose ourselves, by this PATH, in a workspace of `folder`.
+pub fn find_own_program(name: &str, path: Option<&OsStr>, folder: Option<&Path>) -> Option<PathBuf> {
+    let folders = folder.map(Path::to_path_buf).into_iter().collect();
+    find_outside(OsStr::new(name), &absolute_entries(path), &folders)
+}
+
+fn is_outside(folder: &Path, folders: &BTreeSet<PathBuf>) -> bool {
     SYSTEM_FOLDERS.iter().any(|system| folder == Path::new(system))
         || !folders.iter().any(|inside| folder.starts_with(inside))
 }
@@ -88,17 +97,33 @@ mod tests {
         symlink(base.join("ws/bin/git"), base.join("links/git")).unwrap();
         let find = |name: &str, entries: &[&str]| {
             let path = std::env::join_paths(entries.iter().map(|entry| base.join(entry))).unwrap();
-            find_outside(OsStr::new(name), &path, &[base.join("ws")])
+            let folders = BTreeSet::from([base.join("ws")]);
+            let inside = find_inside(OsStr::new(name), &path, &folders);
+            assert_eq!(
+                inside.is_some(),
+                entries[0] != "tools" && name == "git",
+                "{entries:?}"
+            );
+            find_outside(OsStr::new(name), &path, &folders)
         };
         assert_eq!(
             find("git", &["ws/bin", "links", "tools"]),
             Some(base.join("tools/git"))
         );
         assert_eq!(find("git", &["ws/bin", "links"]), None);
+        assert_eq!(find("git", &["links", "tools"]), Some(base.join("tools/git")));
+        assert_eq!(find("git", &["tools", "ws/bin"]), Some(base.join("tools/git")));
         // A folder is not a program, and neither is a file that is not executable.
         assert_eq!(find("bin", &["ws", "."]), None);
         assert_eq!(find("data", &["tools"]), None);
         // A workspace that contains the whole system does not hide the system's own programs.
-        assert!(find_outside(OsStr::new("sh"), OsStr::new("/usr/bin:/bin"), &["/".into()]).is_some());
+        assert!(
+            find_outside(
+                OsStr::new("sh"),
+                OsStr::new("/usr/bin:/bin"),
+                &BTreeSet::from(["/".into()])
+            )
+            .is_some()
+        );
     }
 }

@@ -27,7 +27,7 @@ use crate::workspace::process::command::{Command, Stdin};
 use crate::workspace::process::exec_protocol::{
     EXEC_COMMAND, ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal,
 };
-use crate::workspace::process::lookup::{absolute_entries, find_outside};
+use crate::workspace::process::lookup::{absolute_entries, find_inside, find_outside};
 use crate::workspace::process::orphans::{Helper, spawn_helper};
 use crate::workspace::process::output::Output;
 
@@ -41,7 +41,7 @@ const WAKE_EVERY: Duration = Duration::from_millis(100);
 pub struct Launcher {
     helper: PathBuf,
     strip_env: BTreeSet<String>,
-    folders: Vec<PathBuf>,
+    folders: BTreeSet<PathBuf>,
 }
 
 /// The reason why a command did not start.
@@ -107,7 +107,7 @@ impl Launcher {
         Self {
             helper: helper.into(),
             strip_env: strip_env.into_iter().collect(),
-            folders: Vec::new(),
+            folders: BTreeSet::new(),
         }
     }
 
@@ -120,13 +120,18 @@ impl Launcher {
         }
     }
 
-    /// Replaces the workspace folders, none of which may provide the programs that we choose ourselves.
+    /// Adds workspace folders, none of which may provide the programs that we choose ourselves. They stay: sessions may
+    /// still work in a folder that is no longer in the workspace.
     #[must_use]
-    pub fn with_workspace_folders(self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self {
-            folders: folders.into_iter().collect(),
-            ..self
-        }
+    pub fn add_workspace_folders(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.folders.extend(folders);
+        self
+    }
+
+    /// Returns the program that a shell would run for this name, if it is in a workspace folder. Reads the disk.
+    pub fn find_workspace_program(&self, name: &str) -> Option<PathBuf> {
+        let path = absolute_entries(self.inherited_path().as_deref());
+        find_inside(OsStr::new(name), &path, &self.folders)
     }
 
     /// Starts a command and waits until it runs (about 2 ms). Dropping the future kills what it started.
@@ -245,16 +250,20 @@ impl Launcher {
 
     /// Returns the PATH of the command.
     fn path(&self, command: &Command) -> OsString {
+        let path = match command.env.get(OsStr::new("PATH")) {
+            Some(given) => given.clone(),
+            None => self.inherited_path(),
+        };
+        absolute_entries(path.as_deref())
+    }
+
+    fn inherited_path(&self) -> Option<OsString> {
         #[expect(
             clippy::disallowed_methods,
             reason = "what the command inherits is decided here"
         )]
-        let inherited = || (!self.strip_env.contains("PATH")).then(|| std::env::var_os("PATH"));
-        let path = match command.env.get(OsStr::new("PATH")) {
-            Some(given) => given.clone(),
-            None => inherited().flatten(),
-        };
-        absolute_entries(path.as_deref())
+        let inherited = || std::env::var_os("PATH");
+        (!self.strip_env.contains("PATH")).then(inherited).flatten()
     }
 
     /// Returns the path of a program that we choose ourselves; `None` for a program that someone else names.
@@ -263,7 +272,7 @@ impl Launcher {
             return Ok(None);
         };
         // The working directory counts as a workspace folder: it may contain a program of that name too.
-        let folders: Vec<PathBuf> = self.folders.iter().chain([&command.cwd]).cloned().collect();
+        let folders: BTreeSet<PathBuf> = self.folders.iter().chain([&command.cwd]).cloned().collect();
         find_outside(name, path, &folders).map(Some).ok_or_else(|| {
             let reason = "it is not in any absolute PATH entry outside the workspace";
             to_spawn_error(command, StartRefusal::Missing, reason.to_owned())

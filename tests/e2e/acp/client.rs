@@ -41,12 +41,18 @@ impl AcpClient {
     }
 
     /// Starts the program.
-    #[expect(clippy::disallowed_methods, reason = "the test plays the editor")]
     pub fn launch(world: &World) -> Self {
+        Self::launch_with(world, &[])
+    }
+
+    /// Starts the program with more variables.
+    #[expect(clippy::disallowed_methods, reason = "the test plays the editor")]
+    pub fn launch_with(world: &World, env: &[(String, String)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_agentls"))
             .arg("acp")
             .env_clear()
             .envs(world.env())
+            .envs(env.iter().cloned())
             .current_dir(world.workspace())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

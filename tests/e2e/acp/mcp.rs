@@ -120,6 +120,19 @@ fn programs_of_the_client_run_from_the_first_prompt_until_the_session_closes() {
 }
 
 #[test]
+fn prompts_of_the_clients_servers_are_commands() {
+    let world = World::new();
+    let client = start(&world);
+    let session = new_session(&client, &world, json!([program("own", &world.path("note"), "")]));
+    world.mock().push(Reply::text("hello"));
+    client.prompt(&session, "hello");
+    client.take(|message| {
+        let commands = &message["params"]["update"]["availableCommands"];
+        commands.to_string().contains("mcp__own__plain")
+    });
+}
+
+#[test]
 fn a_loaded_or_resumed_session_has_the_servers_that_its_client_names_now() {
     let world = World::new();
     world.mock().allow_rewrites();
