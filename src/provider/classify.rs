@@ -465,9 +465,8 @@ fn is_model_missing(body: &ErrorBody, model: &str) -> bool {
         "permission_error",
         "unsupported model",
     ];
-    let is_named = ["the specified model", &model.to_ascii_lowercase()]
-        .iter()
-        .any(|name| body.text.contains(name));
+    let names = |name: &str| body.text.contains(name);
+    let is_named = names("the specified model") || names(&model.to_ascii_lowercase());
     CODES.iter().any(|code| body.code.contains(code)) || is_named && body.contains_any(&TEXTS)
 }
 

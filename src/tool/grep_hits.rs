@@ -236,11 +236,7 @@ fn shorten_line<'a>(line: &'a str, matcher: Option<&RegexMatcher>) -> Cow<'a, st
 }
 
 /// Returns the lines of each match in `whole`; those that share a line are one.
-fn split_matches(
-    matcher: &RegexMatcher,
-    buffer: &[u8],
-    whole: &Range<usize>,
-) -> io::Result<Vec<Range<usize>>> {
+fn split_hit(matcher: &RegexMatcher, buffer: &[u8], whole: &Range<usize>) -> io::Result<Vec<Range<usize>>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     let searched = matcher.find_iter_at(buffer, whole.start, |found| {
         if found.start() >= whole.end {
@@ -269,7 +265,7 @@ impl Sink for HitCollector<'_> {
                 let (whole, buffer) = (found.bytes_range_in_buffer(), found.buffer());
                 // If a match may span lines, the searcher joins those on adjacent lines.
                 let ranges = if searcher.multi_line_with_matcher(self.matcher) {
-                    split_matches(self.matcher, buffer, &whole)?
+                    split_hit(self.matcher, buffer, &whole)?
                 } else {
                     vec![whole.clone()]
                 };

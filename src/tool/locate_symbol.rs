@@ -48,11 +48,14 @@ pub(super) async fn locate_symbol(
             ));
         }
     }
-    // JavaScript's `#total` is not `total`.
+    // JavaScript's `#total` is not `total`. Rust's `r#type` is `type`.
     let is_private = symbol.starts_with('#') || symbol.contains(".#");
-    let has_sign = |place: &Place<'_>| place.before.ends_with('#') == is_private;
-    if places.iter().any(has_sign) {
-        places.retain(has_sign);
+    let is_meant = |place: &Place<'_>| {
+        let before = place.before.strip_suffix('#');
+        before.is_some_and(|before| !before.ends_with(is_of_word)) == is_private
+    };
+    if places.iter().any(is_meant) {
+        places.retain(is_meant);
     }
     let is_only = places.len() == 1 && wanted.len() == 1;
     let search = Search {

@@ -279,6 +279,9 @@ async fn a_private_field_is_not_its_getter() {
             ("total", Some(2), Ok((1, 3, "total"))),
         ])
         .await;
+    let mut fixture = Fixture::new("type Alias = u8;\nfn r#type() {}\n");
+    fixture.declare(1, "type", None, "r#type");
+    fixture.run(&[("type", None, Ok((1, 5, "type")))]).await;
 }
 
 #[tokio::test]

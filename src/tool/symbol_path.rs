@@ -30,7 +30,7 @@ pub(super) fn split_path(name: &str) -> Vec<String> {
     let own = plain.split_whitespace().next_back().unwrap_or_default();
     // Elixir's and Erlang's functions end with the number of their arguments.
     let own = match own.rsplit_once('/') {
-        Some((name, count)) if count.parse::<u8>().is_ok() && !name.ends_with('\\') => name,
+        Some((name, count)) if count.parse::<u8>().is_ok() && !name.contains(['/', '\\']) => name,
         _ => own,
     };
     // PHP's namespaces; a single one is a macro of LaTeX, and CSS escapes signs.
@@ -147,6 +147,7 @@ mod tests {
             (".w-1\\/2", "w-1\\/2"),
             ("Cart.total/1", "Cart total"),
             ("def total/2", "total"),
+            ("/users/1", "/users/1"),
             ("", ""),
         ] {
             assert_eq!(split_path(name).join(" "), path, "{name}");
