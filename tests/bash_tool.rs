@@ -96,7 +96,7 @@ impl Session {
             progress: sender,
             content_sink: Arc::new(FolderSink(content_folder.path().to_owned())),
             checkpoints: Arc::new(agentls::tool::NoCheckpoints),
-            reports_new_errors: false,
+            new_errors_wait: None,
             allows_uncheckpointed: false,
             judged: None,
             sandbox: CallSandbox::default(),
