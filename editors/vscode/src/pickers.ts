@@ -18,7 +18,10 @@ import { listChangedTurns, listEndedTurns } from "./turnActions";
 export const MODES: Record<Mode, { label: string; detail: string }> = {
   plan: { label: "Plan", detail: "Only reads, and proposes a plan." },
   ask: { label: "Ask", detail: "Reading is allowed. Commands, edits, and network access need approval." },
-  autoEdit: { label: "Auto-edit", detail: "Also allows edits inside the workspace, and commands that the sandbox confines in full." },
+  autoEdit: {
+    label: "Auto-edit",
+    detail: "Also allows edits inside the workspace, and commands that the sandbox confines in full.",
+  },
   full: { label: "Full", detail: "Allows everything without asking." },
 };
 

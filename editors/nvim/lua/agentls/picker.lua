@@ -16,7 +16,10 @@ end
 local MODES = {
   { mode = 'plan', text = 'plan — read only' },
   { mode = 'ask', text = 'ask — edits, commands, and the network need approval' },
-  { mode = 'autoEdit', text = 'autoEdit — edits in the workspace and sandboxed commands need no approval either' },
+  {
+    mode = 'autoEdit',
+    text = 'autoEdit — edits in the workspace and sandboxed commands need no approval either',
+  },
   { mode = 'full', text = 'full — nothing needs approval' },
 }
 
