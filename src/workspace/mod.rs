@@ -78,6 +78,7 @@ use git_names::GitNames;
 use process::{Command, Launcher, SpawnError, StopMode};
 use steering_watch::SteeringWatch;
 
+use crate::base::nofollow;
 use crate::base::spawn::run_blocking;
 use crate::config::{FolderItem, SandboxSettings};
 use crate::domain::{CommandFiles, FileFinding, FindingKind, SandboxPolicy};
@@ -136,13 +137,17 @@ impl WorkspaceShared {
         *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
-    /// Notes that sessions work in a folder, which may not be a workspace folder: neither it nor the repository around
-    /// it provides programs that we choose ourselves. Blocks briefly.
+    /// Notes that sessions work in a folder, which may not be a workspace folder: neither it nor the repositories
+    /// around it, except one around the home folder, provide programs that we choose ourselves. Blocks briefly.
     pub fn note_session_folder(&self, folder: &Path) {
         let folder = resolve::real_path(folder).unwrap_or_else(|_| folder.to_owned());
-        let dot_git = find_outer_repository(&folder, self.home.as_deref());
-        let around = dot_git.as_deref().and_then(Path::parent).map(Path::to_owned);
-        self.change_launcher(|launcher| launcher.add_workspace_folders([folder].into_iter().chain(around)));
+        let home = self.home.as_deref();
+        let around = folder
+            .ancestors()
+            .take_while(|around| !home.is_some_and(|home| home.starts_with(around)));
+        let repositories = around.filter(|around| nofollow::kind(&around.join(".git")).is_some());
+        let folders: Vec<PathBuf> = repositories.chain([&*folder]).map(Path::to_path_buf).collect();
+        self.change_launcher(|launcher| launcher.add_workspace_folders(folders));
     }
 
     /// Returns the current workspace folders; empty if the client named none.
@@ -421,16 +426,24 @@ impl Workspace {
     /// Returns what is special about the files that a command line names. Reads names on the disk, so it blocks.
     pub fn look_up_files(&self, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
         let (roots, denied) = (self.resolve_roots(cwd), self.shared.read_deny(Some(cwd)));
-        let mut findings = command_files::look_up(&roots, self.shared.home.as_deref(), &denied, cwd, files);
         let launcher = self.shared.launcher();
-        findings.extend(files.programs.iter().filter_map(|(part, name)| {
+        let programs = files.programs.iter().filter_map(|(part, name)| {
             let program = launcher.find_workspace_program(name)?;
             Some(FileFinding {
                 part: *part,
                 kind: FindingKind::WorkspaceProgram,
                 file: program.display().to_string(),
             })
-        }));
+        });
+        // First, as the reason that matters most to a user who is asked.
+        let mut findings: Vec<FileFinding> = programs.collect();
+        findings.extend(command_files::look_up(
+            &roots,
+            self.shared.home.as_deref(),
+            &denied,
+            cwd,
+            files,
+        ));
         findings
     }
 

@@ -48,8 +48,8 @@ fn a_prompt_is_answered_after_its_updates() {
     let workspace = world.workspace();
     let name = workspace.file_name().unwrap().display();
     let folder = format!("- workspace folders: {name} ({})", workspace.display());
-    let request = world.mock().requests()[0].body.to_string();
-    assert!(request.contains(&folder), "{request}");
+    let notes = world.mock().requests()[0].environment_notes().join("\n");
+    assert!(notes.contains(&folder), "{notes}");
 }
 
 #[test]

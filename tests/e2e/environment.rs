@@ -12,7 +12,7 @@ use crate::harness::{Client, World};
 use crate::mock_llm::Reply;
 
 #[expect(clippy::disallowed_methods, reason = "the test plays the user")]
-fn git(world: &World, args: &[&str]) {
+pub(crate) fn git(world: &World, args: &[&str]) {
     let done = Command::new("git")
         .args(["-c", "user.name=n", "-c", "user.email=n@example.invalid"])
         .args(args)

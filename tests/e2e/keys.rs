@@ -235,7 +235,7 @@ fn bash_and_git_never_come_from_the_workspace() {
 pub(crate) fn trap_programs(world: &World) -> (Vec<(String, String)>, std::path::PathBuf) {
     let (programs, trapped) = (world.workspace().join("bin"), world.path("trapped"));
     create_traps(&programs, &["bash", "sh", "git"]);
-    world.write(".git/HEAD", "ref: refs/heads/main\n");
+    crate::environment::git(world, &["init", "-q"]);
     world.write("sub/a.txt", "a\n");
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display());
     let env = [("PATH", path), ("TRAPPED", trapped.display().to_string())];

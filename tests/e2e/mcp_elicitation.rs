@@ -304,7 +304,8 @@ fn a_call_that_needs_a_visit_is_made_again_once_the_user_has_been_there() {
             question.text("text"),
             "The MCP server peer asks you to open an address: Sign in."
         );
-        assert_eq!(question.params["url"], "https://peer.example/sign-in");
+        let detail = question.text("detail");
+        assert!(detail.starts_with("https://peer.example/sign-in\n"), "{detail}");
         turn.answer(&question, json!({"choice": [choice]}));
         let result = turn.result();
         assert!(result.to_string().contains(expected), "{result}");
