@@ -270,13 +270,15 @@ fn programs_of_the_repository_run_unasked_in_no_session_without_workspace_folder
         world
             .mock()
             .push(Reply::tool("bash", json!({"command": "git status --short"})));
-        client.prompt(session, "go");
+        let id = client.prompt(session, "go");
         let asked = client.next(session, "agent/approvalRequested");
         let why = asked.text("why");
         assert!(
             why.contains("runs a program of the workspace: ") && why.contains("/bin/git"),
             "{why}"
         );
+        client.cancel(session);
+        client.prompt_result(&id);
         assert!(!trapped.exists());
     }
 }

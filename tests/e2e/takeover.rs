@@ -365,10 +365,15 @@ fn retry_of_a_summary_announces_what_follows_without_one() {
         next_actions(0),
         [format!("one more attempt, then {goes_on}"), goes_on.to_owned()]
     );
-    // A manual compaction has nothing to continue without.
+    // A manual compaction has nothing to continue without. It keeps the prompts, so there must be long answers.
+    for _ in 0..5 {
+        world.mock().push(Reply::text("word ".repeat(800)));
+        client.ask(&session, "go on");
+    }
+    let from = client.all(&session, "agent/retry").len();
     let compact = client.send("agent/compact", json!({"sessionId": session}));
     let _ = client.answer(&compact);
-    let next = next_actions(2);
+    let next = next_actions(from);
     assert!(
         !next.is_empty() && next.iter().all(|text| !text.contains("without a summary")),
         "{next:?}"
