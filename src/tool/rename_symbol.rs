@@ -61,8 +61,11 @@ impl Tool for RenameSymbol {
         let lacks_sign = [".", "#"].contains(&sign) && !input.new_name.starts_with(sign);
         if lacks_sign || !is_identifier(&input.new_name) {
             let given = one_line(&reveal_hidden_characters(&input.new_name), 80);
-            let meant = lacks_sign && is_identifier(&input.new_name);
-            let meant = meant.then(|| format!(": `{sign}{given}`")).unwrap_or_default();
+            let meant = if lacks_sign && is_identifier(&input.new_name) {
+                format!(": `{sign}{given}`")
+            } else {
+                String::new()
+            };
             return refuse_input(format!(
                 "new_name: `{given}` is no name; give one of letters, digits, `_`, `$`, and `-`, with the signs of the \
                  language before or after it, such as `.`, `#`, or `?`{meant}"
