@@ -86,7 +86,11 @@ const EXCHANGES = [
   { when: { prompt: "shaky child" }, repeat: true, events: [{ text: "It came at the second attempt." }] },
   ...buildExchanges("ask me", [[ask]], "As you say."),
   // It continues when the test creates the file.
-  ...buildExchanges("slowly", [[tool("bash", { command: "until [ -e go ]; do sleep 0.05; done" })]], "Slowly done."),
+  ...buildExchanges(
+    "slowly",
+    [[tool("bash", { command: "touch started; until [ -e go ]; do sleep 0.05; done" })]],
+    "Slowly done.",
+  ),
   { when: { prompt: "Review src/total.ts with care." }, repeat: true, events: [{ text: "It is fine." }] },
 ];
 
