@@ -13,6 +13,7 @@ pub mod date;
 pub mod error_chain;
 pub mod front_matter;
 pub mod hash;
+pub mod lexical_path;
 pub mod nearest;
 pub mod nofollow;
 pub mod picture;

@@ -19,7 +19,12 @@ const CACHES: &[(&[&str], &[&str])] = &[
     // Not the rest of `.yarn`, which has programs.
     (
         &["yarn"],
-        &[".cache/yarn", ".yarn/berry/cache", ".yarn/berry/metadata"],
+        &[
+            ".cache/yarn",
+            ".yarn/berry/cache",
+            ".yarn/berry/index",
+            ".yarn/berry/metadata",
+        ],
     ),
     (&["corepack"], &[".cache/node"]),
     (&["pre-commit"], &[".cache/pre-commit"]),
@@ -56,7 +61,7 @@ const CACHE_VARIABLES: &[(&[&str], &str, &[&str])] = &[
     (&["go"], "GOMODCACHE", &[""]),
     (&["go"], "GOPATH", &["pkg/mod", "pkg/sumdb"]),
     (&["yarn"], "YARN_CACHE_FOLDER", &[""]),
-    (&["yarn"], "YARN_GLOBAL_FOLDER", &["cache", "metadata"]),
+    (&["yarn"], "YARN_GLOBAL_FOLDER", &["cache", "index", "metadata"]),
     (
         &["gradle"],
         "GRADLE_USER_HOME",

@@ -311,7 +311,8 @@ impl SandboxScope {
         let network = self.method.limit_network(self.network);
         let resolver = (network == SandboxNetwork::Open).then(|| PathBuf::from("/etc/resolv.conf"));
         let path = variable("PATH").unwrap_or_default();
-        let programs = std::env::split_paths(&path).filter(|folder| folder.starts_with("/run"));
+        let programs = std::env::split_paths(&path)
+            .filter(|folder| folder.starts_with("/run") || folder.starts_with("/var/run"));
         let mut rules: Vec<_> = with_rule(PathRule::Reach, programs.chain(resolver)).collect();
         let mut folders = self.workspace.clone();
         // Outer folders first: the rule of one around another would undo those of the inner one's files.
@@ -484,6 +485,7 @@ mod tests {
             ("/g/one/bin/x", None),
             ("/g/two/pkg/mod/x", None),
             ("/home/u/.yarn/berry/cache/x", Some(PathRule::Write)),
+            ("/home/u/.yarn/berry/index/x", Some(PathRule::Write)),
             ("/home/u/.yarn/berry/plugins/x", None),
             ("/usr/lib/x", None),
         ] {

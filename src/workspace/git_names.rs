@@ -11,6 +11,7 @@ use super::command_sandbox::read_path_variable;
 use super::git_guard::{SizeAndTime, find_work_tree, read_file_state, read_git};
 use super::git_reader::GitReader;
 use super::process::git_command;
+use crate::base::lexical_path::normalize_path;
 use crate::base::spawn::run_blocking;
 
 /// Longest listing of settings that is read, in bytes.
@@ -102,7 +103,7 @@ impl KnownNames {
                     (Ok(rest), Some(home)) => home.join(rest),
                     _ => base.join(value),
                 };
-                named.push(normalize(&path));
+                named.push(normalize_path(&path));
             }
             files.push(origin);
         }
@@ -148,21 +149,6 @@ fn list_settings_files(
 
 fn to_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
-}
-
-/// Resolves `.` and `..` by name, since the path may not exist. Where links make a difference, git follows them.
-fn normalize(path: &Path) -> PathBuf {
-    use std::path::Component;
-    path.components().fold(PathBuf::new(), |mut path, part| {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                path.pop();
-            }
-            part => path.push(part),
-        }
-        path
-    })
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use rustix::mount::{
     mount_remount, move_mount, open_tree,
 };
 
+use crate::base::lexical_path::normalize_path;
 use crate::sandbox::SandboxError;
 use crate::sandbox::plan::{PathRule, REPLACED, SandboxPlan, TEMPORARY};
 
@@ -43,14 +44,31 @@ const COVERS: &str = "/dev/.covers";
 /// Lists the links in `/run` that stay, with their targets, by the rules before they are resolved.
 pub(super) fn list_run_links(plan: &SandboxPlan) -> BTreeMap<PathBuf, PathBuf> {
     let reached = plan.rules.iter().filter(|(rule, _)| *rule == PathRule::Reach);
-    let links = reached.filter_map(|(_, path)| {
-        let in_run = path.ancestors().take_while(|part| part.starts_with("/run"));
-        let links = in_run.filter_map(|part| Some((part.to_owned(), fs::read_link(part).ok()?)));
-        links.last()
-    });
+    let mut links: BTreeMap<_, _> = reached.flat_map(|(_, path)| follow_links(path)).collect();
     links
-        .filter(|(link, _)| !KEPT_IN_RUN.iter().any(|kept| link == Path::new(kept)))
-        .collect()
+        .retain(|link, _| link.starts_with("/run") && !KEPT_IN_RUN.iter().any(|kept| link.starts_with(kept)));
+    links
+}
+
+/// Returns the links on the way to what a path names, each with its target as it is written.
+fn follow_links(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut links = Vec::new();
+    let mut at = normalize_path(path);
+    // As many as the kernel follows.
+    while links.len() < 40 {
+        let parts: Vec<&Path> = at.ancestors().collect();
+        let outermost = parts
+            .into_iter()
+            .rev()
+            .find_map(|part| Some((part.to_owned(), fs::read_link(part).ok()?)));
+        let Some((link, target)) = outermost else { break };
+        let rest = at.strip_prefix(&link).unwrap_or(Path::new(""));
+        // Nothing on the way to the outermost link is a link, so `..` means the folder around it.
+        let next = link.parent().unwrap_or(&link).join(&target).join(rest);
+        at = normalize_path(&next);
+        links.push((link, target));
+    }
+    links
 }
 
 /// Sets up all mounts. Rules apply in order; the sockets are covered in the end.
