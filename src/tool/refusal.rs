@@ -25,9 +25,14 @@ const BAD_CALL: i32 = rustix::process::Signal::SYS.as_raw();
 /// The exit code of a shell whose program that signal ended.
 const BAD_CALL_CODE: i32 = 128 + BAD_CALL;
 
-/// How the user lets a hook do what the sandbox refuses. A policy counts only for a command of the same file.
-pub const HOOK_REMEDY: &str =
-    "To allow it, set `sandbox = \"off\"` next to the hook's `command` in your own config.toml";
+/// Returns how the user lets a hook do what the sandbox refuses. A policy counts only for a command of the same file.
+pub fn hook_remedy(is_from_folder: bool) -> &'static str {
+    if is_from_folder {
+        "To allow it, copy the hook to your own config.toml, with `sandbox = \"off\"`"
+    } else {
+        "To allow it, set `sandbox = \"off\"` next to the hook's `command` in your own config.toml"
+    }
+}
 
 /// Whose command it is, which decides what the model can do about a refusal of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +41,8 @@ pub enum CommandOrigin {
     Bash,
     /// A tool of the user's or a project's settings, which state what its command may do.
     Configured,
-    /// A hook.
-    Hook,
+    /// A hook, of a project's settings or of the user's.
+    Hook { is_from_folder: bool },
 }
 
 /// What decides how refusals of the sandbox are explained to the model.
@@ -251,7 +256,7 @@ impl Refusals {
             (CommandOrigin::Configured, _) => {
                 "This tool has no way out of it; if the task needs one, tell the user"
             }
-            (CommandOrigin::Hook, _) => HOOK_REMEDY,
+            (CommandOrigin::Hook { is_from_folder }, _) => hook_remedy(is_from_folder),
         }
     }
 }

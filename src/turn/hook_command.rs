@@ -12,7 +12,7 @@ use super::hook_output::MAX_OUTPUT;
 use super::hooks::{HookContext, HookExit, HookRunner};
 use super::session_link::TurnStopped;
 use crate::config::{CommandLine, HookSettings, SandboxSettings};
-use crate::tool::refusal::{CommandOrigin, HOOK_REMEDY, Refusals};
+use crate::tool::refusal::{CommandOrigin, Refusals, hook_remedy};
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{
     Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
@@ -48,6 +48,10 @@ impl HookRunner for HookCommands {
         };
         run_hook_command(context, hook, sandbox, input).boxed()
     }
+
+    fn own_sandbox(&self) -> Option<&SandboxSettings> {
+        Some(&self.own_sandbox)
+    }
 }
 
 enum HookRunEnd {
@@ -68,7 +72,7 @@ async fn run_hook_command(
     let confined = context.workspace.confine_command(context.cwd, &sandbox, command);
     let command = match confined.await {
         Ok(confined) => confined,
-        Err(error) => return Ok(to_failure(&error)),
+        Err(error) => return Ok(to_failure(hook, &error)),
     };
     // Nobody is asked about a hook, so it reaches no other host.
     let command = context
@@ -78,18 +82,23 @@ async fn run_hook_command(
     let watched = context.workspace.watch_command(context.cwd, &sandbox, &command);
     let watched = match watched.await {
         Ok(watched) => watched,
-        Err(error) => return Ok(to_failure(&error)),
+        Err(error) => return Ok(to_failure(hook, &error)),
     };
     let mut exit = run_until_gone(context, hook, command).await;
     watched.finish().await;
     if let (Some(confinement), Ok(exit)) = (confinement, &mut exit) {
-        explain_refusal(exit, confinement, &sandbox).await;
+        explain_refusal(hook, exit, confinement, &sandbox).await;
     }
     exit
 }
 
 /// Adds what the sandbox refused, or may have refused, to the end of a hook that objected or failed.
-async fn explain_refusal(exit: &mut HookExit, confinement: CommandConfinement, sandbox: &CallSandbox) {
+async fn explain_refusal(
+    hook: &HookSettings,
+    exit: &mut HookExit,
+    confinement: CommandConfinement,
+    sandbox: &CallSandbox,
+) {
     if let HookExit::Exited {
         code,
         stderr,
@@ -100,14 +109,17 @@ async fn explain_refusal(exit: &mut HookExit, confinement: CommandConfinement, s
     {
         let hosts = confinement.network.map(|report| report.take_refusals());
         let status = Some(ExitStatus::Code(*code));
-        let refusals = Refusals::new(CommandOrigin::Hook, confinement.access, sandbox, status);
+        let origin = CommandOrigin::Hook {
+            is_from_folder: hook.is_from_folder,
+        };
+        let refusals = Refusals::new(origin, confinement.access, sandbox, status);
         *refused = refusals.explain(stderr, hosts.unwrap_or_default()).await;
     }
 }
 
-fn to_failure(error: &SpawnError) -> HookExit {
+fn to_failure(hook: &HookSettings, error: &SpawnError) -> HookExit {
     HookExit::Failed(match error {
-        SpawnError::Sandbox { .. } => format!("{error}. {HOOK_REMEDY}"),
+        SpawnError::Sandbox { .. } => format!("{error}. {}", hook_remedy(hook.is_from_folder)),
         _ => error.to_string(),
     })
 }
@@ -127,7 +139,7 @@ async fn run_until_gone(
     } = match child {
         Ok(child) => child,
         Err(SpawnError::Cancelled) => return Err(TurnStopped),
-        Err(error) => return Ok(to_failure(&error)),
+        Err(error) => return Ok(to_failure(hook, &error)),
     };
     drop(stdin);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());

@@ -53,6 +53,11 @@ pub trait HookRunner: Send + Sync {
         hook: &'a HookSettings,
         input: Vec<u8>,
     ) -> BoxFuture<'a, Result<HookExit, TurnStopped>>;
+
+    /// Returns the sandbox of the user's own hooks; `None` if it is that of the session.
+    fn own_sandbox(&self) -> Option<&SandboxSettings> {
+        None
+    }
 }
 
 /// The hooks of a session's turns, with their runner.
@@ -87,10 +92,16 @@ impl Hooks {
         }
     }
 
-    /// Returns the names of the hooks that the sandbox must confine because the settings say so.
-    pub(super) fn names_of_confined(&self) -> impl Iterator<Item = &str> {
-        let hooks = self.hooks.iter();
-        let confined = hooks.filter(|hook| hook.sandbox.is_some_and(|policy| policy != SandboxPolicy::Off));
+    /// Returns the names of the hooks that the sandbox must confine because the settings say so, and that run without
+    /// it too. `settings` are those of the session.
+    pub(super) fn names_of_confined(&self, settings: &SandboxSettings) -> impl Iterator<Item = &str> {
+        let own = self.runner.own_sandbox().unwrap_or(settings);
+        let may_lack = |settings: &SandboxSettings| settings.enabled && !settings.required;
+        let may_lack = [may_lack(own), may_lack(settings)];
+        let confined = self.hooks.iter().filter(move |hook| {
+            hook.sandbox.is_some_and(|policy| policy != SandboxPolicy::Off)
+                && may_lack[usize::from(hook.is_from_folder)]
+        });
         confined.map(|hook| hook.name.as_str())
     }
 

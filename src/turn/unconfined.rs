@@ -15,12 +15,15 @@ const UNCONFINED: &str = "sandbox_missing";
 /// Warns of each hook and MCP server once in a session.
 pub(super) async fn warn_of_unconfined(cx: &TurnContext) -> Result<(), TurnStopped> {
     let settings = &cx.settings.sandbox;
-    // A sub-agent has the hooks and servers of its turn. With `required`, none of them runs.
-    if !settings.enabled || settings.required || cx.depth > 0 {
+    // A sub-agent has the hooks and servers of its turn.
+    if cx.depth > 0 {
         return Ok(());
     }
-    let hooks = cx.settings.hooks.names_of_confined();
-    let servers = cx.tools.source().map(|source| source.names_of_confined());
+    let hooks = cx.settings.hooks.names_of_confined(settings);
+    // With `required`, none of them runs.
+    let may_lack = settings.enabled && !settings.required;
+    let source = cx.tools.source().filter(|_| may_lack);
+    let servers = source.map(|source| source.names_of_confined());
     let servers = servers.into_iter().flatten();
     let mut names: Vec<String> = hooks
         .map(|name| format!("the hook `{name}`"))

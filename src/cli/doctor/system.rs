@@ -145,8 +145,10 @@ impl Doctor<'_> {
         let free: Vec<String> = free.map(|hook| hook.name.clone()).collect();
         if !all_settings.hooks.is_empty() {
             let never = listed("; never confined: ", &free);
-            let found =
-                format!("hooks may do what commands may in ask; your own are not confined in full{never}");
+            let found = format!(
+                "hooks may do what commands may in ask; in the mode full, your own without `sandbox` are not \
+                 confined{never}"
+            );
             self.report_info("sandbox", found);
         }
     }
