@@ -191,19 +191,38 @@ impl GrepInput {
 
 /// Returns the regular expression in which each line end of `pattern` may also be that of Windows. In a class it stays.
 fn accept_crlf(pattern: &str) -> String {
-    let (mut accepting, mut is_in_class) = (String::new(), false);
-    let mut letters = pattern.chars();
-    while let Some(letter) = letters.next() {
-        let escaped = (letter == '\\').then(|| letters.next()).flatten();
-        is_in_class = letter == '[' || is_in_class && letter != ']';
-        if !is_in_class && (letter == '\n' || escaped == Some('n')) {
-            accepting.push_str(r"(?:\r?\n)");
-        } else {
-            accepting.push(letter);
-            accepting.extend(escaped);
-        }
+    let (mut accepting, mut depth) = (String::new(), 0_usize);
+    let mut rest = pattern;
+    while let Some(letter) = rest.chars().next() {
+        let mut is_opening = false;
+        let length = match letter {
+            '\\' => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            '[' => find_named_class(rest).filter(|_| depth > 0).unwrap_or_else(|| {
+                is_opening = true;
+                // A `]` right after the start is a letter of the class.
+                let inner = rest[1..].strip_prefix('^').unwrap_or(&rest[1..]);
+                rest.len() - inner.strip_prefix(']').unwrap_or(inner).len()
+            }),
+            _ => letter.len_utf8(),
+        };
+        let (piece, next) = rest.split_at(length);
+        let is_line_end = depth == 0 && matches!(piece, "\n" | "\\n");
+        accepting.push_str(if is_line_end { r"(?:\r?\n)" } else { piece });
+        depth = (depth + usize::from(is_opening)).saturating_sub(usize::from(piece == "]"));
+        rest = next;
     }
     accepting
+}
+
+/// Returns the length of a class such as `[:alpha:]` at the start of the text.
+fn find_named_class(text: &str) -> Option<usize> {
+    let name = text.strip_prefix("[:")?;
+    let end = name.find(":]")?;
+    let is_name = name[..end]
+        .trim_start_matches('^')
+        .chars()
+        .all(|c| c.is_ascii_lowercase());
+    is_name.then_some(2 + end + 2)
 }
 
 /// A search in progress.
@@ -606,6 +625,8 @@ mod tests {
             (r"one\r\ntwo", false, lines),
             (r"one$\n^two", false, lines),
             (r"one[\r\n]+two", false, lines),
+            (r"two [^]\n]+x", false, "a:2:two (x]\n"),
+            (r"two [[:alpha:]\n]x", false, "no matches\n"),
             (r"one[^\n]*\ntwo", false, lines),
             (r"[a-z]\n[\w]", false, lines),
             (r"\]\n+three", false, "a:2:two (x]\na:3:\na:4:three\n"),
