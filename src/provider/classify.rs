@@ -457,7 +457,12 @@ fn key_refused(body: &ErrorBody) -> bool {
 /// Reports whether the provider lacks the model, or does not give it to this key. A key that it refuses for all models is
 /// another fault.
 fn is_model_missing(body: &ErrorBody, model: &str) -> bool {
-    const CODES: [&str; 3] = ["model_not_found", "model_access_denied", "model_not_supported"];
+    const CODES: [&str; 4] = [
+        "model_not_found",
+        "model_access_denied",
+        "model_not_supported",
+        "model_decommissioned",
+    ];
     const TEXTS: [&str; 5] = [
         "access to model",
         "invalid model name",

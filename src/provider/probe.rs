@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use serde_json::Value;
 
@@ -202,6 +203,8 @@ fn list_path(account: &ProviderAccount) -> &'static str {
 
 /// The most models of an Ollama whose facts are read: the configured one, then the newest. Each takes a request.
 const MAX_SHOWN: usize = 64;
+/// How many of these requests run at once.
+const SHOWN_AT_ONCE: usize = 8;
 
 /// Adds what each model says about itself: its window and its abilities.
 async fn with_ollama_facts(
@@ -213,14 +216,19 @@ async fn with_ollama_facts(
     let address = super::build_endpoint_url(base, "api/show");
     let is_configured = |name: &&String| configured.is_some_and(|model| is_same_model(name, model));
     let (first, others): (Vec<_>, Vec<_>) = list.names.iter().partition(is_configured);
-    for name in first.into_iter().chain(others).take(MAX_SHOWN) {
+    let names: Vec<String> = first.into_iter().chain(others).take(MAX_SHOWN).cloned().collect();
+    let answers = futures::stream::iter(names).map(|name| {
         let request = client.post(address.clone()).headers(headers.clone());
         let body = serde_json::json!({"model": name}).to_string();
-        // Without an answer, the catalogue decides.
-        let Ok(response) = request.body(body).send().await else {
-            break;
-        };
-        let Some(answer) = read_json(response).await else {
+        async move {
+            let response = request.body(body).send().await.ok()?;
+            Some((name, read_json(response).await))
+        }
+    });
+    let mut answers = std::pin::pin!(answers.buffered(SHOWN_AT_ONCE));
+    // Without an answer, the catalogue decides.
+    while let Some(Some((name, answer))) = answers.next().await {
+        let Some(answer) = answer else {
             continue;
         };
         let facts = read_show(&answer);
