@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::client::ClientFacts;
 use super::links::linked_file;
 use super::params::{ContentBlock, FileText};
+use crate::base::lexical_path::normalize_path;
 use crate::base::position::{DocumentChange, apply_changes};
 use crate::base::spawn::run_blocking;
 use crate::base::text::one_line;
@@ -98,7 +99,7 @@ impl AcpEditor {
 
     /// Records how the client names the folder of a session. It knows its documents by that name.
     pub(super) fn note_folder(&self, session: &SessionId, real: &Path, named: &Path) {
-        let (real, named) = (real.to_path_buf(), named.components().collect());
+        let (real, named) = (real.to_path_buf(), normalize_path(named));
         self.lock_folders()
             .insert(session.clone(), SessionFolder { real, named });
     }
@@ -136,8 +137,20 @@ impl AcpEditor {
 
     /// Reads the client's text of a file.
     async fn read_text(&self, session: &SessionId, path: &Path) -> Result<String, EditorError> {
-        let params = json!({"sessionId": session.as_str(), "path": self.client_path(session, path)});
-        let answer = self.request("fs/read_text_file", params).await?;
+        let read = |path: &Path| {
+            let params = json!({"sessionId": session.as_str(), "path": path});
+            self.request("fs/read_text_file", params)
+        };
+        let named = self.client_path(session, path);
+        let answer = match read(&named).await {
+            Err(EditorError::Refused(_)) if named != path => {
+                let answer = read(path).await?;
+                // Its documents have other names than its folder.
+                self.forget_folder(session);
+                answer
+            }
+            answer => answer?,
+        };
         match serde_json::from_value::<FileText>(answer) {
             Ok(text) => Ok(text.content),
             Err(_) => Err(EditorError::Failed("its answer is malformed".to_owned())),

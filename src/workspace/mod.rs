@@ -142,11 +142,13 @@ impl WorkspaceShared {
     pub fn note_session_folder(&self, folder: &Path) {
         let folder = resolve::real_path(folder).unwrap_or_else(|_| folder.to_owned());
         let home = self.home.as_deref();
-        let around = folder
+        // The home folder has programs of the user's own, even if a session works in it.
+        let below_home = folder
             .ancestors()
             .take_while(|around| !home.is_some_and(|home| home.starts_with(around)));
-        let repositories = around.filter(|around| nofollow::kind(&around.join(".git")).is_some());
-        let folders: Vec<PathBuf> = repositories.chain([&*folder]).map(Path::to_path_buf).collect();
+        let is_workspace =
+            |around: &&Path| *around == folder || nofollow::kind(&around.join(".git")).is_some();
+        let folders: Vec<PathBuf> = below_home.filter(is_workspace).map(Path::to_path_buf).collect();
         self.change_launcher(|launcher| launcher.add_workspace_folders(folders));
     }
 
