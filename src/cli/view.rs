@@ -20,9 +20,9 @@ use crate::base::text;
 use crate::protocol::{
     ApprovalRequestedNotification, ApprovalResolvedNotification, ChangeState, CircuitNotification,
     CircuitState, Decision, MessageNotification, MessageRetractedNotification, ModelSwitchedNotification,
-    RetryNotification, Role, ServerNotification, SessionUpdatedNotification, SettledBy, ToolCallNotification,
-    ToolCallStatus, TransitionNotification, TransitionReason, TurnAsker, TurnDiffNotification,
-    TurnEndedNotification, TurnState, UsageNotification, WaitNotification,
+    RetryNotification, Role, ServerNotification, SessionUpdatedNotification, SettledBy, TerminalReason,
+    ToolCallNotification, ToolCallStatus, TransitionNotification, TransitionReason, TurnAsker,
+    TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification, WaitNotification,
 };
 
 /// One frame per 100 ms; see [`View::refresh_status`].
@@ -656,12 +656,20 @@ impl View {
     }
 
     fn show_transition(&mut self, transition: &TransitionNotification) {
-        let TransitionReason::Continue(reason) = transition.reason else {
-            return;
-        };
         if self.replay {
             return;
         }
+        let reason = match transition.reason {
+            TransitionReason::Continue(reason) => reason,
+            // A compaction says why it changes nothing.
+            TransitionReason::Terminal(TerminalReason::Completed) => {
+                if let Some(detail) = &transition.detail {
+                    self.show_note(Color::Dim, detail);
+                }
+                return;
+            }
+            TransitionReason::Terminal(_) => return,
+        };
         let Some(label) = blocks::continue_reason(reason) else {
             return;
         };
