@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::config::StringList;
 
-    struct NoRunner;
+    struct NoRunner(SandboxSettings);
 
     impl HookRunner for NoRunner {
         fn run_hook<'a>(
@@ -159,6 +159,43 @@ mod tests {
             _: Vec<u8>,
         ) -> BoxFuture<'a, Result<HookExit, TurnStopped>> {
             Box::pin(std::future::pending())
+        }
+
+        fn own_sandbox(&self) -> Option<&SandboxSettings> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_project_that_requires_the_sandbox_hides_no_hook_of_the_user() {
+        let hook = |name: &str, sandbox, is_from_folder| HookSettings {
+            name: name.to_owned(),
+            sandbox,
+            is_from_folder,
+            ..HookSettings::default()
+        };
+        let read_only = Some(SandboxPolicy::ReadOnly);
+        let all = [
+            hook("own", read_only, false),
+            hook("theirs", read_only, true),
+            hook("unset", None, false),
+            hook("free", Some(SandboxPolicy::Off), false),
+        ];
+        let settings = |required| SandboxSettings {
+            required,
+            ..SandboxSettings::default()
+        };
+        for (own, project, named) in [
+            (false, false, &["own", "theirs"][..]),
+            (false, true, &["own"]),
+            (true, true, &[]),
+        ] {
+            let hooks = Hooks::new(Arc::new(all.clone()), Arc::new(NoRunner(settings(own))));
+            let found: Vec<String> = hooks
+                .names_of_confined(&settings(project))
+                .map(str::to_owned)
+                .collect();
+            assert_eq!(found, named, "{own} {project}");
         }
     }
 
@@ -177,7 +214,7 @@ mod tests {
                 tool: StringList(tools.iter().map(|tool| (*tool).to_owned()).collect()),
                 ..HookSettings::default()
             };
-            let hooks = Hooks::new([hook].into(), Arc::new(NoRunner));
+            let hooks = Hooks::new([hook].into(), Arc::new(NoRunner(SandboxSettings::default())));
             let found = hooks.tell_apart(&["edit_file", "write_file"], "apply_patch");
             assert_eq!(found, tells_apart, "{on} {tools:?}");
         }

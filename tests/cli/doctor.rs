@@ -89,7 +89,7 @@ fn doctor_reports_what_commands_may_do_in_each_mode() {
         "in ask and autoEdit, a command writes the workspace, its temporary folder, caches of build tools, /data;",
         "a proxy to a.example, which asks about other hosts",
         "in full, commands are not confined",
-        "your own are not confined in full; never confined: notify",
+        "in the mode full, your own without `sandbox` are not confined; never confined: notify",
         "write names /data, which does not exist",
         "read_deny names /keys, which does not exist",
     ] {

@@ -55,8 +55,8 @@ pub(crate) const PLAIN: &[Attack] = &[
     (
         "win a race with a link to the outside",
         ALL,
-        "mkdir -p d; python3 - <<'P'\nimport os\no=os.environ['OUT']\nif os.fork()==0:\n  for _ in range(1000):\n    for t in (o,'d'):\n      try: os.symlink(t,'race-new'); os.rename('race-new','race')\n      except OSError: pass\n  os._exit(0)\n\
-         for _ in range(2000):\n  try: open('race/raced','w').close()\n  except OSError: pass\nos.wait()\nos.remove(o+'/raced'); print('open')\nP",
+        "mkdir -p d; python3 - <<'P'\nimport os\no=os.environ['OUT']\nif os.fork()==0:\n  for _ in range(2000):\n    for t in (o,'d'):\n      try: os.symlink(t,'race-new'); os.rename('race-new','race'); os.sched_yield()\n      except OSError: pass\n  os._exit(0)\n\
+         while os.waitpid(-1,os.WNOHANG)[0]==0:\n  try: open('race/raced','w').close()\n  except OSError: pass\nos.remove(o+'/raced'); print('open')\nP",
     ),
     (
         "write a git hook",

@@ -388,4 +388,24 @@ mod tests {
         assert_eq!(unescape(br"/mnt/a\040b\134c"), Path::new(r"/mnt/a b\c"));
         assert_eq!(unescape(br"/mnt/\9"), Path::new(r"/mnt/\9"));
     }
+
+    #[test]
+    fn all_links_on_the_way_to_a_file_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/file"), "").unwrap();
+        for (link, target) in [("one", "two/../two"), ("two", "a"), ("a/name", "./b/file")] {
+            symlink(target, root.join(link)).unwrap();
+        }
+        let names = |path: &str| -> Vec<PathBuf> {
+            let links = follow_links(&root.join(path)).into_iter();
+            links
+                .map(|(link, _)| link.strip_prefix(&root).unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(names("one/name"), ["one", "two", "a/name"].map(PathBuf::from));
+        assert_eq!(names("a/b/../name"), [PathBuf::from("a/name")]);
+        assert!(names("a/b/file").is_empty() && names("none/file").is_empty());
+    }
 }

@@ -17,7 +17,8 @@ struct EndingTurn {
 impl EndingTurn {
     fn start() -> Self {
         let world = World::with(Config {
-            tables: "[tool.bash]\non_cancel = \"finish\"\n".to_owned(),
+            // A busy machine may need longer than usual for what happens until the command may end.
+            tables: "[tool.bash]\non_cancel = \"finish\"\nfinish_timeout_s = 60\n".to_owned(),
             ..Config::default()
         });
         let client = AcpClient::start(&world, json!({}));
