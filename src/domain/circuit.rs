@@ -95,11 +95,6 @@ impl Circuit {
         }
     }
 
-    /// Returns the number of consecutive failures so far.
-    pub fn failure_count(&self) -> u32 {
-        self.failures
-    }
-
     /// Returns how many more consecutive failures open it; 0 when it is not closed.
     pub fn failures_left(&self) -> u32 {
         match self.state {

@@ -69,6 +69,20 @@ impl EventQueue {
             _ => self.0.push_back(event),
         }
     }
+
+    /// Adds a piece of content. An empty piece does not count as content.
+    pub(crate) fn push_content(&mut self, event: StreamEvent) -> StreamProgress {
+        let is_empty = match &event {
+            StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),
+            StreamEvent::ToolInput { json, .. } => json.is_empty(),
+            _ => false,
+        };
+        if is_empty {
+            return StreamProgress::Event;
+        }
+        self.push(event);
+        StreamProgress::Content
+    }
 }
 
 /// The decoder of one API.

@@ -265,11 +265,6 @@ impl ToolChoice {
         let may_match = |only: &StringList| any(&|prefix| only.may_match_below(prefix));
         self.only.as_ref().is_none_or(may_match) && !any(&|prefix| self.never.matches_all_below(prefix))
     }
-
-    /// Returns whether everything is allowed.
-    pub fn is_all(&self) -> bool {
-        self.only.is_none() && self.never.is_empty()
-    }
 }
 
 /// Whether to ask for progress checks, or after how many tool calls.

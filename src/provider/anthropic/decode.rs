@@ -165,12 +165,12 @@ impl MessagesDecoder {
         let mut progress = StreamProgress::Event;
         let open = match needed_text(block, "type")? {
             "text" => {
-                progress = push_content(StreamEvent::Text(needed_text(block, "text")?.to_owned()), out);
+                progress = out.push_content(StreamEvent::Text(needed_text(block, "text")?.to_owned()));
                 StreamBlock::Other
             }
             "thinking" => {
                 let thinking = text(block, "thinking").unwrap_or_default();
-                progress = push_content(StreamEvent::Reasoning(thinking.to_owned()), out);
+                progress = out.push_content(StreamEvent::Reasoning(thinking.to_owned()));
                 let signature = text(block, "signature").unwrap_or_default().to_owned();
                 StreamBlock::Thinking { signature }
             }
@@ -261,10 +261,10 @@ impl MessagesDecoder {
             return Ok(StreamProgress::Event);
         };
         Ok(match needed_text(delta, "type")? {
-            "text_delta" => push_content(StreamEvent::Text(needed_text(delta, "text")?.to_owned()), out),
+            "text_delta" => out.push_content(StreamEvent::Text(needed_text(delta, "text")?.to_owned())),
             "thinking_delta" => {
                 let thinking = text(delta, "thinking").unwrap_or_default();
-                push_content(StreamEvent::Reasoning(thinking.to_owned()), out)
+                out.push_content(StreamEvent::Reasoning(thinking.to_owned()))
             }
             "signature_delta" => {
                 let at = self.index_of(event).and_then(|index| self.blocks.get_mut(&index));
@@ -294,7 +294,7 @@ impl MessagesDecoder {
         match tool {
             Some((index, input)) if !self.completed.contains(&index) => {
                 input.push(&json);
-                Ok(push_content(StreamEvent::ToolInput { index, json }, out))
+                Ok(out.push_content(StreamEvent::ToolInput { index, json }))
             }
             Some(_) if json.is_empty() => Ok(StreamProgress::Event),
             Some(_) => Err(DecodeError::broken_stream("a tool's input went on after its end")),
@@ -365,20 +365,6 @@ fn push_source(page: &Value, out: &mut EventQueue) {
     if let Some(source) = read_source(page, "url") {
         out.push(source);
     }
-}
-
-/// Pushes a piece of content. An empty piece does not count as content.
-fn push_content(event: StreamEvent, out: &mut EventQueue) -> StreamProgress {
-    let empty = match &event {
-        StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),
-        StreamEvent::ToolInput { json, .. } => json.is_empty(),
-        _ => false,
-    };
-    if empty {
-        return StreamProgress::Event;
-    }
-    out.push(event);
-    StreamProgress::Content
 }
 
 fn stop_reason(reason: &str, details: &Value) -> StopReason {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::domain::{Block, MediaData, Message, Role};
 use crate::provider::body::BodyPieces;
 use crate::provider::models::plain_name;
-use crate::provider::openai::{own_reasoning, result_text};
+use crate::provider::openai::{own_reasoning, result_text, write_tools};
 use crate::provider::request::{CallIds, Effort, ModelRequest, RequestShape, object_input, safe_name};
 
 /// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
@@ -22,16 +22,7 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     if let Some(think) = build_think(request) {
         body.push_raw(&format!(",\"think\":{think}"));
     }
-    if !request.tools.is_empty() {
-        body.push_raw(",\"tools\":[");
-        for (at, tool) in request.tools.iter().enumerate() {
-            body.push_raw(if at > 0 { "," } else { "" });
-            body.push_json(&json!({"type": "function", "function": {
-                "name": tool.name, "description": tool.description, "parameters": tool.schema,
-            }}));
-        }
-        body.push_raw("]");
-    }
+    write_tools(&mut body, request);
     body.push_raw(",\"messages\":[");
     let mut first = true;
     let mut comma = |body: &mut BodyPieces| body.push_raw(if std::mem::take(&mut first) { "" } else { "," });

@@ -44,16 +44,7 @@ pub(super) fn build_body(
     {
         body.push_raw(&format!(",\"{key}\":{value}"));
     }
-    if !request.tools.is_empty() {
-        body.push_raw(",\"tools\":[");
-        for (at, tool) in request.tools.iter().enumerate() {
-            body.push_raw(if at > 0 { "," } else { "" });
-            body.push_json(&json!({"type": "function", "function": {
-                "name": tool.name, "description": tool.description, "parameters": tool.schema,
-            }}));
-        }
-        body.push_raw("]");
-    }
+    write_tools(&mut body, request);
     body.push_raw(",\"messages\":[");
     write_messages(request, flavour, origin, reasoning.gives_back, &mut body);
     body.push_raw("]}");
@@ -99,6 +90,21 @@ fn build_options(
         }
     }
     options
+}
+
+/// Writes the definitions of the tools, if there are any.
+pub(in crate::provider) fn write_tools(body: &mut BodyPieces, request: &ModelRequest) {
+    if request.tools.is_empty() {
+        return;
+    }
+    body.push_raw(",\"tools\":[");
+    for (at, tool) in request.tools.iter().enumerate() {
+        body.push_raw(if at > 0 { "," } else { "" });
+        body.push_json(&json!({"type": "function", "function": {
+            "name": tool.name, "description": tool.description, "parameters": tool.schema,
+        }}));
+    }
+    body.push_raw("]");
 }
 
 fn write_messages(

@@ -9,7 +9,7 @@ mod flavour;
 mod opaque;
 
 pub(crate) use decode::ChatDecoder;
-pub(super) use encode::{own_reasoning, result_text};
+pub(super) use encode::{own_reasoning, result_text, write_tools};
 pub(crate) use flavour::{Flavour, ReasoningSwitch, choose_verbosity, is_openai_host, takes_cache_key};
 
 use std::sync::Arc;

@@ -256,7 +256,7 @@ impl ResponsesDecoder {
         }
         let WireItem { kind, phase, .. } = self.items.get(at);
         if matches!(kind, WireItemKind::Message { has_text: true }) {
-            return Ok(push_content(StreamEvent::Text(piece.to_owned()), out));
+            return Ok(out.push_content(StreamEvent::Text(piece.to_owned())));
         }
         *kind = WireItemKind::Message { has_text: true };
         let phase = phase.clone();
@@ -272,7 +272,7 @@ impl ResponsesDecoder {
         } else {
             piece.to_owned()
         };
-        Ok(push_content(StreamEvent::Text(text), out))
+        Ok(out.push_content(StreamEvent::Text(text)))
     }
 
     fn handle_refusal_delta(&mut self, event: &Value) -> StreamProgress {
@@ -307,7 +307,7 @@ impl ResponsesDecoder {
         } else {
             piece.to_owned()
         };
-        push_content(StreamEvent::Reasoning(text), out)
+        out.push_content(StreamEvent::Reasoning(text))
     }
 
     fn handle_arguments_delta(
@@ -357,13 +357,10 @@ impl ResponsesDecoder {
 
     fn push_tool_json(&mut self, at: usize, json: String, out: &mut EventQueue) -> StreamProgress {
         self.tools[at].input.push(&json);
-        push_content(
-            StreamEvent::ToolInput {
-                index: at as u32,
-                json,
-            },
-            out,
-        )
+        out.push_content(StreamEvent::ToolInput {
+            index: at as u32,
+            json,
+        })
     }
 
     /// Handles a whole item: pushes whatever did not arrive in pieces.
@@ -444,7 +441,7 @@ impl ResponsesDecoder {
             let texts: Vec<&str> = parts.filter_map(|part| text(part, "text")).collect();
             let text = texts.join(BREAK);
             has_text = !text.is_empty();
-            push_content(StreamEvent::Reasoning(text), out);
+            out.push_content(StreamEvent::Reasoning(text));
         }
         if let Some(encrypted) = text(item, "encrypted_content").filter(|content| !content.is_empty()) {
             let proof = EncryptedReasoning {
@@ -652,18 +649,4 @@ fn push_citation(annotation: &Value, out: &mut EventQueue) {
     {
         out.push(source);
     }
-}
-
-/// Pushes a piece of content. An empty piece does not count as content.
-fn push_content(event: StreamEvent, out: &mut EventQueue) -> StreamProgress {
-    let empty = match &event {
-        StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),
-        StreamEvent::ToolInput { json, .. } => json.is_empty(),
-        _ => false,
-    };
-    if empty {
-        return StreamProgress::Event;
-    }
-    out.push(event);
-    StreamProgress::Content
 }
