@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::connection::McpClient;
 use super::elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest};
-use super::request_router::{RequestFailure, RequestRouter};
+use super::request_router::{Recipient, RequestFailure, RequestRouter};
 use super::sampling::{Sampling, SamplingRequest};
 use super::server_request::ServerRequest;
 
@@ -47,11 +47,17 @@ impl ClientSide {
     ) -> Result<ElicitResult, ErrorData> {
         let elicitation =
             Elicitation::read(params, order).map_err(|reason| ErrorData::invalid_params(reason, None))?;
-        let build = |reply| ServerRequest::Elicit(ElicitationRequest { elicitation, reply });
+        let build = |reply, is_of_this_session| {
+            ServerRequest::Elicit(ElicitationRequest {
+                elicitation,
+                is_of_this_session,
+                reply,
+            })
+        };
         // Dropping the question withdraws it.
         let answer = tokio::select! { biased;
             () = context.ct.cancelled() => Ok(ElicitationAnswer::Cancel),
-            answer = self.requests.forward(build) => answer,
+            answer = self.requests.forward(Recipient::NewestCall, build) => answer,
         };
         let answer = answer.or_else(|failure| match failure {
             RequestFailure::Refused(reason) => Err(ErrorData::invalid_request(reason, None)),
@@ -111,11 +117,11 @@ impl ClientHandler for ClientSide {
             ));
         }
         let sampling = Sampling::read(params).map_err(|reason| ErrorData::invalid_params(reason, None))?;
-        let build = |reply| ServerRequest::Sample(SamplingRequest { sampling, reply });
+        let build = |reply, _| ServerRequest::Sample(SamplingRequest { sampling, reply });
         // Dropping the request ends the call of the model.
         let answer = tokio::select! { biased;
             () = context.ct.cancelled() => Err(RequestFailure::CallEnded),
-            answer = self.requests.forward(build) => answer,
+            answer = self.requests.forward(Recipient::OnlySession, build) => answer,
         };
         match answer {
             Ok(Ok(answer)) => Ok(answer.into_result()),

@@ -14,6 +14,7 @@ use super::content::McpContent;
 use super::server_request::ServerRequest;
 use crate::base::CancellationToken;
 use crate::config::McpServerSettings;
+use crate::domain::SessionId;
 
 /// The most tools of a server that are used, and the most prompts.
 pub(super) const MAX_TOOLS: usize = 1_000;
@@ -174,6 +175,8 @@ pub struct McpWait {
 
 /// A call of a tool.
 pub struct McpCall {
+    /// In which the call is made.
+    pub session: SessionId,
     /// The name that the server knows.
     pub tool: String,
     pub arguments: Map<String, Value>,

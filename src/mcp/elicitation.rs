@@ -47,6 +47,8 @@ pub enum ElicitationAnswer {
 #[derive(Debug)]
 pub struct ElicitationRequest {
     pub elicitation: Elicitation,
+    /// `false` if another session calls the server too, so the question may be about its call.
+    pub is_of_this_session: bool,
     pub reply: oneshot::Sender<ElicitationAnswer>,
 }
 

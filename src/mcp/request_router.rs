@@ -1,7 +1,7 @@
 //! Leads what a server requests of us to the call during which it does.
 //!
-//! The protocol does not say to which call a request belongs, so it is the newest one that runs. A server has at most
-//! one open request, and a bounded number in each call.
+//! The protocol does not say to which call a request belongs, so it is the newest one that runs; what costs money is
+//! refused while several sessions call. A server has at most one open request, and a bounded number in each call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::server_request::{HostRequest, ServerRequest};
 use crate::base::{CancellationToken, clock};
-use crate::domain::HostTarget;
+use crate::domain::{HostTarget, SessionId};
 use crate::workspace::HostPrompt;
 
 /// The most requests of a call.
@@ -32,6 +32,7 @@ struct RouterState {
 
 struct RunningCall {
     number: u64,
+    session: SessionId,
     requests: mpsc::Sender<ServerRequest>,
     asked: u32,
     is_waiting: watch::Sender<bool>,
@@ -44,6 +45,15 @@ pub(super) struct CallRegistration {
     number: u64,
     is_waiting: watch::Receiver<bool>,
     ended: CancellationToken,
+}
+
+/// Which call a request is handed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recipient {
+    /// The newest one.
+    NewestCall,
+    /// The newest one, and none while several sessions call the server.
+    OnlySession,
 }
 
 /// Why a request of a server has no answer.
@@ -64,7 +74,11 @@ impl RequestRouter {
     }
 
     /// Adds a call that starts.
-    pub(super) fn begin_call(self: &Arc<Self>, requests: mpsc::Sender<ServerRequest>) -> CallRegistration {
+    pub(super) fn begin_call(
+        self: &Arc<Self>,
+        session: SessionId,
+        requests: mpsc::Sender<ServerRequest>,
+    ) -> CallRegistration {
         let (is_waiting, receiver) = watch::channel(false);
         let ended = CancellationToken::new();
         let mut state = self.lock();
@@ -72,6 +86,7 @@ impl RequestRouter {
         state.next_call += 1;
         state.calls.push(RunningCall {
             number,
+            session,
             requests,
             asked: 0,
             is_waiting,
@@ -85,18 +100,21 @@ impl RequestRouter {
         }
     }
 
-    /// Hands a request to the newest call, and waits for its answer. Dropping the future withdraws the request.
+    /// Hands a request to a call, and waits for its answer. Dropping the future withdraws the request. `build` learns
+    /// whether only the session of that call calls the server.
     ///
     /// # Errors
     /// The request gets no answer; see [`RequestFailure`].
     pub(super) async fn forward<T>(
         &self,
-        build: impl FnOnce(oneshot::Sender<T>) -> ServerRequest,
+        recipient: Recipient,
+        build: impl FnOnce(oneshot::Sender<T>, bool) -> ServerRequest,
     ) -> Result<T, RequestFailure> {
-        let open = self.open_request().map_err(RequestFailure::Refused)?;
+        let open = self.open_request(recipient).map_err(RequestFailure::Refused)?;
         let (reply, answer) = oneshot::channel();
+        let request = build(reply, open.is_only_session);
         // The queue has room, because the last request is answered or withdrawn.
-        if open.requests.try_send(build(reply)).is_err() {
+        if open.requests.try_send(request).is_err() {
             return Err(RequestFailure::Unheard);
         }
         tokio::select! { biased;
@@ -106,10 +124,19 @@ impl RequestRouter {
         }
     }
 
-    fn open_request(&self) -> Result<OpenRequest<'_>, &'static str> {
+    fn open_request(&self, recipient: Recipient) -> Result<OpenRequest<'_>, &'static str> {
         let mut state = self.lock();
+        let mut sessions = state.calls.iter().map(|call| &call.session);
+        let is_only_session = sessions
+            .next()
+            .is_none_or(|first| sessions.all(|other| other == first));
         if state.is_waiting {
             return Err("another request of this server is open; ask again when it is answered");
+        }
+        if recipient == Recipient::OnlySession && !is_only_session {
+            return Err(
+                "calls of several sessions run, and one of them would have to pay; ask again when only one does",
+            );
         }
         let Some(call) = state.calls.last_mut() else {
             return Err("this is possible only during a call of a tool");
@@ -121,6 +148,7 @@ impl RequestRouter {
         call.is_waiting.send_replace(true);
         let open = OpenRequest {
             router: self,
+            is_only_session,
             requests: call.requests.clone(),
             is_waiting: call.is_waiting.clone(),
             ended: call.ended.clone(),
@@ -150,8 +178,9 @@ impl HostPrompt for CallHostPrompt {
     fn ask(&self, target: &HostTarget) -> BoxFuture<'static, Option<bool>> {
         let (router, target) = (self.0.clone(), target.clone());
         async move {
-            let build = |reply| ServerRequest::Connect(HostRequest { target, reply });
-            router.forward(build).await.ok().flatten()
+            let build = |reply, _| ServerRequest::Connect(HostRequest { target, reply });
+            let answer = router.forward(Recipient::NewestCall, build).await;
+            answer.ok().flatten()
         }
         .boxed()
     }
@@ -160,6 +189,7 @@ impl HostPrompt for CallHostPrompt {
 /// A request without an answer.
 struct OpenRequest<'a> {
     router: &'a RequestRouter,
+    is_only_session: bool,
     requests: mpsc::Sender<ServerRequest>,
     is_waiting: watch::Sender<bool>,
     ended: CancellationToken,
@@ -211,11 +241,21 @@ mod tests {
     use super::*;
     use crate::mcp::elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest};
 
+    fn session(id: &str) -> SessionId {
+        SessionId::from(id.to_owned())
+    }
+
     async fn ask(router: &RequestRouter) -> Result<ElicitationAnswer, RequestFailure> {
         let params = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
         let elicitation = Elicitation::read(&params, None).unwrap();
-        let build = |reply| ServerRequest::Elicit(ElicitationRequest { elicitation, reply });
-        router.forward(build).await
+        let build = |reply, is_of_this_session| {
+            ServerRequest::Elicit(ElicitationRequest {
+                elicitation,
+                is_of_this_session,
+                reply,
+            })
+        };
+        router.forward(Recipient::NewestCall, build).await
     }
 
     async fn receive(requests: &mut mpsc::Receiver<ServerRequest>) -> ElicitationRequest {
@@ -238,8 +278,8 @@ mod tests {
         assert!(ask(&router).await.is_err(), "no call runs");
         let (first, mut first_asked) = mpsc::channel(1);
         let (second, mut second_asked) = mpsc::channel(1);
-        let _first = router.begin_call(first);
-        let second_call = router.begin_call(second);
+        let _first = router.begin_call(session("a"), first);
+        let second_call = router.begin_call(session("a"), second);
         let asking = ask(&router);
         tokio::pin!(asking);
         tokio::select! { biased;
@@ -260,10 +300,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn while_several_sessions_call_a_question_says_so_and_no_model_is_asked() {
+        let router = Arc::<RequestRouter>::default();
+        let ((first, _first_asked), (second, mut asked)) = (mpsc::channel(1), mpsc::channel(1));
+        let first_call = router.begin_call(session("a"), first);
+        let _second_call = router.begin_call(session("b"), second);
+        let no_request = |_: oneshot::Sender<()>, _| panic!("it is refused");
+        let refused = router.forward(Recipient::OnlySession, no_request).await;
+        assert!(
+            matches!(refused, Err(RequestFailure::Refused(reason)) if reason.contains("several sessions"))
+        );
+        for is_of_this_session in [false, true] {
+            let answered = async {
+                let request = receive(&mut asked).await;
+                assert_eq!(request.is_of_this_session, is_of_this_session);
+                request.reply.send(ElicitationAnswer::Decline).unwrap();
+            };
+            let (answer, ()) = tokio::join!(ask(&router), answered);
+            assert_eq!(answer, Ok(ElicitationAnswer::Decline));
+            // The other session's call ends.
+            if !is_of_this_session {
+                router
+                    .lock()
+                    .calls
+                    .retain(|call| call.number != first_call.number);
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn a_call_asks_a_bounded_number_of_times() {
         let router = Arc::<RequestRouter>::default();
         let (sender, mut asked) = mpsc::channel(1);
-        let _call = router.begin_call(sender);
+        let _call = router.begin_call(session("a"), sender);
         for _ in 0..MAX_PER_CALL {
             let answered = async {
                 let request = receive(&mut asked).await;
@@ -279,7 +348,7 @@ mod tests {
     async fn time_in_which_the_server_waits_does_not_count() {
         let router = Arc::<RequestRouter>::default();
         let (sender, mut asked) = mpsc::channel(1);
-        let call = router.begin_call(sender);
+        let call = router.begin_call(session("a"), sender);
         let started = clock::now();
         let user = async {
             let request = receive(&mut asked).await;

@@ -215,13 +215,15 @@ impl RmcpConnection {
         } else if call.cancel.is_cancelled() {
             Err(McpError::Cancelled)
         } else {
-            let message = format!("{message}; the user was asked, and has not done so");
+            let message = format!("{message}; the user has not done so");
             Err(McpError::VisitFirst(message, visits))
         }
     }
 
     async fn call_once(&self, call: &McpCall) -> Result<McpCallResult, McpError> {
-        let running = self.requests.begin_call(call.requests.clone());
+        let running = self
+            .requests
+            .begin_call(call.session.clone(), call.requests.clone());
         let params = CallToolRequestParams::new(call.tool.clone()).with_arguments(call.arguments.clone());
         let mut request = CallToolRequest::new(params);
         request
@@ -253,7 +255,11 @@ async fn ask_to_visit(requests: &mpsc::Sender<ServerRequest>, visits: &[(String,
             message: message.clone(),
             requested: Requested::Visit(url.clone()),
         };
-        let request = ServerRequest::Elicit(ElicitationRequest { elicitation, reply });
+        let request = ServerRequest::Elicit(ElicitationRequest {
+            elicitation,
+            is_of_this_session: true,
+            reply,
+        });
         if requests.send(request).await.is_err() || !matches!(answer.await, Ok(ElicitationAnswer::Accept(_)))
         {
             return false;

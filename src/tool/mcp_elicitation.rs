@@ -29,12 +29,17 @@ const DECLINE: &str = "decline";
 pub(super) async fn answer_elicitation(cx: &ToolContext, call: &str, request: ElicitationRequest) {
     let ElicitationRequest {
         elicitation,
+        is_of_this_session,
         mut reply,
     } = request;
+    let source = QuestionSource {
+        call,
+        is_of_this_session,
+    };
     let answer = tokio::select! { biased;
         // The server has given up.
         () = reply.closed() => return,
-        answer = ask(cx.asker.as_ref(), call, &elicitation) => answer,
+        answer = ask(cx.asker.as_ref(), source, &elicitation) => answer,
     };
     let answer = match answer {
         Ok(answer) => answer,
@@ -48,6 +53,28 @@ pub(super) async fn answer_elicitation(cx: &ToolContext, call: &str, request: El
     };
     // The server may have given up meanwhile.
     let _ = reply.send(answer);
+}
+
+/// What the server asks about.
+#[derive(Clone, Copy)]
+struct QuestionSource<'a> {
+    /// The name of the called tool, with its server.
+    call: &'a str,
+    /// `false` if it may be a call of another session.
+    is_of_this_session: bool,
+}
+
+impl QuestionSource<'_> {
+    fn describe(self) -> String {
+        let call = self.call;
+        if self.is_of_this_session {
+            format!("It asks during a call of {call}.")
+        } else {
+            format!(
+                "It asks during a call of {call} or during one of another session, which uses this server too."
+            )
+        }
+    }
 }
 
 /// Why a question has no answer.
@@ -82,12 +109,12 @@ impl Unanswered {
 
 async fn ask(
     asker: &dyn UserPrompt,
-    call: &str,
+    source: QuestionSource<'_>,
     elicitation: &Elicitation,
 ) -> Result<ElicitationAnswer, Unanswered> {
     match &elicitation.requested {
         Requested::Visit(url) => {
-            let question = build_visit(call, &elicitation.message, url.as_str());
+            let question = build_visit(source, &elicitation.message, url.as_str());
             Ok(
                 match ask_withdrawing(asker, question).await.ok_or(Unanswered::Nobody)? {
                     InquiryReply::Answers(answers) if is_accepted(&answers) => {
@@ -97,19 +124,19 @@ async fn ask(
                 },
             )
         }
-        Requested::Form(form) => ask_form(asker, call, &elicitation.message, form).await,
+        Requested::Form(form) => ask_form(asker, source, &elicitation.message, form).await,
     }
 }
 
 async fn ask_form(
     asker: &dyn UserPrompt,
-    call: &str,
+    source: QuestionSource<'_>,
     message: &str,
     form: &Form,
 ) -> Result<ElicitationAnswer, Unanswered> {
     let (mut answers, mut problems) = (BTreeMap::new(), BTreeMap::new());
     for _ in 0..=MAX_REPEATS {
-        let question = build_form(call, message, form, &problems);
+        let question = build_form(source, message, form, &problems);
         let reply = ask_withdrawing(asker, question).await;
         let InquiryReply::Answers(given) = reply.ok_or(Unanswered::Nobody)? else {
             return Ok(ElicitationAnswer::Decline);
@@ -145,15 +172,16 @@ pub(super) fn server_of(call: &str) -> &str {
     call.split_once('/').map_or(call, |(server, _)| server)
 }
 
-fn build_visit(call: &str, message: &str, url: &str) -> AgentQuestion {
+fn build_visit(source: QuestionSource<'_>, message: &str, url: &str) -> AgentQuestion {
     let question = AgentQuestion::with_choices(
         format!(
             "The MCP server {} asks you to open an address: {message}",
-            server_of(call)
+            server_of(source.call)
         ),
         Some(format!(
-            "{url}\nIt asks during a call of {call}. agentls does not open the address, and does not see what you enter \
-             there. Open it only if you know it."
+            "{url}\n{} agentls does not open the address, and does not see what you enter there. Open it only if you \
+             know it.",
+            source.describe()
         )),
         &[(ACCEPT, "I have opened it"), (DECLINE, "Decline")],
     );
@@ -165,9 +193,14 @@ fn build_visit(call: &str, message: &str, url: &str) -> AgentQuestion {
 
 /// Asks for all fields, or only for those whose answers have problems. Belongs to no call: a call that was interrupted
 /// must not run again for its question.
-fn build_form(call: &str, message: &str, form: &Form, problems: &BTreeMap<String, String>) -> AgentQuestion {
-    let text = format!("The MCP server {} asks: {message}", server_of(call));
-    let sent = format!("It asks during a call of {call}. Your answers go to the server.");
+fn build_form(
+    source: QuestionSource<'_>,
+    message: &str,
+    form: &Form,
+    problems: &BTreeMap<String, String>,
+) -> AgentQuestion {
+    let text = format!("The MCP server {} asks: {message}", server_of(source.call));
+    let sent = format!("{} Your answers go to the server.", source.describe());
     let mut detail = describe_problems(problems);
     detail.push(sent);
     let detail = detail.join("\n");
@@ -292,7 +325,11 @@ mod tests {
             questions: Mutex::default(),
         };
         let elicitation = Elicitation::read(&params, None).unwrap();
-        let answer = ask(&person, "peer/echo", &elicitation).await;
+        let source = QuestionSource {
+            call: "peer/echo",
+            is_of_this_session: false,
+        };
+        let answer = ask(&person, source, &elicitation).await;
         (answer, person.questions.into_inner().unwrap())
     }
 

@@ -172,6 +172,7 @@ impl McpToolCall {
         // One place, because a server has at most one open request.
         let (requests, requested) = mpsc::channel(1);
         let call = McpCall {
+            session: cx.session.clone(),
             tool: self.tool.served.tool.name.clone(),
             arguments: self.arguments,
             limit: self.tool.served.settings.timeout_s.0,

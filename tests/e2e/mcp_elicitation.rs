@@ -293,7 +293,7 @@ fn a_call_that_needs_a_visit_is_made_again_once_the_user_has_been_there() {
         ("accept", "welcome"),
         (
             "decline",
-            "Sign in first; the user must first open https://peer.example/sign-in; the user was asked, and has not",
+            "Sign in first; the user must first open https://peer.example/sign-in; the user has not",
         ),
     ] {
         let world = world_with(&["--more"], ALLOW);

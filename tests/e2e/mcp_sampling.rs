@@ -173,3 +173,34 @@ fn a_project_cannot_let_its_server_ask_the_model() {
     assert!(refused.contains("-32601"), "{refused}");
     assert_eq!(world.requests(), 2, "only the turn itself asks the model");
 }
+
+#[test]
+fn while_two_sessions_call_a_server_no_model_answers_it_and_a_question_says_so() {
+    let world = World::new();
+    let log = world.path("peer.log");
+    world.configure(Config {
+        tables: peer_table(&["--log", log.to_str().unwrap()], ALLOW),
+        ..Config::default()
+    });
+    let client = world.start_asking();
+    let (busy, asking) = (client.session(), client.session());
+    world.mock().push(Reply::tool("mcp__peer__hang", json!({})));
+    let waiting = client.prompt(&busy, "wait");
+    world.wait_until(|| std::fs::read_to_string(&log).is_ok_and(|log| log.contains("hang")));
+    let messages = json!([{"role": "user", "content": {"type": "text", "text": "Sum up."}}]);
+    push_call(&world, json!({"params": {"messages": messages, "maxTokens": 9}}));
+    client.ask(&asking, "go");
+    let result = last_result(&world);
+    assert!(result.contains("calls of several sessions run"), "{result}");
+    world
+        .mock()
+        .push(Reply::tool("mcp__peer__elicit_form", json!({})));
+    let asked = client.prompt(&asking, "go");
+    let question = client.next(&asking, "agent/questionRequested");
+    let detail = question.text("detail");
+    assert!(detail.contains("or during one of another session"), "{detail}");
+    for (session, prompt) in [(&asking, asked), (&busy, waiting)] {
+        client.cancel(session);
+        assert_eq!(client.prompt_result(&prompt).reason, "aborted_tools");
+    }
+}

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use agentls::base::CancellationToken;
 use agentls::config::{McpServerSettings, Redactor};
+use agentls::domain::SessionId;
 use agentls::mcp::{
     ElicitationAnswer, ElicitationRequest, McpCall, McpFolder, McpManager, McpRegistration, Requested,
     ServedTool, ServerRequest,
@@ -115,6 +116,7 @@ async fn call_tool(tool: &ServedTool) -> String {
     let (progress, mut reports) = mpsc::channel(16);
     let (requests, mut requested) = mpsc::channel(1);
     let call = McpCall {
+        session: SessionId::from("test".to_owned()),
         tool: tool.tool.name.clone(),
         arguments: make_arguments(&tool.tool.schema),
         limit: Duration::from_secs(30),
@@ -129,7 +131,10 @@ async fn call_tool(tool: &ServedTool) -> String {
     };
     let answer = async {
         while let Some(request) = requested.recv().await {
-            let ServerRequest::Elicit(ElicitationRequest { elicitation, reply }) = request else {
+            let ServerRequest::Elicit(ElicitationRequest {
+                elicitation, reply, ..
+            }) = request
+            else {
                 // Without a setting that allows it, no server asks a model.
                 continue;
             };

@@ -400,7 +400,11 @@ async fn elicit(call: &McpCall, tag: u64) -> String {
         return "the form is wrong".to_owned();
     };
     let (reply, answer) = oneshot::channel();
-    let request = ServerRequest::Elicit(ElicitationRequest { elicitation, reply });
+    let request = ServerRequest::Elicit(ElicitationRequest {
+        elicitation,
+        is_of_this_session: true,
+        reply,
+    });
     if call.requests.try_send(request).is_err() {
         return "nobody hears it".to_owned();
     }
