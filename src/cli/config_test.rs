@@ -21,7 +21,7 @@ use crate::domain::{
 use crate::protocol::table::method;
 use crate::protocol::{ListGrantsParams, ListGrantsResult};
 use crate::workspace::command_sandbox::SandboxDetection;
-use crate::workspace::{ReadDeny, Roots, command_files as files, resolve};
+use crate::workspace::{Workspace, WorkspaceShared, resolve};
 
 /// The call to judge.
 #[derive(Debug)]
@@ -139,15 +139,13 @@ fn effect(
         subject: call.subject.clone(),
         ..Effect::none()
     };
-    let roots = Roots::of_cwd(folder);
-    let home = source.env.home_dir();
-    let denied = ReadDeny::new(settings.sandbox.read_deny.iter().map(|path| folder.join(path)));
+    let workspace = open_workspace(settings, source, folder);
     let on_file = |kind| -> Result<Effect, String> {
-        let found = resolve::resolve_path(&roots, home, folder, &call.subject);
+        let found = workspace.resolve_path(folder, &call.subject);
         let found = found.map_err(|error| error.to_string())?;
         Ok(Effect {
             kind,
-            secret: found.secret || denied.covers(&found.absolute),
+            secret: found.secret,
             paths: vec![found.absolute],
             subject: found.display,
             outside: !found.inside,
@@ -164,8 +162,7 @@ fn effect(
     }
     match call.tool.as_str() {
         "bash" => Ok(Effect {
-            findings: command_files(&call.subject)
-                .map(|named| files::look_up(&roots, home, &denied, folder, &named)),
+            findings: command_files(&call.subject).map(|named| workspace.look_up_files(folder, &named)),
             ..Effect::from_command(&*call.subject)
         }),
         "read_file" | "list_dir" | "glob" | "grep" => on_file(EffectKind::Read),
@@ -183,6 +180,14 @@ fn effect(
             source.tools.join(", ")
         )),
     }
+}
+
+/// Returns what a session in the folder knows about files.
+fn open_workspace(settings: &Settings, source: &ConfigSource, folder: &Path) -> Workspace {
+    let shared = WorkspaceShared::new(&[], source.env.home_dir().map(Path::to_owned));
+    shared.note_session_folder(folder);
+    shared.set_read_deny(folder, settings.sandbox.read_deny.to_vec());
+    Workspace::new(shared)
 }
 
 /// Returns the rules that "always" stored for the folder.

@@ -33,7 +33,7 @@ const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore"];
 ///
 /// No finding means: all files are inside the workspace folders, none looks like a secret, and no name is mistaken for
 /// an option.
-pub fn look_up(
+pub(super) fn look_up(
     roots: &Roots,
     home: Option<&Path>,
     denied: &ReadDeny,

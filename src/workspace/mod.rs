@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 
 mod background;
 pub mod checkpoint;
-pub mod command_files;
+mod command_files;
 pub mod command_sandbox;
 pub mod diff;
 pub mod edit;

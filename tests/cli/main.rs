@@ -423,6 +423,16 @@ fn config_test_prints_the_verdict_and_runs_nothing() {
         .assert_stdout("denied")
         .assert_stdout(&location(3));
     assert!(!world.path("work/x").exists());
+    // A repository can hide a program of the system behind its own.
+    fs::create_dir(world.path("work/bin")).unwrap();
+    fs::write(world.path("work/bin/ls"), "#!/bin/sh\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(world.path("work/bin/ls"), executable).unwrap();
+    let path = format!("{}:/usr/bin:/bin", world.path("work/bin").display());
+    let mut shadowed = world.command(&["config", "test", "ls"]);
+    CommandResult::of(&shadowed.env("PATH", path).output().unwrap())
+        .assert_exit_code(1)
+        .assert_stdout("runs a program of the workspace");
     // Other tools, modes and folders.
     world
         .run(&["config", "test", "a.txt", "--tool", "write_file"])
