@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use agentls::cli::Arguments;
+use agentls::cli::{Arguments, CliCommand};
 use agentls::config::{ConfigPaths, ConfigSource, Env, Trust};
 use agentls::server::tool_names;
 use clap::Parser;
@@ -359,4 +359,38 @@ fn example_commands_parse() {
     }
     assert!(count > 5, "only {count} commands were found");
     assert_no_problems(wrong);
+}
+
+/// The entry of the registry of the Agent Client Protocol. Its rules: `FORMAT.md` and `CONTRIBUTING.md` of
+/// agentclientprotocol/registry.
+#[test]
+fn the_entry_of_the_acp_registry_starts_this_version() {
+    let folder = top().join("docs/editors/acp-registry");
+    let entry: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(folder.join("agent.json")).unwrap()).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(entry["id"], "agentls");
+    assert_eq!(entry["name"], "agentls");
+    assert_eq!(entry["version"], version);
+    assert!(entry["description"].as_str().is_some_and(|text| !text.is_empty()));
+    assert_eq!(entry["license"], env!("CARGO_PKG_LICENSE"));
+    // The registry refuses `latest`, and a version that differs.
+    let package = &entry["distribution"]["npx"];
+    assert_eq!(package["package"], format!("agentls@{version}"));
+    let arguments = package["args"].as_array().unwrap().iter();
+    let words = std::iter::once("agentls").chain(arguments.map(|argument| argument.as_str().unwrap()));
+    let parsed = Arguments::try_parse_from(words).unwrap();
+    assert!(matches!(parsed.command, Some(CliCommand::Acp)));
+    // An icon of 16 by 16 pixels in the color of the editor.
+    assert_eq!(entry["icon"], "./icon.svg");
+    let icon = fs::read_to_string(folder.join("icon.svg")).unwrap();
+    assert!(icon.contains("width=\"16\" height=\"16\""), "{icon}");
+    for attribute in ["fill=\"", "stroke=\""] {
+        for color in icon.split(attribute).skip(1) {
+            assert!(
+                color.starts_with("currentColor\"") || color.starts_with("none\""),
+                "{attribute}{color}"
+            );
+        }
+    }
 }
