@@ -248,17 +248,22 @@ pub(super) async fn list_sessions(state: &AcpContext, params: ListSessionsParams
         return Err(invalid_param("cwd: must be an absolute path"));
     }
     let query = SessionQuery {
-        cwd: params.cwd.map(|cwd| folder_key(&cwd).display().to_string()),
+        cwd: params
+            .cwd
+            .as_deref()
+            .map(|cwd| folder_key(cwd).display().to_string()),
         query: None,
         cursor: params.cursor,
         limit: PAGE,
     };
     let page = state.sessions.list_sessions(query).await.map_err(store_refusal)?;
-    let sessions: Vec<Value> = page
-        .sessions
-        .iter()
-        .map(|hit| session_info(&hit.session))
-        .collect();
+    let rows = page.sessions.iter().map(|hit| &hit.session);
+    // The client knows the folder by the name that it gives it.
+    let name_folder = |row: &SessionRow| match &params.cwd {
+        Some(named) => named.clone(),
+        None => state.editor.client_path(&row.id, row.cwd.as_ref()),
+    };
+    let sessions: Vec<Value> = rows.map(|row| session_info(row, &name_folder(row))).collect();
     let mut answer = json!({"sessions": sessions});
     if let Some(cursor) = page.next_cursor {
         answer["nextCursor"] = cursor.into();
@@ -266,9 +271,9 @@ pub(super) async fn list_sessions(state: &AcpContext, params: ListSessionsParams
     Ok(answer)
 }
 
-fn session_info(row: &SessionRow) -> Value {
+fn session_info(row: &SessionRow, cwd: &Path) -> Value {
     let mut info = json!({
-        "sessionId": row.id.as_str(), "cwd": row.cwd, "updatedAt": format_time(row.updated_ms),
+        "sessionId": row.id.as_str(), "cwd": cwd, "updatedAt": format_time(row.updated_ms),
     });
     if let Some(title) = &row.title {
         info["title"] = title.as_str().into();

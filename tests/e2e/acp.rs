@@ -548,6 +548,49 @@ fn unsaved_buffers_are_the_truth() {
     );
 }
 
+/// A client that opens a folder through a link may know its documents by their real names.
+#[test]
+fn documents_are_found_by_their_real_names_too() {
+    let world = World::new();
+    world.write("a.txt", "disk\n");
+    let link = world.path("link");
+    std::os::unix::fs::symlink(world.workspace(), &link).unwrap();
+    let client = AcpClient::start(&world, files());
+    let new = client.call("session/new", json!({"cwd": link, "mcpServers": []}));
+    let session = new["sessionId"].as_str().unwrap();
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "a.txt"})));
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "a.txt", "offset": 1})));
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(session, "read");
+    let real = json!(world.workspace().canonicalize().unwrap().join("a.txt"));
+    let mut requested = Vec::new();
+    loop {
+        let message = client.take(|message| {
+            message["id"] == prompt && message["method"].is_null() || message["method"] == "fs/read_text_file"
+        });
+        if message["method"].is_null() {
+            break;
+        }
+        let path = message["params"]["path"].clone();
+        if path == real {
+            client.respond(&message, json!({"content": "buffer\n"}));
+        } else {
+            let refusal = json!({"code": -32002, "message": "no such document"});
+            client.send(&json!({"jsonrpc": "2.0", "id": message["id"], "error": refusal}));
+        }
+        requested.push(path);
+    }
+    assert!(last_message(&world, 1).contains("buffer"), "{requested:?}");
+    // Once the client has refused the name through the link, it is not asked by it again.
+    assert_eq!(requested[0], json!(link.join("a.txt")));
+    assert!(requested.len() > 2, "{requested:?}");
+    assert!(requested[1..].iter().all(|path| *path == real), "{requested:?}");
+}
+
 #[test]
 fn documents_are_named_as_the_client_names_its_folder() {
     let world = World::new();
@@ -601,6 +644,12 @@ fn documents_are_named_as_the_client_names_its_folder() {
         }
     }
     assert_eq!(buffer, "edited\n", "{}", last_message(&world, 2));
+    for filter in [json!({}), json!({"cwd": link})] {
+        assert_eq!(
+            client.call("session/list", filter)["sessions"][0]["cwd"],
+            json!(link)
+        );
+    }
     let updates = client.taken_updates();
     let mut places = updates.iter().filter_map(|update| update["locations"].as_array());
     assert!(
