@@ -9,8 +9,7 @@ use super::context::AcpContext;
 use super::error::{command_refusal, invalid_param};
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
-use crate::session::{CommandError, EffortChoice, SessionCommand, SessionInfo, SessionSnapshot};
-use crate::store::ContentChoice;
+use crate::session::{EffortChoice, SessionCommand, SessionSnapshot};
 
 /// The name of the agent that is used when none is named.
 const DEFAULT_AGENT: &str = "default";
@@ -169,35 +168,10 @@ pub(super) async fn set_option(
 
 /// Gives a session without a turn to another agent. A history belongs to the agent that made it.
 async fn set_agent(state: &AcpContext, session: &SessionId, agent: &str) -> Result<(), Error> {
-    let snapshot = inspect(state, session).await?;
-    let configured = state.configured.folder_config(&snapshot.info.folder);
-    if configured.loaded.settings.find_agent(agent).is_none() {
-        return Err(invalid_param(format!("unknown agent {agent:?}")));
-    }
-    if snapshot.has_begun {
-        return Err(invalid_param(
-            "the agent can be chosen only before the first prompt",
-        ));
-    }
-    // At most its choices are stored, so the session begins again under its id.
-    if snapshot.seq > 0 {
-        let delete = |reply| SessionCommand::Delete { reply };
-        let deleted = state.sessions.send_request(session, delete).await;
-        deleted.map_err(command_refusal)?;
-    }
-    let is_closed = state.sessions.close_session(session).await;
-    if !is_closed.map_err(command_refusal)? {
-        return Err(command_refusal(CommandError::Busy));
-    }
-    let info = SessionInfo {
+    let set = |reply| SessionCommand::SetAgent {
         agent: (agent != DEFAULT_AGENT).then(|| agent.to_owned()),
-        ..snapshot.info
+        reply,
     };
-    let choice = ContentChoice {
-        model: snapshot.choice.model,
-        effort: snapshot.choice.effort.map(|effort| effort.name().to_owned()),
-        mode: Some(snapshot.choice.mode),
-    };
-    state.sessions.create_session(info, choice);
-    Ok(())
+    let done = state.sessions.send_request(session, set).await;
+    done.map_err(command_refusal)
 }

@@ -91,6 +91,12 @@ pub enum SessionCommand {
         effort: Option<EffortChoice>,
         reply: Reply<()>,
     },
+    /// Give a session without a turn to another agent. A history belongs to the agent that made it.
+    SetAgent {
+        /// `None` for the default agent.
+        agent: Option<String>,
+        reply: Reply<()>,
+    },
     Rename {
         title: String,
         reply: Reply<()>,
@@ -146,6 +152,7 @@ impl SessionCommand {
             | Self::Answer { reply, .. }
             | Self::SetMode { reply, .. }
             | Self::SetModel { reply, .. }
+            | Self::SetAgent { reply, .. }
             | Self::Rename { reply, .. }
             | Self::Delete { reply } => _ = reply.send(Err(refused)),
             Self::Load { reply, .. } => _ = reply.send(Err(refused)),
@@ -453,6 +460,7 @@ pub enum CommandError {
     BadCommand(String),
     #[error("canceled before the MCP server answered")]
     Canceled,
+    /// The name of a model, or of an agent.
     #[error("{0}")]
     UnknownModel(String),
     /// Only the provider's own list shows whether the model exists, and that list was not loaded.

@@ -30,7 +30,7 @@ pub(super) enum IoStep {
     ReadGrants,
     ExpandMessage,
     ReadSettings,
-    JudgeModel,
+    JudgeName,
     CountEvents,
     RevertFiles,
     Delete,
@@ -45,8 +45,8 @@ pub(super) struct Gathered {
     /// The message as the model gets it.
     pub(super) message: Option<Vec<Block>>,
     pub(super) settings: Option<SessionSettings>,
-    /// The verdict on the model's name, and its full name.
-    pub(super) model: Option<(ModelVerdict, Option<String>)>,
+    /// The verdict on the name of the model or the agent, and the model's full name.
+    pub(super) name: Option<(ModelVerdict, Option<String>)>,
     pub(super) reverted: Option<RevertReply>,
     pub(super) deleted: Option<Result<(), CommandError>>,
     /// Something must be repaired before the session is shown.
@@ -112,7 +112,7 @@ impl Operation {
             | SessionCommand::Answer { .. }
             | SessionCommand::RevokeGrant { .. } => OrderGroup::Answer,
             SessionCommand::SetMode { .. } => OrderGroup::Mode,
-            SessionCommand::SetModel { .. } => OrderGroup::Model,
+            SessionCommand::SetModel { .. } | SessionCommand::SetAgent { .. } => OrderGroup::Model,
             SessionCommand::Rename { .. } => OrderGroup::Title,
             SessionCommand::Load { .. }
             | SessionCommand::Inspect { .. }

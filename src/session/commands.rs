@@ -23,7 +23,7 @@ use crate::domain::{
     Block, ChangeState, CircuitState, CircuitSubject, DecisionKind, Event, Message, Mode, ResolvedBy, Role,
     TerminalReason, ToolCallStatus, TurnId, TurnTrigger,
 };
-use crate::store::{ContentChoice, PendingEvent, StoreWrite};
+use crate::store::{ContentChoice, PendingEvent, RowWrite, SessionChange, StoreWrite};
 use crate::turn::{CarriedCall, TurnTask};
 
 /// The result of a call that nobody has decided about before the next prompt.
@@ -97,9 +97,10 @@ impl Actor {
             } => self.reply_inquiry(inquiry, answer, reply),
             SessionCommand::SetMode { mode, reply } => self.set_mode(mode, reply),
             SessionCommand::SetModel { model, effort, reply } => {
-                let full_name = gathered.model.take().and_then(|(_, full_name)| full_name);
+                let full_name = gathered.name.take().and_then(|(_, full_name)| full_name);
                 self.set_model(model, full_name, effort, reply);
             }
+            SessionCommand::SetAgent { agent, reply } => _ = reply.send(self.set_agent(agent)),
             SessionCommand::Rename { title, reply } => self.rename(title, reply),
             SessionCommand::Load { reply, .. } => self.load_session(reply),
             SessionCommand::Inspect { reply } | SessionCommand::Measure { reply } => {
@@ -352,6 +353,24 @@ impl Actor {
             effort,
         };
         self.update_session(Some(choice), event, reply);
+    }
+
+    fn set_agent(&mut self, agent: Option<String>) -> Result<(), CommandError> {
+        if self.has_begun() {
+            let reason = "the agent can be chosen only before the first prompt".to_owned();
+            return Err(CommandError::BadCommand(reason));
+        }
+        self.info.agent.clone_from(&agent);
+        if self.residency.stage == LoadState::Open {
+            self.journal.push(StoreWrite::Row(RowWrite::UpdateSession {
+                session: self.info.id.clone(),
+                change: SessionChange {
+                    agent: Some(agent.unwrap_or_default()),
+                    ..SessionChange::default()
+                },
+            }));
+        }
+        Ok(())
     }
 
     /// Records a change of the session, and remembers the user's choice for new sessions of the folder. The choice

@@ -41,7 +41,7 @@ pub(super) enum IoOutcome {
     Grants(Result<GrantsRead, CommandError>),
     Message(Result<ExpandedMessage, CommandError>),
     Settings(Result<Box<SessionSettings>, CommandError>),
-    Model(Result<(ModelVerdict, Option<String>), CommandError>),
+    Name(Result<(ModelVerdict, Option<String>), CommandError>),
     Counts(EventCounts),
     Reverted(Result<RevertReply, CommandError>),
     Deleted(Result<(), CommandError>),
@@ -342,16 +342,27 @@ pub(super) async fn read_settings(
     read.await.map_err(to_refusal)
 }
 
-/// Judges whether a name can be a model here, and completes it. It must not contact a provider.
-pub(super) async fn judge_model(
+/// A name that the user has chosen for a session.
+pub(super) enum ChosenName {
+    Model(String),
+    Agent(String),
+}
+
+/// Judges whether a model or an agent here can have a name, and completes a model's. It must not contact a provider.
+pub(super) async fn judge_name(
     services: Arc<Services>,
     info: SessionInfo,
-    model: String,
+    name: Option<ChosenName>,
 ) -> Result<(ModelVerdict, Option<String>), CommandError> {
-    let judged = run_blocking(move || {
-        let verdict = services.profiles.judge_model(&info, &model);
-        let full_name = services.profiles.full_model_name(&info, &model);
-        (verdict, Some(full_name))
+    let judged = run_blocking(move || match name {
+        Some(ChosenName::Model(model)) => {
+            let verdict = services.profiles.judge_model(&info, &model);
+            (verdict, Some(services.profiles.full_model_name(&info, &model)))
+        }
+        Some(ChosenName::Agent(agent)) if !services.profiles.agent_names(&info).contains(&agent) => {
+            (ModelVerdict::Refuse(format!("unknown agent {agent:?}")), None)
+        }
+        Some(ChosenName::Agent(_)) | None => (ModelVerdict::Accept, None),
     });
     judged.await.map_err(to_refusal)
 }

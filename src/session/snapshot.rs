@@ -37,6 +37,12 @@ impl Actor {
         }
     }
 
+    /// Returns whether a turn has started.
+    pub(super) fn has_begun(&self) -> bool {
+        let turns = &self.state.turns;
+        self.turn.is_some() || turns.open_turn.is_some() || turns.last_end.is_some()
+    }
+
     pub(super) fn to_snapshot(&self) -> SessionSnapshot {
         let (turn, resumable) = self.running_and_resumable_turns();
         let mut metrics = self.metrics.clone();
@@ -57,9 +63,7 @@ impl Actor {
             info: self.info.clone(),
             choice: self.state.choice.clone(),
             seq: self.journal.seq(),
-            has_begun: turn.is_some()
-                || self.state.turns.open_turn.is_some()
-                || self.state.turns.last_end.is_some(),
+            has_begun: self.has_begun(),
             turn,
             resumable,
             questions: OpenQuestions {

@@ -11,7 +11,7 @@ use futures::future::{self, BoxFuture};
 use super::actor::{Actor, IoResult};
 use super::command::{CommandError, QueueAction, SessionCommand};
 use super::command_queue::{Gathered, IoStep, Operation, PendingOperation};
-use super::io::{self, ExpansionCancel, GrantsRead, IoOutcome};
+use super::io::{self, ChosenName, ExpansionCancel, GrantsRead, IoOutcome};
 use super::models::ModelVerdict;
 use super::residency::LoadState;
 use super::revert::{RevertRequest, revert_context, revert_files};
@@ -105,7 +105,8 @@ impl Actor {
             }
             SessionCommand::Answer { .. } => self.next_for_answer(gathered),
             SessionCommand::SetMode { .. } | SessionCommand::Rename { .. } => self.next_for_change(gathered),
-            SessionCommand::SetModel { model, .. } => self.next_for_model(model.is_some(), gathered),
+            SessionCommand::SetModel { model, .. } => self.next_for_name(model.is_some(), gathered),
+            SessionCommand::SetAgent { agent, .. } => self.next_for_name(agent.is_some(), gathered),
             SessionCommand::Load { read_only: false, .. } => Ok(self.next_for_display(gathered)),
             SessionCommand::Load { read_only: true, .. } | SessionCommand::Inspect { .. } => {
                 Ok(self.next_for_row(gathered))
@@ -249,12 +250,12 @@ impl Actor {
         Ok(step)
     }
 
-    fn next_for_model(&self, names_model: bool, gathered: &Gathered) -> NextStep {
+    fn next_for_name(&self, has_name: bool, gathered: &Gathered) -> NextStep {
         if let Some(step) = self.next_for_row(gathered) {
             return Ok(Some(step));
         }
-        match &gathered.model {
-            None if names_model => Ok(Some(IoStep::JudgeModel)),
+        match &gathered.name {
+            None if has_name => Ok(Some(IoStep::JudgeName)),
             Some((ModelVerdict::Refuse(reason), _)) => Err(CommandError::UnknownModel(reason.clone())),
             Some((ModelVerdict::NeedsList, _)) => {
                 Err(CommandError::NeedsModelList(Box::new(self.info.clone())))
@@ -332,10 +333,10 @@ impl Actor {
                 let read = io::read_settings(services, self.info.clone());
                 read.map(IoOutcome::Settings).boxed()
             }
-            IoStep::JudgeModel => {
-                let model = model_of(&pending.operation).unwrap_or_default();
-                let judged = io::judge_model(services, self.info.clone(), model);
-                judged.map(IoOutcome::Model).boxed()
+            IoStep::JudgeName => {
+                let name = chosen_name(&pending.operation);
+                let judged = io::judge_name(services, self.info.clone(), name);
+                judged.map(IoOutcome::Name).boxed()
             }
             IoStep::CountEvents => {
                 let counted = io::count_events(services, id, self.state.counts.clone());
@@ -396,7 +397,7 @@ impl Actor {
                 self.resources.mcp = expanded.mcp.or_else(|| self.resources.mcp.take());
             }
             IoOutcome::Settings(read) => gathered.settings = Some(*read?),
-            IoOutcome::Model(judged) => gathered.model = Some(judged?),
+            IoOutcome::Name(judged) => gathered.name = Some(judged?),
             IoOutcome::Counts(counts) => self.state.counts = counts,
             IoOutcome::Reverted(reverted) => gathered.reverted = Some(reverted?),
             IoOutcome::Deleted(deleted) => gathered.deleted = Some(deleted),
@@ -449,9 +450,10 @@ fn message_of(operation: &Operation) -> Option<Vec<Block>> {
     }
 }
 
-fn model_of(operation: &Operation) -> Option<String> {
+fn chosen_name(operation: &Operation) -> Option<ChosenName> {
     match operation {
-        Operation::Command(SessionCommand::SetModel { model, .. }) => model.clone(),
+        Operation::Command(SessionCommand::SetModel { model, .. }) => model.clone().map(ChosenName::Model),
+        Operation::Command(SessionCommand::SetAgent { agent, .. }) => agent.clone().map(ChosenName::Agent),
         _ => None,
     }
 }

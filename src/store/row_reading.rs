@@ -22,7 +22,9 @@ pub(super) fn session_row(row: &Row<'_>) -> Result<(i64, SessionRow), rusqlite::
         folder: text(2)?,
         cwd: text(3)?,
         title: row.get(4)?,
-        agent: row.get(5)?,
+        agent: row
+            .get(5)
+            .map(|agent: Option<String>| agent.filter(|agent| !agent.is_empty()))?,
         // Fail closed: a mode that only a later version knows counts as the strictest.
         mode: Mode::from_name(&text(6)?).unwrap_or(Mode::Plan),
         model: row.get(7)?,

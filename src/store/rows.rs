@@ -71,6 +71,7 @@ impl SessionRow {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionChange {
     pub title: Option<String>,
+    /// Empty for the default agent.
     pub agent: Option<String>,
     pub mode: Option<Mode>,
     /// As `provider/model`.

@@ -863,6 +863,70 @@ fn a_fork_goes_on_from_the_last_turn_and_leaves_the_original_alone() {
     assert_eq!(load_text(&client, &world, &session), "first answer");
 }
 
+/// Some editors set all options of a new session at once, and do not wait for the answers.
+#[test]
+fn options_that_are_sent_at_once_all_count() {
+    let world = World::with(Config {
+        tables: "[agent.reviewer]\ntools = [\"read_file\"]".to_owned(),
+        ..Config::default()
+    });
+    let client = AcpClient::start(&world, json!({}));
+    let options = [
+        ("agent", "reviewer"),
+        ("mode", "full"),
+        ("effort", "high"),
+        ("model", "mock/mock-model"),
+    ];
+    for first in 0..options.len() {
+        let session = client.new_session(&world);
+        let set = |at: usize| {
+            let (option, value) = options[(first + at) % options.len()];
+            let params = json!({"sessionId": session, "configId": option, "value": value});
+            client.request("session/set_config_option", params)
+        };
+        let sent: Vec<i64> = (0..options.len()).map(set).collect();
+        world.mock().push(Reply::text("done"));
+        let prompt = client.prompt(&session, "go");
+        for request in sent {
+            let answer = client.answer(request);
+            assert!(answer["error"].is_null(), "{first}: {answer}");
+        }
+        assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+        let request = world.wait_for_request(world.requests() - 1);
+        let tools = request.body["tools"].as_array().unwrap();
+        assert_eq!(tools.len(), 1, "{first}: {tools:?}");
+        let resume = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []});
+        let shown = client.call("session/resume", resume)["configOptions"].clone();
+        let values: Vec<&Value> = (0..3).map(|at| &shown[at]["currentValue"]).collect();
+        assert_eq!(values, ["full", "mock/mock-model", "high"], "{first}");
+    }
+}
+
+#[test]
+fn a_chosen_agent_outlives_the_server() {
+    let world = World::with(Config {
+        tables: "[agent.reviewer]\nmode = \"plan\"".to_owned(),
+        ..Config::default()
+    });
+    let session = {
+        let client = AcpClient::start(&world, json!({}));
+        let session = client.new_session(&world);
+        for (option, value) in [("effort", "high"), ("agent", "reviewer")] {
+            let params = json!({"sessionId": session, "configId": option, "value": value});
+            client.call("session/set_config_option", params);
+        }
+        session
+    };
+    for agent in ["reviewer", "default"] {
+        let client = AcpClient::start(&world, json!({}));
+        let resume = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []});
+        let options = client.call("session/resume", resume)["configOptions"].clone();
+        assert_eq!(options[3]["currentValue"], agent);
+        let params = json!({"sessionId": session, "configId": "agent", "value": "default"});
+        client.call("session/set_config_option", params);
+    }
+}
+
 #[test]
 fn modes_and_options_can_be_chosen() {
     let world = World::with(Config {

@@ -1,5 +1,6 @@
 //! MCP servers that ask the model during a call (R-MCP).
 
+use agentls::protocol::TurnState;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, World};
@@ -201,6 +202,6 @@ fn while_two_sessions_call_a_server_no_model_answers_it_and_a_question_says_so()
     assert!(detail.contains("or during one of another session"), "{detail}");
     for (session, prompt) in [(&asking, asked), (&busy, waiting)] {
         client.cancel(session);
-        assert_eq!(client.prompt_result(&prompt).reason, "aborted_tools");
+        assert_eq!(client.prompt_result(&prompt).state, TurnState::Cancelled);
     }
 }

@@ -252,7 +252,7 @@ async fn use_sessions(client: Arc<AcpClient>) {
     }
 }
 
-/// Creates a session, sometimes gives it to its agent again, and prompts in it.
+/// Creates a session, and prompts in it, sometimes while it gives the session to its agent again or to none.
 async fn create_session(client: &AcpClient) {
     let world = &client.server_run.world;
     let params = json!({"cwd": world.files.folder(), "mcpServers": draw_servers(world)});
@@ -267,10 +267,14 @@ async fn create_session(client: &AcpClient) {
     world.lock_checker().add_session(&session, mode);
     client.lock_created().push(session.clone());
     if world.rng.chance(300) {
-        let params = json!({"sessionId": session.as_str(), "configId": "agent", "value": "default"});
-        client.call("session/set_config_option", params).await;
+        // Some editors do not wait for the answer.
+        let agent = *world.rng.pick_one(&["default", "unknown"]);
+        let params = json!({"sessionId": session.as_str(), "configId": "agent", "value": agent});
+        let set = client.call("session/set_config_option", params);
+        futures::join!(set, send_prompt(client, &session));
+    } else {
+        send_prompt(client, &session).await;
     }
-    send_prompt(client, &session).await;
 }
 
 /// Deletes one of the client's own sessions.
