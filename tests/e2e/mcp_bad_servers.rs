@@ -574,6 +574,25 @@ fn many_tools_are_deferred_and_loaded_on_demand() {
 }
 
 #[test]
+fn a_few_tools_are_deferred_where_all_take_a_tenth_of_the_window() {
+    let more = "tools = [\"echo\"]\n[model.small]\ncontext_window = 30000";
+    let world = world_with(&[], more);
+    let client = world.start();
+    for (model, is_deferred) in [("mock/mock-model", false), ("mock/small", true)] {
+        let session = client.session_with(json!({"model": model}));
+        plain_turn(&world, &client, &session);
+        let request = world.wait_for_request(world.requests() - 1);
+        let tools = request.body["tools"].as_array().unwrap();
+        let has = |name: &str| tools.iter().any(|tool| tool["name"] == name);
+        assert_eq!(
+            (has("search_tools"), has("mcp__peer__echo")),
+            (is_deferred, !is_deferred),
+            "{model}"
+        );
+    }
+}
+
+#[test]
 fn malformed_entries_over_http_hide_no_other() {
     let peer = HttpPeer::start(&["--lie"]);
     let world = world_over_http(&peer);
