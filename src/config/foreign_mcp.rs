@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::diagnostics::Diagnostic;
 use super::expand::parse_variable;
-use super::foreign_inputs::ForeignInputs;
+use super::foreign_inputs::{ForeignInputs, InputVariable};
 use super::inputs::FileText;
 use super::location::ConfigLocation;
 use super::tree::{Node, SpannedValue};
@@ -35,8 +35,8 @@ const UNSUPPORTED_KEYS: [(&str, &str); 2] = [
 pub(super) struct ForeignServers {
     pub(super) tree: SpannedValue,
     pub(super) problems: Vec<Diagnostic>,
-    /// What to do about variables that may not be set, by their names.
-    pub(super) hints: BTreeMap<String, String>,
+    /// The variables that stand for inputs, by their names.
+    pub(super) variables: BTreeMap<String, InputVariable>,
 }
 
 /// Converts a file to the form of a config file.
@@ -48,7 +48,7 @@ pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> ForeignServe
         root: root.to_string_lossy().into_owned(),
         inputs: ForeignInputs::default(),
         problems: Vec::new(),
-        hints: BTreeMap::new(),
+        variables: BTreeMap::new(),
     };
     let servers = match &file.bytes {
         Ok(bytes) => reader.read_servers(bytes),
@@ -62,7 +62,7 @@ pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> ForeignServe
     ForeignServers {
         tree,
         problems: reader.problems,
-        hints: reader.hints,
+        variables: reader.variables,
     }
 }
 
@@ -74,7 +74,7 @@ struct ForeignReader {
     root: String,
     inputs: ForeignInputs,
     problems: Vec<Diagnostic>,
-    hints: BTreeMap<String, String>,
+    variables: BTreeMap<String, InputVariable>,
 }
 
 impl ForeignReader {
@@ -284,8 +284,9 @@ impl ForeignReader {
                 format!("the default of `${{input:{id}}}` contains `}}` or `${{`, so it is ignored");
             self.report_warning(&message);
         }
-        self.hints.insert(variable.name, variable.hint);
-        variable.text
+        let text = variable.text.clone();
+        self.variables.insert(variable.name.clone(), variable);
+        text
     }
 }
 
