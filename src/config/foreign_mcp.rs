@@ -14,6 +14,7 @@ use super::expand::parse_variable;
 use super::foreign_inputs::{ForeignInputs, InputVariable};
 use super::inputs::FileText;
 use super::location::ConfigLocation;
+use super::mcp_names::{MAX_NAMED_MCP_SERVERS, usable_mcp_names};
 use super::tree::{Node, SpannedValue};
 
 /// The files, relative to the workspace folder, from lowest to highest.
@@ -69,7 +70,7 @@ pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> ForeignServe
 struct ForeignReader {
     /// The line of the current server, or of a problem of the whole file.
     at: ConfigLocation,
-    /// The name of the current server.
+    /// The name of the current server, as rules know it.
     name: String,
     root: String,
     inputs: ForeignInputs,
@@ -120,18 +121,23 @@ impl ForeignReader {
             }
             return BTreeMap::new();
         };
-        let Value::Object(servers) = &parsed[key] else {
-            self.report_error(format!("`{key}` must be an object; not used"));
-            return BTreeMap::new();
+        let servers = match &parsed[key] {
+            Value::Object(servers) if servers.len() <= MAX_NAMED_MCP_SERVERS => servers,
+            _ => {
+                let limit = format!("an object with at most {MAX_NAMED_MCP_SERVERS} servers");
+                self.report_error(format!("`{key}` must be {limit}; not used"));
+                return BTreeMap::new();
+            }
         };
         let lines = find_lines(&text, key);
         let mut converted = BTreeMap::new();
-        for (name, server) in servers {
+        let names: Vec<&str> = servers.keys().map(String::as_str).collect();
+        for (usable, (name, server)) in usable_mcp_names(&names).into_iter().zip(servers) {
             self.at = self.at.with_line(lines.get(name).copied().unwrap_or(1));
-            self.name.clone_from(name);
+            self.name = usable;
             let server = self.convert_server(server);
             let server = server.and_then(|server| SpannedValue::from_json(&server, &self.at));
-            converted.extend(server.map(|server| (usable_name(name), server)));
+            converted.extend(server.map(|server| (self.name.clone(), server)));
         }
         converted
     }
@@ -307,12 +313,6 @@ fn find_lines(text: &str, table: &str) -> BTreeMap<String, usize> {
     entries.map(|(name, entry)| (name, line_of(entry))).collect()
 }
 
-/// Returns a server's name without the characters that names of tools must not have.
-fn usable_name(name: &str) -> String {
-    let is_usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    name.chars().map(|c| if is_usable(c) { c } else { '-' }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -469,6 +469,26 @@ mod tests {
             let (tree, problems) = read(text);
             assert_eq!(tree["mcp"].get("x").is_some(), server, "{text}");
             assert!(problems.concat().contains(expected), "{text}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn servers_and_their_problems_have_the_names_of_rules() {
+        let (tree, problems) = read(
+            r#"{"servers": {
+                "My Server": {"command": "a", "sandbox": true}, "a b": {"command": "b"}, "a.b": {"command": "c"},
+                "io.github.ChromeDevTools/chrome-devtools-mcp": {"command": "d"}, "x__y": {"command": "e"},
+                "com.atlassian/atlassian-mcp-server": {"type": "sse", "url": "https://h/"}
+            }}"#,
+        );
+        let expected = json!({"mcp": {
+            "My-Server": {"command": "a"}, "a-b": {"command": "b"}, "a-b-2": {"command": "c"},
+            "chrome-devtools-mcp": {"command": "d"}, "x_y": {"command": "e"},
+        }});
+        assert_eq!(tree, expected);
+        let problems = problems.concat();
+        for part in ["mcp.My-Server: `sandbox`", "mcp.atlassian-mcp-server: uses the old"] {
+            assert!(problems.contains(part), "{problems}");
         }
     }
 

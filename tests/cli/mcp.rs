@@ -414,7 +414,7 @@ fn files_of_other_programs_that_cannot_be_used_are_named() {
         ("[]", "mcp: must contain a JSON object; not used"),
         (
             "{\"mcpServers\": []}",
-            "mcp: `mcpServers` must be an object; not used",
+            "mcp: `mcpServers` must be an object with at most 100 servers; not used",
         ),
         (
             "{\"mcpServers\": {\"x\": {}}}",

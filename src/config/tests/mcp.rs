@@ -281,6 +281,30 @@ fn credentials_in_arguments_and_addresses_are_redacted() {
 }
 
 #[test]
+fn servers_with_other_names_in_files_are_listed_once() {
+    let loaded = |trusted| {
+        TestLayers {
+            mcp_json: r#"{"mcpServers": {
+                "foo.bar": {"command": "a", "sandbox": {}}, "My Server": {"command": "b", "sandbox": {}},
+                "com.atlassian/mcp": {"type": "sse", "url": "https://h/"}
+            }}"#,
+            trusted,
+            ..TestLayers::default()
+        }
+        .load()
+    };
+    let listed = |loaded: &LoadedConfig| -> Vec<String> {
+        let unusable = loaded.list_unusable_mcp_servers(Path::new("/w"));
+        unusable.into_iter().map(|server| server.name).collect()
+    };
+    let trusted = loaded(true);
+    let usable: Vec<&str> = trusted.settings.mcp.keys().map(String::as_str).collect();
+    assert_eq!(usable, ["My-Server", "foo-bar"]);
+    assert_eq!(listed(&trusted), ["com-atlassian-mcp"]);
+    assert_eq!(listed(&loaded(false)), ["My-Server", "foo-bar", "com-atlassian-mcp"]);
+}
+
+#[test]
 fn a_folder_does_not_decide_how_the_user_logs_in() {
     let load = |workspace: &'static str| {
         TestLayers {
