@@ -18,14 +18,9 @@ use url::Url;
 use super::context::AcpContext;
 use super::error::invalid_param;
 use super::updates::Notice;
-use crate::base::text::{one_line, prefix_within, reveal_hidden_characters};
-use crate::config::McpServerSettings;
+use crate::base::text::{one_line, reveal_hidden_characters};
+use crate::config::{MAX_NAMED_MCP_SERVERS, McpServerSettings, usable_mcp_names};
 use crate::domain::SessionId;
-
-/// The longest name of a server, as in the configuration.
-const MAX_NAME: usize = 32;
-/// The most servers of a session.
-const MAX_SERVERS: usize = 100;
 
 /// An entry of `mcpServers`.
 #[derive(Deserialize)]
@@ -61,19 +56,20 @@ pub(super) fn take_servers(params: &mut Value) -> Result<Vec<McpServerSettings>,
         Some(Value::Array(entries)) => entries,
         Some(_) => return Err(invalid_param("mcpServers: must be a list")),
     };
-    if entries.len() > MAX_SERVERS {
+    if entries.len() > MAX_NAMED_MCP_SERVERS {
         return Err(invalid_param(format!(
-            "mcpServers: has more than {MAX_SERVERS} servers"
+            "mcpServers: has more than {MAX_NAMED_MCP_SERVERS} servers"
         )));
     }
     let mut servers: Vec<McpServerSettings> = Vec::with_capacity(entries.len());
     for (at, entry) in entries.into_iter().enumerate() {
-        let settings =
-            read_server(entry).map_err(|problem| invalid_param(format!("mcpServers[{at}]: {problem}")))?;
-        servers.push(McpServerSettings {
-            name: find_free_name(&settings.name, &servers),
-            ..settings
-        });
+        let settings = read_server(entry);
+        servers.push(settings.map_err(|problem| invalid_param(format!("mcpServers[{at}]: {problem}")))?);
+    }
+    let wanted: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+    let names = usable_mcp_names(&wanted);
+    for (server, name) in servers.iter_mut().zip(names) {
+        server.name = name;
     }
     Ok(servers)
 }
@@ -89,7 +85,7 @@ fn read_server(entry: Value) -> Result<McpServerSettings, String> {
     };
     let name = one_line(&reveal_hidden_characters(&entry.name), 100);
     let settings = McpServerSettings {
-        name: usable_name(&entry.name),
+        name: entry.name,
         ..McpServerSettings::default()
     };
     match (entry.transport.as_deref(), entry.command, entry.url) {
@@ -117,35 +113,6 @@ fn read_server(entry: Value) -> Result<McpServerSettings, String> {
 
 fn is_http(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
-}
-
-/// Returns a name that can be part of a tool's name: at most 32 letters, digits, `-` and single `_`.
-fn usable_name(name: &str) -> String {
-    let mut usable = String::new();
-    for c in name.chars() {
-        let is_usable = c.is_ascii_alphanumeric() || c == '-';
-        let c = if is_usable { c } else { '_' };
-        if c != '_' || !(usable.is_empty() || usable.ends_with('_')) {
-            usable.push(c);
-        }
-    }
-    let usable = prefix_within(&usable, MAX_NAME).trim_end_matches('_');
-    if usable.is_empty() {
-        "server".to_owned()
-    } else {
-        usable.to_owned()
-    }
-}
-
-/// Returns the name, with a number if another server has it.
-fn find_free_name(name: &str, servers: &[McpServerSettings]) -> String {
-    let is_free = |name: &str| servers.iter().all(|server| server.name != name);
-    let numbered = (2..).map(|n| {
-        let suffix = format!("-{n}");
-        format!("{}{suffix}", prefix_within(name, MAX_NAME - suffix.len()))
-    });
-    let mut names = std::iter::once(name.to_owned()).chain(numbered);
-    names.find(|name| is_free(name)).unwrap_or_default()
 }
 
 /// Sets the servers of a session. Says which configured ones they replace.
@@ -185,23 +152,9 @@ mod tests {
     #[test]
     fn names_are_usable_and_distinct() {
         let named = |name: &str| json!({"name": name, "command": "/bin/x", "args": [], "env": []});
-        let long = "x".repeat(40);
-        let servers = read(json!([
-            named("files"),
-            named("files"),
-            named("My Server!"),
-            named("a__b"),
-            named("\u{1f600}"),
-            named(&long),
-            named(&long),
-        ]));
-        let servers = servers.unwrap();
+        let servers = read(json!([named("files"), named("files"), named("My Server!")])).unwrap();
         let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-        let (first, second) = ("x".repeat(32), format!("{}-2", "x".repeat(30)));
-        assert_eq!(
-            names,
-            ["files", "files-2", "My_Server", "a_b", "server", &first, &second]
-        );
+        assert_eq!(names, ["files", "files-2", "My-Server"]);
     }
 
     #[test]

@@ -5,9 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use secrecy::SecretString;
+
 use super::Env;
 use super::diagnostics::Diagnostic;
+use super::foreign_inputs::InputVariable;
 use super::tree::{Node, SpannedValue, join};
+use crate::base::credential_env::is_credential;
 
 /// What the expansion found in addition to the new texts.
 #[derive(Default)]
@@ -15,6 +19,8 @@ pub(super) struct ExpandedVariables {
     pub(super) problems: Vec<Diagnostic>,
     /// Variables that were named, set or not.
     pub(super) named: BTreeSet<String>,
+    /// The values of credentials that settings of MCP servers contain now.
+    pub(super) secrets: Vec<SecretString>,
     /// Settings that were removed because a variable is not set or the syntax is wrong.
     pub(super) failed: BTreeSet<String>,
 }
@@ -32,20 +38,29 @@ pub(super) enum UnsetVariables {
 struct VariableSource<'a> {
     env: &'a Env,
     unset: UnsetVariables,
-    /// What to do about variables that are not set, by their names.
-    hints: &'a BTreeMap<String, String>,
+    /// The variables that stand for inputs, by their names.
+    inputs: &'a BTreeMap<String, InputVariable>,
+}
+
+impl VariableSource<'_> {
+    /// Returns the value of a variable that looks like a credential, or stands for a password.
+    fn find_credential(&self, name: &str) -> Option<SecretString> {
+        let value = self.env.non_empty(name)?;
+        let is_password = self.inputs.get(name).is_some_and(|input| input.is_password);
+        (is_password || is_credential(name, value)).then(|| value.into())
+    }
 }
 
 /// Expands the variables in every text below `tree`. A text that is removed because of an unset variable is reported
-/// with the hint for this variable, if there is one.
+/// with the hint of the input that it stands for, if there is one.
 pub(super) fn expand_variables(
     tree: &mut SpannedValue,
     env: &Env,
-    hints: &BTreeMap<String, String>,
+    inputs: &BTreeMap<String, InputVariable>,
     unset: UnsetVariables,
 ) -> ExpandedVariables {
     let mut expansion = ExpandedVariables::default();
-    let source = VariableSource { env, unset, hints };
+    let source = VariableSource { env, unset, inputs };
     expand_value(tree, "", &source, &mut expansion);
     expansion
 }
@@ -63,6 +78,10 @@ fn expand_value(
             Ok(Some((new, named))) => {
                 let raw = std::mem::replace(text, new);
                 tree.raw = (!named.is_empty()).then(|| raw.into());
+                if path.starts_with("mcp.") {
+                    let secrets = named.iter().filter_map(|name| source.find_credential(name));
+                    out.secrets.extend(secrets);
+                }
                 out.named.extend(named);
                 true
             }
@@ -72,7 +91,7 @@ fn expand_value(
                 true
             }
             Err(ExpansionError::Unset(name)) => {
-                let hint = source.hints.get(&name).map(String::as_str);
+                let hint = source.inputs.get(&name).map(|input| input.hint.as_str());
                 out.problems.push(
                     Diagnostic::new_warning(
                         &tree.at,

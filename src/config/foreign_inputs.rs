@@ -18,6 +18,7 @@ struct ForeignInput {
     /// What the value is for; safe to show.
     description: String,
     default: Option<String>,
+    is_password: bool,
 }
 
 /// The entries of `inputs` by their id.
@@ -31,6 +32,8 @@ pub(super) struct InputVariable {
     pub(super) text: String,
     /// What to do if it is not set.
     pub(super) hint: String,
+    /// The value must not be shown.
+    pub(super) is_password: bool,
     /// The default cannot be written in our syntax.
     pub(super) lacks_default: bool,
 }
@@ -45,6 +48,7 @@ impl ForeignInputs {
             let input = ForeignInput {
                 description: one_line(&description, MAX_DESCRIPTION),
                 default: text("default").map(str::to_owned),
+                is_password: entry.get("password") == Some(&Value::Bool(true)),
             };
             Some((text("id")?.to_owned(), input))
         });
@@ -67,7 +71,10 @@ impl ForeignInputs {
         if let Some(input) = input.filter(|input| !input.description.is_empty()) {
             hint = format!("{hint}: {}", input.description);
         }
+        // Several ids may stand for the same variable.
+        let mut inputs = self.0.iter();
         InputVariable {
+            is_password: inputs.any(|(id, input)| input.is_password && input_variable_name(id) == name),
             text: format!("${{{}}}", usable.unwrap_or(&name)),
             lacks_default: usable.is_none() && with_default.is_some(),
             hint,
@@ -102,6 +109,7 @@ mod tests {
             {"description": "no id"},
             3,
         ])));
+        assert!(inputs.convert_input("api.key").is_password);
         for (id, text, lacks_default) in [
             ("api-key", "${AGENTLS_INPUT_API_KEY}", false),
             ("Mode", "${AGENTLS_INPUT_MODE:-a $b}", false),
@@ -113,6 +121,7 @@ mod tests {
             let variable = inputs.convert_input(id);
             assert_eq!(variable.text, text);
             assert_eq!(variable.lacks_default, lacks_default, "{id}");
+            assert_eq!(variable.is_password, id == "api-key", "{id}");
         }
         let hint = inputs.convert_input("api-key").hint;
         assert!(hint.contains("`${input:api-key}`: The key"), "{hint}");

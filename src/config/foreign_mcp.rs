@@ -11,9 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::diagnostics::Diagnostic;
 use super::expand::parse_variable;
-use super::foreign_inputs::ForeignInputs;
+use super::foreign_inputs::{ForeignInputs, InputVariable};
 use super::inputs::FileText;
 use super::location::ConfigLocation;
+use super::mcp_names::{MAX_NAMED_MCP_SERVERS, usable_mcp_names};
 use super::tree::{Node, SpannedValue};
 
 /// The files, relative to the workspace folder, from lowest to highest.
@@ -35,8 +36,8 @@ const UNSUPPORTED_KEYS: [(&str, &str); 2] = [
 pub(super) struct ForeignServers {
     pub(super) tree: SpannedValue,
     pub(super) problems: Vec<Diagnostic>,
-    /// What to do about variables that may not be set, by their names.
-    pub(super) hints: BTreeMap<String, String>,
+    /// The variables that stand for inputs, by their names.
+    pub(super) variables: BTreeMap<String, InputVariable>,
 }
 
 /// Converts a file to the form of a config file.
@@ -44,10 +45,11 @@ pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> ForeignServe
     let at = ConfigLocation::start_of_file(&file.path);
     let mut reader = ForeignReader {
         at: at.clone(),
+        name: String::new(),
         root: root.to_string_lossy().into_owned(),
         inputs: ForeignInputs::default(),
         problems: Vec::new(),
-        hints: BTreeMap::new(),
+        variables: BTreeMap::new(),
     };
     let servers = match &file.bytes {
         Ok(bytes) => reader.read_servers(bytes),
@@ -61,17 +63,19 @@ pub(super) fn read_foreign_servers(file: &FileText, root: &Path) -> ForeignServe
     ForeignServers {
         tree,
         problems: reader.problems,
-        hints: reader.hints,
+        variables: reader.variables,
     }
 }
 
 struct ForeignReader {
     /// The line of the current server, or of a problem of the whole file.
     at: ConfigLocation,
+    /// The name of the current server, as rules know it.
+    name: String,
     root: String,
     inputs: ForeignInputs,
     problems: Vec<Diagnostic>,
-    hints: BTreeMap<String, String>,
+    variables: BTreeMap<String, InputVariable>,
 }
 
 impl ForeignReader {
@@ -81,9 +85,11 @@ impl ForeignReader {
             .push(Diagnostic::new_error(&self.at, "mcp", message));
     }
 
-    fn report_warning(&mut self, name: &str, message: &str) {
+    /// Reports a problem of the current server.
+    fn report_warning(&mut self, message: &str) {
+        let key = format!("mcp.{}", self.name);
         self.problems
-            .push(Diagnostic::new_warning(&self.at, format!("mcp.{name}"), message));
+            .push(Diagnostic::new_warning(&self.at, key, message));
     }
 
     fn read_servers(&mut self, bytes: &[u8]) -> BTreeMap<String, SpannedValue> {
@@ -115,52 +121,55 @@ impl ForeignReader {
             }
             return BTreeMap::new();
         };
-        let Value::Object(servers) = &parsed[key] else {
-            self.report_error(format!("`{key}` must be an object; not used"));
-            return BTreeMap::new();
+        let servers = match &parsed[key] {
+            Value::Object(servers) if servers.len() <= MAX_NAMED_MCP_SERVERS => servers,
+            _ => {
+                let limit = format!("an object with at most {MAX_NAMED_MCP_SERVERS} servers");
+                self.report_error(format!("`{key}` must be {limit}; not used"));
+                return BTreeMap::new();
+            }
         };
         let lines = find_lines(&text, key);
         let mut converted = BTreeMap::new();
-        for (name, server) in servers {
+        let names: Vec<&str> = servers.keys().map(String::as_str).collect();
+        for (usable, (name, server)) in usable_mcp_names(&names).into_iter().zip(servers) {
             self.at = self.at.with_line(lines.get(name).copied().unwrap_or(1));
-            let server = self.convert_server(name, server);
+            self.name = usable;
+            let server = self.convert_server(server);
             let server = server.and_then(|server| SpannedValue::from_json(&server, &self.at));
-            converted.extend(server.map(|server| (usable_name(name), server)));
+            converted.extend(server.map(|server| (self.name.clone(), server)));
         }
         converted
     }
 
-    fn convert_server(&mut self, name: &str, server: &Value) -> Option<Value> {
+    fn convert_server(&mut self, server: &Value) -> Option<Value> {
         let Value::Object(stated) = server else {
-            self.report_warning(name, "must be an object; ignored");
+            self.report_warning("must be an object; ignored");
             return None;
         };
         if stated.get("type") == Some(&json!("sse")) {
-            self.report_warning(
-                name,
-                "uses the old transport `sse`, which is not supported; ignored",
-            );
+            self.report_warning("uses the old transport `sse`, which is not supported; ignored");
             return None;
         }
         for (key, effect) in UNSUPPORTED_KEYS {
             if stated.contains_key(key) {
-                self.report_warning(name, &format!("`{key}` is not supported: {effect}"));
+                self.report_warning(&format!("`{key}` is not supported: {effect}"));
             }
         }
         let mut converted = Map::new();
         for key in SHARED_KEYS {
             if let Some(value) = stated.get(key) {
-                converted.insert(key.to_owned(), self.convert_value(name, value)?);
+                converted.insert(key.to_owned(), self.convert_value(value)?);
             }
         }
         if let Some(path) = stated.get("envFile") {
-            converted.insert("env_file".to_owned(), self.convert_value(name, path)?);
+            converted.insert("env_file".to_owned(), self.convert_value(path)?);
         }
         if let Some(oauth) = stated.get("oauth") {
-            self.convert_login(name, oauth, &mut converted)?;
+            self.convert_login(oauth, &mut converted)?;
         }
         if !converted.contains_key("command") && !converted.contains_key("url") {
-            self.report_warning(name, "has neither `command` nor `url`");
+            self.report_warning("has neither `command` nor `url`");
         }
         for (key, starts) in [("enabled", true), ("disabled", false)] {
             match stated.get(key) {
@@ -169,7 +178,7 @@ impl ForeignReader {
                 Some(Value::Bool(_)) => {}
                 Some(_) => {
                     let message = format!("`{key}` must be true or false; the server is disabled");
-                    self.report_warning(name, &message);
+                    self.report_warning(&message);
                 }
             }
             converted.insert("enabled".to_owned(), json!(false));
@@ -178,24 +187,24 @@ impl ForeignReader {
     }
 
     /// Converts how to log in at a server; `None` if the server cannot be used because of it.
-    fn convert_login(&mut self, name: &str, oauth: &Value, converted: &mut Map<String, Value>) -> Option<()> {
+    fn convert_login(&mut self, oauth: &Value, converted: &mut Map<String, Value>) -> Option<()> {
         let Value::Object(stated) = oauth else {
-            self.report_warning(name, "`oauth` must be an object; ignored");
+            self.report_warning("`oauth` must be an object; ignored");
             return Some(());
         };
         for (key, value) in stated {
             let (key, value) = match key.as_str() {
-                "clientId" => ("oauth_client_id", self.convert_value(name, value)?),
+                "clientId" => ("oauth_client_id", self.convert_value(value)?),
                 "callbackPort" => ("oauth_callback_port", value.clone()),
                 "scopes" => {
                     let separate = value.as_str().map(|text| text.split_whitespace().collect());
                     (
                         "oauth_scopes",
-                        self.convert_value(name, &separate.unwrap_or(value.clone()))?,
+                        self.convert_value(&separate.unwrap_or(value.clone()))?,
                     )
                 }
                 other => {
-                    self.report_warning(name, &format!("`oauth.{other}` is not supported; ignored"));
+                    self.report_warning(&format!("`oauth.{other}` is not supported; ignored"));
                     continue;
                 }
             };
@@ -205,26 +214,26 @@ impl ForeignReader {
     }
 
     /// Converts the variables in all texts; `None` if the server cannot be used because of one.
-    fn convert_value(&mut self, name: &str, value: &Value) -> Option<Value> {
+    fn convert_value(&mut self, value: &Value) -> Option<Value> {
         Some(match value {
-            Value::String(text) => match self.convert_variables(name, text) {
+            Value::String(text) => match self.convert_variables(text) {
                 Ok(text) => Value::String(text),
                 Err(variable) => {
                     let message = format!("`${{{variable}}}` is not supported; the server is not available");
-                    self.report_warning(name, &message);
+                    self.report_warning(&message);
                     return None;
                 }
             },
             Value::Array(items) => Value::Array(
                 items
                     .iter()
-                    .map(|item| self.convert_value(name, item))
+                    .map(|item| self.convert_value(item))
                     .collect::<Option<_>>()?,
             ),
             Value::Object(entries) => {
                 let mut converted = Map::new();
                 for (key, value) in entries {
-                    converted.insert(key.clone(), self.convert_value(name, value)?);
+                    converted.insert(key.clone(), self.convert_value(value)?);
                 }
                 Value::Object(converted)
             }
@@ -236,7 +245,7 @@ impl ForeignReader {
 
     /// Converts `${env:NAME}`, `${input:ID}`, `${userHome}`, and those of the workspace folder to our syntax. The error is a
     /// variable that has no meaning here.
-    fn convert_variables(&mut self, name: &str, text: &str) -> Result<String, String> {
+    fn convert_variables(&mut self, text: &str) -> Result<String, String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(start) = rest.find('$') {
@@ -249,7 +258,7 @@ impl ForeignReader {
                 continue;
             };
             if let Some(id) = variable.strip_prefix("input:") {
-                out.push_str(&self.convert_input(name, id));
+                out.push_str(&self.convert_input(id));
                 rest = tail;
                 continue;
             }
@@ -274,15 +283,16 @@ impl ForeignReader {
         Ok(out)
     }
 
-    fn convert_input(&mut self, name: &str, id: &str) -> String {
+    fn convert_input(&mut self, id: &str) -> String {
         let variable = self.inputs.convert_input(id);
         if variable.lacks_default {
             let message =
                 format!("the default of `${{input:{id}}}` contains `}}` or `${{`, so it is ignored");
-            self.report_warning(name, &message);
+            self.report_warning(&message);
         }
-        self.hints.insert(variable.name, variable.hint);
-        variable.text
+        let text = variable.text.clone();
+        self.variables.insert(variable.name.clone(), variable);
+        text
     }
 }
 
@@ -301,12 +311,6 @@ fn find_lines(text: &str, table: &str) -> BTreeMap<String, usize> {
     };
     let entries = entries.into_iter();
     entries.map(|(name, entry)| (name, line_of(entry))).collect()
-}
-
-/// Returns a server's name without the characters that names of tools must not have.
-fn usable_name(name: &str) -> String {
-    let is_usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    name.chars().map(|c| if is_usable(c) { c } else { '-' }).collect()
 }
 
 #[cfg(test)]
@@ -465,6 +469,26 @@ mod tests {
             let (tree, problems) = read(text);
             assert_eq!(tree["mcp"].get("x").is_some(), server, "{text}");
             assert!(problems.concat().contains(expected), "{text}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn servers_and_their_problems_have_the_names_of_rules() {
+        let (tree, problems) = read(
+            r#"{"servers": {
+                "My Server": {"command": "a", "sandbox": true}, "a b": {"command": "b"}, "a.b": {"command": "c"},
+                "io.github.ChromeDevTools/chrome-devtools-mcp": {"command": "d"}, "x__y": {"command": "e"},
+                "com.atlassian/atlassian-mcp-server": {"type": "sse", "url": "https://h/"}
+            }}"#,
+        );
+        let expected = json!({"mcp": {
+            "My-Server": {"command": "a"}, "a-b": {"command": "b"}, "a-b-2": {"command": "c"},
+            "chrome-devtools-mcp": {"command": "d"}, "x_y": {"command": "e"},
+        }});
+        assert_eq!(tree, expected);
+        let problems = problems.concat();
+        for part in ["mcp.My-Server: `sandbox`", "mcp.atlassian-mcp-server: uses the old"] {
+            assert!(problems.contains(part), "{problems}");
         }
     }
 

@@ -13,6 +13,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::base::nofollow;
@@ -23,6 +24,7 @@ use super::expand::{UnsetVariables, expand_variables};
 use super::folder_items::{
     FolderItem, FolderMcpServer, compute_fingerprint, folder_items, folder_mcp_servers,
 };
+use super::foreign_inputs::InputVariable;
 use super::foreign_mcp::{self, read_foreign_servers};
 use super::inputs::{FileText, Flags, LoadInputs, Trust};
 use super::location::{ConfigLocation, ValueSource};
@@ -265,6 +267,7 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> MergedLaye
         mut diagnostics,
         failed,
         named,
+        secrets,
         chosen,
     } = stack;
     let stated = StatedAgent {
@@ -272,7 +275,8 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> MergedLaye
         chosen: &chosen,
     };
     let unreadable = diagnostics.iter().filter_map(Diagnostic::lost_rules).collect();
-    let (settings, problems) = resolve_settings(&merged, stated, named, unreadable, inputs);
+    let (mut settings, problems) = resolve_settings(&merged, stated, named, unreadable, inputs);
+    settings.mcp_secrets = secrets;
     diagnostics.extend(problems);
     MergedLayers {
         tree: merged,
@@ -331,6 +335,8 @@ struct LayerStack {
     diagnostics: Vec<Diagnostic>,
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
+    /// The values of credentials in settings of MCP servers.
+    secrets: Vec<SecretString>,
     /// Providers that a trusted layer configured, so that they may be selected.
     chosen: BTreeSet<String>,
 }
@@ -342,6 +348,7 @@ impl LayerStack {
             diagnostics: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
+            secrets: Vec::new(),
             chosen: BTreeSet::new(),
         }
     }
@@ -354,6 +361,7 @@ impl LayerStack {
             .sort_by_key(|problem| (problem.line, problem.column));
         self.diagnostics.append(&mut layer.problems);
         self.named.append(&mut layer.named);
+        self.secrets.append(&mut layer.secrets);
         if let Some(Node::Table(providers)) = layer.tree.find(&["provider"]).map(|tree| &tree.node)
             // An untrusted folder must not select a provider by naming it.
             && !layer.restrained
@@ -441,8 +449,9 @@ struct ConfigLayer {
     problems: Vec<Diagnostic>,
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
-    /// What to do about variables that are not set, by their names.
-    hints: BTreeMap<String, String>,
+    secrets: Vec<SecretString>,
+    /// The variables that stand for inputs, by their names.
+    inputs: BTreeMap<String, InputVariable>,
     /// A file of an untrusted folder.
     restrained: bool,
 }
@@ -459,7 +468,7 @@ impl ConfigLayer {
         let read = read_foreign_servers(file, root);
         Self {
             problems: read.problems,
-            hints: read.hints,
+            inputs: read.variables,
             ..Self::from_tree(read.tree)
         }
     }
@@ -616,7 +625,8 @@ impl ConfigLayer {
             problems: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
-            hints: BTreeMap::new(),
+            secrets: Vec::new(),
+            inputs: BTreeMap::new(),
             restrained: false,
         }
     }
@@ -645,10 +655,11 @@ impl ConfigLayer {
     }
 
     fn expand_and_validate(&mut self, env: &Env, unset: UnsetVariables) {
-        let expansion = expand_variables(&mut self.tree, env, &self.hints, unset);
+        let expansion = expand_variables(&mut self.tree, env, &self.inputs, unset);
         self.problems.extend(expansion.problems);
         self.failed.extend(expansion.failed);
         self.named.extend(expansion.named);
+        self.secrets.extend(expansion.secrets);
         self.validate_settings();
     }
 

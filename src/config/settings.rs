@@ -106,6 +106,9 @@ pub struct Settings {
     /// Variables that the configuration names in `${…}`.
     #[serde(skip)]
     pub(super) named_variables: BTreeSet<String>,
+    /// The values of those variables in settings of MCP servers that are credentials.
+    #[serde(skip)]
+    pub(super) mcp_secrets: Vec<SecretString>,
 }
 
 impl Settings {
@@ -219,13 +222,16 @@ impl Settings {
             .chain(self.iter_mcp_credentials())
     }
 
-    /// Iterates over the client secrets of MCP servers, and their variables that look like credentials. Others may be
-    /// ordinary words.
+    /// Iterates over the client secrets of MCP servers, their variables that look like credentials, and the credentials
+    /// that their settings contain. Others may be ordinary words.
     fn iter_mcp_credentials(&self) -> impl Iterator<Item = &SecretString> {
         let variables = self.mcp.values().flat_map(|server| &server.env);
         let secret = variables.filter(|(name, value)| is_credential(name, value.expose_secret()));
         let clients = self.mcp.values().flat_map(|server| &server.oauth_client_secret);
-        secret.map(|(_, value)| value).chain(clients)
+        secret
+            .map(|(_, value)| value)
+            .chain(clients)
+            .chain(&self.mcp_secrets)
     }
 }
 

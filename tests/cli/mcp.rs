@@ -287,6 +287,30 @@ fn a_refused_refresh_and_a_failed_revocation_are_shown() {
 }
 
 #[test]
+fn credentials_in_arguments_and_addresses_are_hidden() {
+    let world = World::new();
+    world.configure(
+        "[mcp.program]\ncommand = \"sh\"\nargs = [\"-c\", \"echo bad key $0 >&2; exit 3\", \"${SPEC_TOKEN}\"]\n\
+         [mcp.remote]\nurl = \"http://127.0.0.1:9/${SPEC_TOKEN}/mcp\"\n",
+    );
+    for (arguments, expected) in [
+        (&["mcp", "list"][..], "http://127.0.0.1:9/***/mcp"),
+        (&["mcp", "get", "program"], "argument       ***"),
+        (&["mcp", "get", "remote"], "http://127.0.0.1:9/***/mcp"),
+        (&["mcp", "test", "program"], "bad key ***"),
+        (&["mcp", "test", "remote"], "remote"),
+        (&["doctor", "--offline"], "exit 3 ***"),
+    ] {
+        let mut command = world.command(arguments);
+        command.env("SPEC_TOKEN", "canary-token-0123456789");
+        let done = CommandResult::of(&command.output().unwrap());
+        done.assert_stdout(expected);
+        let shown = format!("{}{}", done.out, done.err);
+        assert!(!shown.contains("canary-token"), "{shown}");
+    }
+}
+
+#[test]
 fn doctor_reports_what_would_run_and_starts_nothing() {
     let world = World::new();
     world.name_foreign_server();
@@ -390,7 +414,7 @@ fn files_of_other_programs_that_cannot_be_used_are_named() {
         ("[]", "mcp: must contain a JSON object; not used"),
         (
             "{\"mcpServers\": []}",
-            "mcp: `mcpServers` must be an object; not used",
+            "mcp: `mcpServers` must be an object with at most 100 servers; not used",
         ),
         (
             "{\"mcpServers\": {\"x\": {}}}",

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, Options, World};
+use crate::harness::{Client, Config, Options, World, leaks};
 use crate::mcp::{call_tool, peer_script, peer_table, servers, world_with};
 use crate::mock_llm::Reply;
 
@@ -61,6 +61,59 @@ fn file_of_vs_code_gives_its_program_all_variables() {
     );
     let seen = world.read("seen-peer").unwrap();
     assert_eq!(seen, format!("$HOME file\nenv\n{key}\nb\nlow\n"));
+}
+
+#[test]
+fn credentials_in_arguments_and_addresses_are_hidden() {
+    let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/*\"]");
+    world.mock().allow_rewrites();
+    let peer = peer_script().display().to_string();
+    let script = format!("python3 '{peer}'; echo \"rejected $1 and $2\" >&2; exit 3");
+    let arguments = json!(["-c", script, "sh", "${input:figma}", "--auth=${env:SPEC_TOKEN}"]);
+    let inputs = json!([{"type": "promptString", "id": "figma", "password": true}]);
+    let servers_of_file = json!({
+        "peer": {"command": "sh", "args": arguments},
+        "remote": {"url": "http://127.0.0.1:9/${env:SPEC_TOKEN}/mcp"},
+    });
+    let file = json!({"inputs": inputs, "servers": servers_of_file});
+    world.write(".vscode/mcp.json", file.to_string());
+    let [input, token] = ["canary-input-0123456789", "canary-token-0123456789"].map(str::to_owned);
+    let secrets = vec![input.clone(), token.clone()];
+    let client = world.start_with(Options {
+        env: vec![
+            ("AGENTLS_INPUT_FIGMA".to_owned(), input),
+            ("SPEC_TOKEN".to_owned(), token),
+        ],
+        secrets: secrets.clone(),
+        ..Options::default()
+    });
+    trust_workspace(&world, &client);
+    let session = client.session();
+    let crashed = call_tool(&world, &client, &session, "crash", json!({}));
+    assert!(crashed.contains("rejected *** and --auth=***"), "{crashed}");
+    let warnings = client.all(&session, "agent/warning");
+    let warned = warnings.iter().any(|warning| {
+        let text = warning.params.to_string();
+        text.contains("rejected *** and --auth=***")
+    });
+    assert!(warned, "{warnings:?}");
+    let listed = servers(&client);
+    let target = |name: &str| {
+        let server = listed.iter().find(|server| server["name"] == name).unwrap();
+        server["target"].as_str().unwrap().to_owned()
+    };
+    assert!(
+        target("peer").ends_with("sh *** --auth=***"),
+        "{}",
+        target("peer")
+    );
+    assert_eq!(target("remote"), "http://127.0.0.1:9/***/mcp");
+    for request in world.mock().requests() {
+        let sent = String::from_utf8_lossy(&request.raw);
+        assert!(secrets.iter().all(|secret| !sent.contains(secret)), "{sent}");
+    }
+    drop(client);
+    assert_eq!(leaks(&world.data(), &secrets), [""; 0]);
 }
 
 #[test]

@@ -7,11 +7,9 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::resolver::Resolver;
+use crate::config::mcp_names::is_mcp_name;
 use crate::config::settings::McpServerSettings;
 use crate::config::tree::join_keys;
-
-/// The longest name of a server, so that its tools have names that all providers accept.
-const MAX_NAME: usize = 32;
 
 impl Resolver<'_> {
     /// Removes the servers that cannot be used, and returns them. One that cannot be read completely must not start as
@@ -49,8 +47,7 @@ impl Resolver<'_> {
         if failed.iter().any(|key| self.has_failed_below(&path(key))) {
             return false;
         }
-        let is_usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_usable) || name.contains("__") {
+        if !is_mcp_name(name) {
             let message =
                 "the name of an MCP server has at most 32 letters, digits, `-` and single `_`; not available";
             self.report_error(&["mcp", name], message);

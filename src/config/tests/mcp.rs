@@ -239,6 +239,72 @@ fn inputs_of_vs_code_are_variables() {
 }
 
 #[test]
+fn credentials_in_arguments_and_addresses_are_redacted() {
+    let vscode_json = r#"{
+        "inputs": [{"type": "promptString", "id": "figma", "password": true}, {"type": "promptString", "id": "team"}],
+        "servers": {
+            "figma": {"command": "c", "args": ["--figma=${input:figma}", "${input:team}", "${workspaceFolder}"]},
+            "url": {"url": "https://h.example/${env:URL_TOKEN}/${env:HOST_NAME}"}
+        }
+    }"#;
+    let env: &[(&str, &str)] = &[
+        ("AGENTLS_INPUT_FIGMA", "figma-0123456789abcdef"),
+        ("AGENTLS_INPUT_TEAM", "the-team-of-this-project"),
+        ("URL_TOKEN", "url-0123456789abcdef"),
+        ("HOST_NAME", "name-of-a-host-0123456789"),
+        ("OWN_KEY", "own-0123456789abcdef"),
+        ("JSON_TOKEN", "json-0123456789abcdef"),
+        ("SHORT_TOKEN", "main"),
+    ];
+    let layers = |trusted| TestLayers {
+        user: "[mcp.own]\ncommand = 'c'\nargs = ['Bearer ${OWN_KEY}', '${HOME}', '${SHORT_TOKEN}', '${NO_TOKEN:-}']",
+        mcp_json: r#"{"mcpServers": {"json": {"command": "${JSON_TOKEN}", "cwd": "${userHome}"}}}"#,
+        vscode_json,
+        env,
+        trusted,
+        ..TestLayers::default()
+    };
+    let redactor = Redactor::from_settings(&layers(true).load().settings);
+    for kind in ["own", "json", "figma", "url"] {
+        let said = redactor.redact_text(&format!("{kind}-0123456789abcdef!")).into_owned();
+        assert_eq!(said, "***!", "{kind}");
+        let content = redactor.redact_content(&format!("{kind}-0123456789abcdef!"));
+        assert_eq!(content.as_deref(), Some("***!"), "{kind}");
+    }
+    let harmless = "in /h and /w, the-team-of-this-project has main on name-of-a-host-0123456789";
+    assert_eq!(redactor.redact_text(harmless), harmless);
+    assert_eq!(redactor.redact_content(harmless), None);
+    // The files of an untrusted folder read no variable.
+    let own = Redactor::from_settings(&layers(false).load().settings);
+    let text = "url-0123456789abcdef";
+    assert_eq!(own.redact_text(text), text);
+}
+
+#[test]
+fn servers_with_other_names_in_files_are_listed_once() {
+    let loaded = |trusted| {
+        TestLayers {
+            mcp_json: r#"{"mcpServers": {
+                "foo.bar": {"command": "a", "sandbox": {}}, "My Server": {"command": "b", "sandbox": {}},
+                "com.atlassian/mcp": {"type": "sse", "url": "https://h/"}
+            }}"#,
+            trusted,
+            ..TestLayers::default()
+        }
+        .load()
+    };
+    let listed = |loaded: &LoadedConfig| -> Vec<String> {
+        let unusable = loaded.list_unusable_mcp_servers(Path::new("/w"));
+        unusable.into_iter().map(|server| server.name).collect()
+    };
+    let trusted = loaded(true);
+    let usable: Vec<&str> = trusted.settings.mcp.keys().map(String::as_str).collect();
+    assert_eq!(usable, ["My-Server", "foo-bar"]);
+    assert_eq!(listed(&trusted), ["com-atlassian-mcp"]);
+    assert_eq!(listed(&loaded(false)), ["My-Server", "foo-bar", "com-atlassian-mcp"]);
+}
+
+#[test]
 fn a_folder_does_not_decide_how_the_user_logs_in() {
     let load = |workspace: &'static str| {
         TestLayers {

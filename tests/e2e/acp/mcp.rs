@@ -89,12 +89,12 @@ fn programs_of_the_client_run_from_the_first_prompt_until_the_session_closes() {
     assert!(!note.exists(), "nothing starts before a prompt");
     world
         .mock()
-        .push(Reply::tool("mcp__My_files__echo", json!({"text": "hello"})));
+        .push(Reply::tool("mcp__My-files__echo", json!({"text": "hello"})));
     world.mock().push(Reply::text("done"));
     let prompt = client.prompt(&session, "echo");
     let asked = client.asked("session/request_permission");
     let call = &asked["params"]["toolCall"];
-    assert_eq!(call["title"], r#"My_files/echo {"text":"hello"}"#);
+    assert_eq!(call["title"], r#"My-files/echo {"text":"hello"}"#);
     assert_eq!(call["rawInput"], json!({"text": "hello"}));
     client.respond(
         &asked,

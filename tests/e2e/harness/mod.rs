@@ -13,7 +13,7 @@ mod world;
 pub use client::{Client, KilledOutput, framed};
 pub use event_log::{event_log, screen, short};
 pub use file_server::FileServer;
-pub use folders::{contents, resident};
+pub use folders::{contents, leaks, resident};
 pub use inbox::{Id, Notification, ServerRequest};
 pub use world::{Config, Options, World};
 
