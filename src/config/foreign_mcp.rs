@@ -487,7 +487,10 @@ mod tests {
         }});
         assert_eq!(tree, expected);
         let problems = problems.concat();
-        for part in ["mcp.My-Server: `sandbox`", "mcp.atlassian-mcp-server: uses the old"] {
+        for part in [
+            "mcp.My-Server: `sandbox`",
+            "mcp.atlassian-mcp-server: uses the old",
+        ] {
             assert!(problems.contains(part), "{problems}");
         }
     }

@@ -47,7 +47,11 @@ fn shorten_name(name: &str) -> String {
 fn replace_characters(name: &str) -> String {
     let mut usable = String::new();
     for c in name.chars() {
-        let c = if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        let c = if c.is_ascii_alphanumeric() || c == '_' {
+            c
+        } else {
+            '-'
+        };
         if c.is_ascii_alphanumeric() || !(usable.is_empty() || usable.ends_with(c)) {
             usable.push(c);
         }
@@ -97,7 +101,9 @@ mod tests {
         let (first, second) = ("x".repeat(32), format!("{}-2", "x".repeat(30)));
         assert_eq!(
             names,
-            ["a-b-3", "a-b-4", "a-b", "a-b-2", "files", "files-2", &first, &second]
+            [
+                "a-b-3", "a-b-4", "a-b", "a-b-2", "files", "files-2", &first, &second
+            ]
         );
     }
 }

@@ -266,7 +266,9 @@ fn credentials_in_arguments_and_addresses_are_redacted() {
     };
     let redactor = Redactor::from_settings(&layers(true).load().settings);
     for kind in ["own", "json", "figma", "url"] {
-        let said = redactor.redact_text(&format!("{kind}-0123456789abcdef!")).into_owned();
+        let said = redactor
+            .redact_text(&format!("{kind}-0123456789abcdef!"))
+            .into_owned();
         assert_eq!(said, "***!", "{kind}");
         let content = redactor.redact_content(&format!("{kind}-0123456789abcdef!"));
         assert_eq!(content.as_deref(), Some("***!"), "{kind}");
@@ -301,7 +303,10 @@ fn servers_with_other_names_in_files_are_listed_once() {
     let usable: Vec<&str> = trusted.settings.mcp.keys().map(String::as_str).collect();
     assert_eq!(usable, ["My-Server", "foo-bar"]);
     assert_eq!(listed(&trusted), ["com-atlassian-mcp"]);
-    assert_eq!(listed(&loaded(false)), ["My-Server", "foo-bar", "com-atlassian-mcp"]);
+    assert_eq!(
+        listed(&loaded(false)),
+        ["My-Server", "foo-bar", "com-atlassian-mcp"]
+    );
 }
 
 #[test]
