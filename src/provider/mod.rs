@@ -31,6 +31,7 @@ mod fields;
 mod gemini;
 mod health_tracking;
 mod http;
+mod http_api;
 mod idle_timeout;
 mod list_facts;
 pub mod models;

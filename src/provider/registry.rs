@@ -21,6 +21,7 @@ use super::call::CallLimits;
 use super::error::{Failure, ProviderError, ProviderFault};
 use super::gemini::Gemini;
 use super::http::{Http, HttpSettings};
+use super::http_api::HttpProvider;
 use super::list_facts::{ModelList, find_entry};
 use super::models::{
     FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, SearchFee, claude_version,
@@ -448,45 +449,27 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
     };
     let http = Http::new(account.clone(), settings);
     let limits = spec.limits;
+    let flavour = Flavour::from_account(&account);
+    let server = HttpProvider {
+        account,
+        http,
+        headers,
+        limits,
+        api: (),
+    };
+    let verbosity = spec.verbosity;
     Ok(match spec.kind {
-        ApiKind::Anthropic => Arc::new(Anthropic {
-            account,
-            http,
-            headers,
-            limits,
+        ApiKind::Anthropic => server.with_api(Anthropic {
             cache_ttl: spec.cache_ttl,
         }),
-        ApiKind::Responses => Arc::new(Responses {
-            account,
-            http,
-            headers,
-            limits,
-            verbosity: spec.verbosity,
+        ApiKind::Responses => server.with_api(Responses { verbosity }),
+        ApiKind::Gemini => server.with_api(Gemini),
+        ApiKind::Ollama => server.with_api(Ollama),
+        ApiKind::OpenAi | ApiKind::Script => server.with_api(OpenAi {
+            flavour,
+            section: spec.catalog_section().to_owned(),
+            verbosity,
         }),
-        ApiKind::Gemini => Arc::new(Gemini {
-            account,
-            http,
-            headers,
-            limits,
-        }),
-        ApiKind::Ollama => Arc::new(Ollama {
-            account,
-            http,
-            headers,
-            limits,
-        }),
-        ApiKind::OpenAi | ApiKind::Script => {
-            let flavour = Flavour::from_account(&account);
-            Arc::new(OpenAi {
-                account,
-                http,
-                headers,
-                limits,
-                flavour,
-                section: spec.catalog_section().to_owned(),
-                verbosity: spec.verbosity,
-            })
-        }
     })
 }
 

@@ -7,21 +7,13 @@ mod encode;
 
 pub(crate) use decode::MessagesDecoder;
 
-use std::sync::Arc;
-
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use reqwest::header::{HeaderMap, HeaderValue};
+use url::Url;
 
-use super::account::ProviderAccount;
-use super::call::{CallLimits, StreamCall, open};
+use super::build_endpoint_url;
 use super::decode::StreamDecoder;
-use super::error::ProviderError;
-use super::http::Http;
-use super::models::is_thinking_enabled;
+use super::http_api::{ApiCall, HttpApi};
 use super::request::ModelRequest;
-use super::stream::EventStream;
-use super::{Provider, build_endpoint_url};
 use crate::config::CacheTtl;
 
 /// The API version that we request.
@@ -32,49 +24,28 @@ const INTERLEAVED_THINKING: &str = "interleaved-thinking-2025-05-14";
 
 const BETA: &str = "anthropic-beta";
 
-/// An account at Anthropic or at a server with the same API.
+/// The API of Anthropic, and of servers with the same one.
 pub(crate) struct Anthropic {
-    pub(crate) account: Arc<ProviderAccount>,
-    pub(crate) http: Arc<Http>,
-    pub(crate) headers: HeaderMap,
-    pub(crate) limits: CallLimits,
     /// How long the prompt cache lives.
     pub(crate) cache_ttl: CacheTtl,
 }
 
-impl Provider for Anthropic {
-    fn name(&self) -> &str {
-        &self.account.name
-    }
+impl HttpApi for Anthropic {
+    const ORIGIN: &'static str = "";
 
-    /// Uses the address, not the name, because the name may later point to another address.
-    fn model_origin(&self, model: &str) -> Arc<str> {
-        format!("{}/{model}", self.account.host_and_port()).into()
-    }
-
-    fn open_stream(
-        &self,
-        request: Arc<ModelRequest>,
-    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
-        let origin = self.model_origin(&request.model);
-        let mut headers = self.headers.clone();
-        if encode::needs_interleaving(&request, &origin) {
-            add_beta(&mut headers, INTERLEAVED_THINKING);
-        }
-        let call = StreamCall {
-            url: build_endpoint_url(&self.account.base, "v1/messages"),
-            headers,
-            body: encode::build_body(&request, &origin, self.cache_ttl),
+    fn build_call(&self, base: &Url, request: &ModelRequest, origin: &str) -> ApiCall {
+        ApiCall {
+            url: build_endpoint_url(base, "v1/messages"),
+            body: encode::build_body(request, origin, self.cache_ttl),
             decoder: StreamDecoder::new(MessagesDecoder::default()),
-            // This API streams its reasoning, so silence is never reasoning.
-            limits: self.limits.for_call(
-                self.account.is_local(),
-                is_thinking_enabled(&request.model, request.effort),
-                false,
-            ),
-            model: request.model.clone(),
-        };
-        open(self.account.clone(), self.http.clone(), call).boxed()
+            is_silent: false,
+        }
+    }
+
+    fn add_headers(&self, request: &ModelRequest, origin: &str, headers: &mut HeaderMap) {
+        if encode::needs_interleaving(request, origin) {
+            add_beta(headers, INTERLEAVED_THINKING);
+        }
     }
 }
 

@@ -9,57 +9,27 @@ mod schema;
 
 pub(crate) use decode::GeminiDecoder;
 
-use std::sync::Arc;
-
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use reqwest::header::HeaderMap;
 use url::Url;
 
-use super::account::ProviderAccount;
-use super::call::{CallLimits, StreamCall, open};
+use super::build_endpoint_url;
 use super::decode::StreamDecoder;
-use super::error::ProviderError;
-use super::http::Http;
-use super::models::is_thinking_enabled;
+use super::http_api::{ApiCall, HttpApi};
 use super::request::ModelRequest;
-use super::stream::EventStream;
-use super::{Provider, build_endpoint_url};
 
-/// An account at Google or at a server with the same API.
-pub(crate) struct Gemini {
-    pub(crate) account: Arc<ProviderAccount>,
-    pub(crate) http: Arc<Http>,
-    pub(crate) headers: HeaderMap,
-    pub(crate) limits: CallLimits,
-}
+/// The API of Google, and of servers with the same one.
+pub(crate) struct Gemini;
 
-impl Provider for Gemini {
-    fn name(&self) -> &str {
-        &self.account.name
-    }
-
-    /// Uses the address, not the name, because the name may later point to another address. Includes the API, because
+impl HttpApi for Gemini {
     /// Google's compatible API has the same host.
-    fn model_origin(&self, model: &str) -> Arc<str> {
-        format!("{}/gemini/{model}", self.account.host_and_port()).into()
-    }
+    const ORIGIN: &'static str = "gemini/";
 
-    fn open_stream(
-        &self,
-        request: Arc<ModelRequest>,
-    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
-        let thinks = is_thinking_enabled(&request.model, request.effort);
-        let call = StreamCall {
-            url: build_url(&self.account.base, &request.model),
-            headers: self.headers.clone(),
-            body: encode::build_body(&request, &self.model_origin(&request.model)),
+    fn build_call(&self, base: &Url, request: &ModelRequest, origin: &str) -> ApiCall {
+        ApiCall {
+            url: build_url(base, &request.model),
+            body: encode::build_body(request, origin),
             decoder: StreamDecoder::new(GeminiDecoder::default()),
-            // At most a summary of the reasoning is streamed, so a model may be silent for a long time.
-            limits: self.limits.for_call(self.account.is_local(), thinks, thinks),
-            model: request.model.clone(),
-        };
-        open(self.account.clone(), self.http.clone(), call).boxed()
+            is_silent: true,
+        }
     }
 }
 

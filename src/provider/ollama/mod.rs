@@ -9,62 +9,33 @@ mod encode;
 
 pub(crate) use decode::OllamaDecoder;
 
-use std::sync::Arc;
-
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use reqwest::header::HeaderMap;
 use serde_json::Value;
 use url::Url;
 
-use super::account::ProviderAccount;
-use super::call::{CallLimits, StreamCall, open};
+use super::build_endpoint_url;
 use super::decode::StreamDecoder;
-use super::error::ProviderError;
-use super::http::Http;
-use super::models::{ModelOverride, is_thinking_enabled};
+use super::http_api::{ApiCall, HttpApi};
+use super::models::ModelOverride;
 use super::request::ModelRequest;
-use super::stream::EventStream;
-use super::{Provider, build_endpoint_url};
 
 /// The window that is requested unless the configuration says otherwise, in tokens. Ollama advises agents to use at least
 /// 64,000.
 pub(super) const DEFAULT_WINDOW: u64 = 65_536;
 
-/// An Ollama server.
-pub(crate) struct Ollama {
-    pub(crate) account: Arc<ProviderAccount>,
-    pub(crate) http: Arc<Http>,
-    pub(crate) headers: HeaderMap,
-    pub(crate) limits: CallLimits,
-}
+/// The API of Ollama.
+pub(crate) struct Ollama;
 
-impl Provider for Ollama {
-    fn name(&self) -> &str {
-        &self.account.name
-    }
+impl HttpApi for Ollama {
+    /// The compatible APIs have the same host.
+    const ORIGIN: &'static str = "ollama/";
 
-    /// Uses the address, not the name, because the name may later point to another address. Includes the API, because the
-    /// compatible ones have the same host.
-    fn model_origin(&self, model: &str) -> Arc<str> {
-        format!("{}/ollama/{model}", self.account.host_and_port()).into()
-    }
-
-    fn open_stream(
-        &self,
-        request: Arc<ModelRequest>,
-    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
-        let thinks = is_thinking_enabled(&request.model, request.effort);
-        let call = StreamCall {
-            url: build_endpoint_url(&without_version(&self.account.base), "api/chat"),
-            headers: self.headers.clone(),
-            body: encode::build_body(&request, &self.model_origin(&request.model)),
+    fn build_call(&self, base: &Url, request: &ModelRequest, origin: &str) -> ApiCall {
+        ApiCall {
+            url: build_endpoint_url(&without_version(base), "api/chat"),
+            body: encode::build_body(request, origin),
             decoder: StreamDecoder::for_lines(OllamaDecoder::default()),
-            // Reasoning is streamed, so silence is never reasoning.
-            limits: self.limits.for_call(self.account.is_local(), thinks, false),
-            model: request.model.clone(),
-        };
-        open(self.account.clone(), self.http.clone(), call).boxed()
+            is_silent: false,
+        }
     }
 }
 

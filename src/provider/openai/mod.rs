@@ -12,29 +12,17 @@ pub(crate) use decode::ChatDecoder;
 pub(super) use encode::{own_reasoning, result_text, write_tools};
 pub(crate) use flavour::{Flavour, ReasoningSwitch, choose_verbosity, is_openai_host, takes_cache_key};
 
-use std::sync::Arc;
+use url::Url;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use reqwest::header::HeaderMap;
-
-use super::account::ProviderAccount;
-use super::call::{CallLimits, StreamCall, open};
+use super::build_endpoint_url;
 use super::decode::StreamDecoder;
-use super::error::ProviderError;
-use super::http::Http;
-use super::models::{is_thinking_enabled, reasoning_field};
+use super::http_api::{ApiCall, HttpApi};
+use super::models::reasoning_field;
 use super::request::ModelRequest;
-use super::stream::EventStream;
-use super::{Provider, build_endpoint_url};
 use crate::config::Verbosity;
 
-/// An account at a server with this API.
+/// Chat Completions at one server.
 pub(crate) struct OpenAi {
-    pub(crate) account: Arc<ProviderAccount>,
-    pub(crate) http: Arc<Http>,
-    pub(crate) headers: HeaderMap,
-    pub(crate) limits: CallLimits,
     pub(crate) flavour: Flavour,
     /// The section of the catalogue that has the server's models.
     pub(crate) section: String,
@@ -42,42 +30,22 @@ pub(crate) struct OpenAi {
     pub(crate) verbosity: Option<Verbosity>,
 }
 
-impl Provider for OpenAi {
-    fn name(&self) -> &str {
-        &self.account.name
-    }
+impl HttpApi for OpenAi {
+    /// A gateway may offer several APIs.
+    const ORIGIN: &'static str = "chat/";
 
-    /// Uses the address, not the name, because the name may later point to another address. Includes the API, because a
-    /// gateway may offer several.
-    fn model_origin(&self, model: &str) -> Arc<str> {
-        format!("{}/chat/{model}", self.account.host_and_port()).into()
-    }
-
-    fn open_stream(
-        &self,
-        request: Arc<ModelRequest>,
-    ) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
-        let thinks = is_thinking_enabled(&request.model, request.effort);
-        // OpenAI does not stream its models' reasoning, so they may be silent for a long time.
-        let silent = thinks && self.flavour == Flavour::OpenAi;
-        let call = StreamCall {
-            url: build_endpoint_url(&self.account.base, "chat/completions"),
-            headers: self.headers.clone(),
-            body: encode::build_body(
-                &request,
-                self.flavour,
-                &self.model_origin(&request.model),
-                encode::ReasoningFields {
-                    gives_back: reasoning_field(&self.section, &request.model),
-                    switch: ReasoningSwitch::find(&self.section, &request.model),
-                },
-                choose_verbosity(self.verbosity, &self.account.base, &request),
-            ),
-            decoder: StreamDecoder::new(ChatDecoder::default()),
-            limits: self.limits.for_call(self.account.is_local(), thinks, silent),
-            model: request.model.clone(),
+    fn build_call(&self, base: &Url, request: &ModelRequest, origin: &str) -> ApiCall {
+        let reasoning = encode::ReasoningFields {
+            gives_back: reasoning_field(&self.section, &request.model),
+            switch: ReasoningSwitch::find(&self.section, &request.model),
         };
-        open(self.account.clone(), self.http.clone(), call).boxed()
+        let verbosity = choose_verbosity(self.verbosity, base, request);
+        ApiCall {
+            url: build_endpoint_url(base, "chat/completions"),
+            body: encode::build_body(request, self.flavour, origin, reasoning, verbosity),
+            decoder: StreamDecoder::new(ChatDecoder::default()),
+            is_silent: self.flavour == Flavour::OpenAi,
+        }
     }
 }
 
