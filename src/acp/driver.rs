@@ -11,8 +11,7 @@ use tower_lsp::jsonrpc::Id;
 
 use super::context::AcpContext;
 use super::sink::FeedSignal;
-use super::updates::{self, encode_update};
-use super::{options, prompt, questions};
+use super::{options, prompt, questions, updates};
 use crate::base::CancellationToken;
 use crate::domain::SessionId;
 use crate::session::SessionInfo;
@@ -176,9 +175,7 @@ fn start_work(
                 let update = serde_json::json!({
                     "sessionUpdate": "config_option_update", "configOptions": list,
                 });
-                state
-                    .feeds
-                    .send(&session, encode_update(session.as_str(), update));
+                state.feeds.send(&session, update);
             }
             None
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::held_text::{Chunk, ChunkKind, HeldText};
-use super::updates::{self, Notice, encode_update};
+use super::updates::{self, Notice};
 use crate::base::backpressure::Permit;
 use crate::base::clock::Instant;
 use crate::base::text::{prefix_within, strip_control_characters, suffix_within};
@@ -42,6 +42,20 @@ static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// Returns the outbox's number for a session, or for a stream of a message.
 pub(super) fn hash_key(name: impl Hash) -> u64 {
     KEYS.hash_one(name)
+}
+
+/// Wraps an update for the outbox.
+pub(super) fn to_notification(session: &str, update: Value, permit: Option<Permit>) -> Outgoing {
+    let body = json!({
+        "jsonrpc": "2.0",
+        "method": "session/update",
+        "params": {"sessionId": session, "update": update},
+    });
+    Outgoing::Notification {
+        body: body.to_string().into_bytes(),
+        group: Some(hash_key(session)),
+        permit,
+    }
 }
 
 /// How a session is shown.
@@ -74,8 +88,6 @@ impl FeedOptions {
 /// What one session has shown.
 pub(super) struct SessionFeed {
     session: String,
-    /// The session in the outbox.
-    group: u64,
     options: FeedOptions,
     in_progress: Option<HeldText>,
     /// Messages of the turn of which something was shown.
@@ -119,10 +131,9 @@ struct CallView {
 }
 
 impl SessionFeed {
-    pub(super) fn new(session: &str, group: u64, options: FeedOptions) -> Self {
+    pub(super) fn new(session: &str, options: FeedOptions) -> Self {
         Self {
             session: session.to_owned(),
-            group,
             options,
             in_progress: None,
             shown: HashSet::new(),
@@ -152,11 +163,7 @@ impl SessionFeed {
             return Vec::new();
         }
         self.commands = Some((change, update.clone()));
-        vec![Outgoing::Notification {
-            body: encode_update(&self.session, update),
-            group: Some(self.group),
-            permit: None,
-        }]
+        vec![to_notification(&self.session, update, None)]
     }
 
     /// Returns whether the client has a list of commands.
@@ -439,11 +446,7 @@ impl SessionFeed {
             // Not merged and not delayed: text and thoughts keep their order.
             self.last_chunk = Some(key);
             let update = updates::text_chunk(updates::chunk_name(kind), message.as_str(), text);
-            return out.push(Outgoing::Notification {
-                body: encode_update(&self.session, update),
-                group: Some(self.group),
-                permit,
-            });
+            return out.push(to_notification(&self.session, update, permit));
         }
         let quoted = |text: &str| Value::from(text).to_string();
         let escaped = quoted(text).into_bytes();
@@ -455,7 +458,7 @@ impl SessionFeed {
             quoted(message.as_str()),
         );
         out.push(Outgoing::Mergeable {
-            key: (hash_key((message.as_str(), kind)), self.group),
+            key: (hash_key((message.as_str(), kind)), hash_key(&self.session)),
             head: head.into_bytes(),
             text: escaped[1..escaped.len() - 1].to_vec(),
             tail: CHUNK_TAIL,
@@ -519,20 +522,12 @@ impl SessionFeed {
             "toolCallId": id.as_str(),
             "content": [updates::text_content(&call.output)],
         });
-        out.push(Outgoing::Notification {
-            body: encode_update(&self.session, update),
-            group: Some(self.group),
-            permit,
-        });
+        out.push(to_notification(&self.session, update, permit));
     }
 
     fn push(&mut self, update: Value, out: &mut Vec<Outgoing>) {
         self.last_chunk = None;
-        out.push(Outgoing::Notification {
-            body: encode_update(&self.session, update),
-            group: Some(self.group),
-            permit: None,
-        });
+        out.push(to_notification(&self.session, update, None));
     }
 }
 

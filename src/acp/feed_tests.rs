@@ -14,7 +14,7 @@ fn feed(hold: u64, shows_notices: bool) -> SessionFeed {
         cwd: "/w".into(),
         client_cwd: "/w".into(),
     };
-    SessionFeed::new("ses_1", 1, options)
+    SessionFeed::new("ses_1", options)
 }
 
 fn event(event: Event) -> Envelope {
@@ -51,7 +51,7 @@ fn text(offset: u64, text: &str) -> DeltaEnvelope {
 fn read(out: Vec<Outgoing>) -> Vec<Value> {
     let body = |item| match item {
         Outgoing::Notification { body, group, .. } => {
-            assert_eq!(group, Some(1));
+            assert_eq!(group, Some(hash_key("ses_1")));
             body
         }
         Outgoing::Mergeable { head, text, tail, .. } => [head, text, tail.to_vec()].concat(),

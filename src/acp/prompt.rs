@@ -15,7 +15,7 @@ use super::error::{agent_error, command_refusal, invalid_param, prompt_running};
 use super::links::{to_literal_reference, to_reference};
 use super::open_prompts::OpenPrompt;
 use super::params::{ContentBlock, EmbeddedResource, PromptParams, SessionParams};
-use super::updates::{Notice, encode_update};
+use super::updates::Notice;
 use super::{options, updates};
 use crate::base::text::escape_hidden_characters;
 use crate::domain::{AgentError, Block, ErrorCode, MediaData, SessionId, TerminalReason, TurnState};
@@ -53,7 +53,7 @@ pub(super) async fn resume_answered_turn(state: &AcpContext, session: &SessionId
         let notice = Notice::new("warning", "turn_stopped", title);
         let shows_notices = ClientFacts::has(&state.facts.shows_notices);
         let update = notice.into_update(shows_notices, "turn_stopped");
-        state.feeds.send(session, encode_update(session.as_str(), update));
+        state.feeds.send(session, update);
     }
 }
 

@@ -14,7 +14,7 @@ use super::options;
 use super::params::{ListSessionsParams, LoadSessionParams, NewSessionParams, SessionParams};
 use super::replay::Replay;
 use super::sink::FeedSignal;
-use super::updates::{Notice, encode_update};
+use super::updates::Notice;
 use crate::base::spawn::run_blocking;
 use crate::config::McpServerSettings;
 use crate::domain::{SessionId, ToolCallUpdate};
@@ -201,7 +201,7 @@ async fn replay_history(
         for stored in page.events.iter().filter(|stored| stored.seq <= snapshot.seq) {
             for mut update in replay.add_event(&stored.event) {
                 options.name_paths(&mut update);
-                state.feeds.send(id, encode_update(id.as_str(), update));
+                state.feeds.send(id, update);
             }
         }
         let known = page
@@ -216,7 +216,7 @@ async fn replay_history(
     let (last, open_calls) = replay.finish();
     for mut update in last {
         options.name_paths(&mut update);
-        state.feeds.send(id, encode_update(id.as_str(), update));
+        state.feeds.send(id, update);
     }
     Ok(open_calls)
 }

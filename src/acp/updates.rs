@@ -23,17 +23,6 @@ pub(super) const COMPACT: &str = "compact";
 /// Hunks of a diff that are shown as such.
 const MAX_HUNKS: usize = 200;
 
-/// Wraps an update into its notification.
-pub(super) fn encode_update(session: &str, update: Value) -> Vec<u8> {
-    json!({
-        "jsonrpc": "2.0",
-        "method": "session/update",
-        "params": {"sessionId": session, "update": update},
-    })
-    .to_string()
-    .into_bytes()
-}
-
 /// Returns the name of the update that carries a piece of a message.
 pub(super) fn chunk_name(kind: ChunkKind) -> &'static str {
     match kind {
