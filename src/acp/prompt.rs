@@ -149,7 +149,6 @@ fn to_answer(outcome: TurnOutcome) -> Result<Value, Error> {
         TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => "cancelled",
         TerminalReason::MaxOutputTokens => "max_tokens",
         TerminalReason::MaxTurns | TerminalReason::MaxToolCalls => "max_turn_requests",
-        TerminalReason::Refused => "refusal",
         _ if end.state == TurnState::Failed => {
             let unknown = AgentError::new(
                 ErrorCode::Internal,
