@@ -267,7 +267,7 @@ impl SessionFeed {
                     self.push(updates::text_chunk("agent_message_chunk", &id, &text), &mut out);
                 }
             }
-            Event::TurnEnded(end) => self.end_turn(end, &mut out),
+            Event::TurnEnded(end) => self.end_turn(end, envelope.seq, &mut out),
             // Nothing else says why a compaction changed nothing.
             Event::Transition {
                 transition: Transition::Terminal(TerminalReason::Completed),
@@ -405,7 +405,7 @@ impl SessionFeed {
     }
 
     /// Says what the stop reason of the answer cannot say. Text that belongs to no message is not shown.
-    fn end_turn(&mut self, end: &TurnEnd, out: &mut Vec<Outgoing>) {
+    fn end_turn(&mut self, end: &TurnEnd, seq: u64, out: &mut Vec<Outgoing>) {
         self.in_progress = None;
         self.calls.clear();
         let line = match end.reason {
@@ -414,10 +414,8 @@ impl SessionFeed {
             TerminalReason::ServerStopped => "The agent was stopped before the turn ended.",
             _ => return,
         };
-        self.push(
-            updates::text_chunk("agent_message_chunk", "turn_end", &format!("\n\n> {line}\n")),
-            out,
-        );
+        let (id, text) = (format!("note_{seq}"), format!("\n\n> {line}\n"));
+        self.push(updates::text_chunk("agent_message_chunk", &id, &text), out);
     }
 
     fn show_chunks(&mut self, message: &MessageId, chunks: Vec<Chunk>, out: &mut Vec<Outgoing>) {

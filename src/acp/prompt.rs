@@ -18,7 +18,9 @@ use super::params::{ContentBlock, EmbeddedResource, PromptParams, SessionParams}
 use super::updates::Notice;
 use super::{options, updates};
 use crate::base::text::escape_hidden_characters;
-use crate::domain::{AgentError, Block, ErrorCode, MediaData, SessionId, TerminalReason, TurnState};
+use crate::domain::{
+    AgentError, Block, ErrorCode, MediaData, MessageId, SessionId, TerminalReason, TurnState,
+};
 use crate::session::{
     CommandError, SessionCommand, SessionSnapshot, TurnHandle, TurnOutcome, resolve_reference,
 };
@@ -52,7 +54,7 @@ pub(super) async fn resume_answered_turn(state: &AcpContext, session: &SessionId
         let title = format!("The turn that was resumed has stopped: {problem}");
         let notice = Notice::new("warning", "turn_stopped", title);
         let shows_notices = ClientFacts::has(&state.facts.shows_notices);
-        let update = notice.into_update(shows_notices, "turn_stopped");
+        let update = notice.into_update(shows_notices, MessageId::new_random().as_str());
         state.feeds.send(session, update);
     }
 }
