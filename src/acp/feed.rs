@@ -18,7 +18,7 @@ use crate::base::backpressure::Permit;
 use crate::base::clock::Instant;
 use crate::base::text::{prefix_within, strip_control_characters, suffix_within};
 use crate::domain::{
-    Delta, DeltaEnvelope, Envelope, Event, Message, MessageId, Role, TerminalReason, ToolCallId,
+    Cost, Delta, DeltaEnvelope, Envelope, Event, Message, MessageId, Role, TerminalReason, ToolCallId,
     ToolCallUpdate, Transition, TurnEnd, TurnTrigger,
 };
 use crate::session::PartialMessage;
@@ -100,6 +100,8 @@ pub(super) struct SessionFeed {
     /// The list of commands that was sent last, and the change of MCP servers that it is as new as.
     commands: Option<(u64, Value)>,
     /// Whether the turn compacts the history.
+    /// The window and the cost that were shown last.
+    last_usage: Option<(u64, Option<Cost>)>,
     compacts: bool,
     /// How many requests replay the history now.
     replays: usize,
@@ -142,6 +144,7 @@ impl SessionFeed {
             waiting: Vec::new(),
             commands: None,
             compacts: false,
+            last_usage: None,
             replays: 0,
             held_calls: BTreeMap::new(),
         }
@@ -257,6 +260,9 @@ impl SessionFeed {
     pub(super) fn handle_event(&mut self, envelope: &mut Envelope) -> Vec<Outgoing> {
         let mut out = Vec::new();
         match &envelope.event {
+        if let Some(update) = updates::usage(&envelope.event, &mut self.last_usage) {
+            self.push(update, &mut out);
+        }
             Event::TurnStarted { by, .. } => {
                 self.compacts = *by == TurnTrigger::Compact;
                 self.in_progress = None;
@@ -281,12 +287,6 @@ impl SessionFeed {
             Event::ToolCall(update) if self.replays > 0 => self.hold_call(update, envelope.seq),
             Event::ToolCall(update) => self.show_call(update, false, &mut out),
             Event::Plan { items } => self.push(updates::plan(items), &mut out),
-            Event::Usage {
-                context_used,
-                window,
-                session_cost,
-                ..
-            } => self.push(updates::usage(*context_used, *window, *session_cost), &mut out),
             Event::SessionUpdated { title, mode, .. } => {
                 if let Some(title) = title {
                     self.push(updates::title(title), &mut out);

@@ -199,7 +199,7 @@ async fn replay_history(
     let mut pages = state.sessions.walk_events(id);
     while let Some(page) = pages.next().await.map_err(store_refusal)? {
         for stored in page.events.iter().filter(|stored| stored.seq <= snapshot.seq) {
-            for mut update in replay.add_event(&stored.event) {
+            for mut update in replay.add_event(stored) {
                 options.name_paths(&mut update);
                 state.feeds.send(id, update);
             }

@@ -246,13 +246,29 @@ pub(super) fn plan(items: &[PlanItem]) -> Value {
     json!({"sessionUpdate": "plan", "entries": items.iter().map(entry).collect::<Vec<_>>()})
 }
 
-/// Converts how full the context is, and what the session has cost.
-pub(super) fn usage(used: u64, window: u64, cost: Option<Cost>) -> Value {
+/// Converts an event that says how full the context is. `last` keeps the window and the cost, which a compaction does not
+/// know.
+pub(super) fn usage(event: &Event, last: &mut Option<(u64, Option<Cost>)>) -> Option<Value> {
+    let used = match event {
+        Event::Usage {
+            context_used,
+            window,
+            session_cost,
+            ..
+        } => {
+            *last = Some((*window, *session_cost));
+            *context_used
+        }
+        // Early records lack the number.
+        Event::Compacted(compaction) if compaction.tokens_after > 0 => compaction.tokens_after,
+        _ => return None,
+    };
+    let (window, cost) = (*last)?;
     let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": window});
     if let Some(cost) = cost {
         update["cost"] = json!({"amount": cost.to_usd(), "currency": "USD"});
     }
-    update
+    Some(update)
 }
 
 /// Converts the session's title.
