@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::error::translate_method_names;
 use super::held_text::{Chunk, ChunkKind, HeldText};
 use super::updates::{self, Notice};
 use crate::base::backpressure::Permit;
@@ -99,9 +100,9 @@ pub(super) struct SessionFeed {
     waiting: Vec<String>,
     /// The list of commands that was sent last, and the change of MCP servers that it is as new as.
     commands: Option<(u64, Value)>,
-    /// Whether the turn compacts the history.
     /// The window and the cost that were shown last.
     last_usage: Option<(u64, Option<Cost>)>,
+    /// Whether the turn compacts the history.
     compacts: bool,
     /// How many requests replay the history now.
     replays: usize,
@@ -143,8 +144,8 @@ impl SessionFeed {
             calls: BTreeMap::new(),
             waiting: Vec::new(),
             commands: None,
-            compacts: false,
             last_usage: None,
+            compacts: false,
             replays: 0,
             held_calls: BTreeMap::new(),
         }
@@ -259,17 +260,17 @@ impl SessionFeed {
     /// Takes an event.
     pub(super) fn handle_event(&mut self, envelope: &mut Envelope) -> Vec<Outgoing> {
         let mut out = Vec::new();
-        match &envelope.event {
         if let Some(update) = updates::usage(&envelope.event, &mut self.last_usage) {
             self.push(update, &mut out);
         }
+        match &envelope.event {
             Event::TurnStarted { by, .. } => {
                 self.compacts = *by == TurnTrigger::Compact;
                 self.in_progress = None;
                 self.shown.clear();
                 for (n, note) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
                     let id = format!("note_{}_{n}", envelope.seq);
-                    let text = format!("> {}\n\n", note.replace('\n', "\n> "));
+                    let text = format!("> {}\n\n", translate_method_names(&note).replace('\n', "\n> "));
                     self.push(updates::text_chunk("agent_message_chunk", &id, &text), &mut out);
                 }
             }

@@ -270,11 +270,14 @@ async fn notes_wait_for_a_turn_where_notices_are_unknown() {
             resumes: None,
         })
     };
-    let note = || Notice::new("warning", "config", "careful");
+    let note = || Notice::new("warning", "config", "careful; see agent/listModels");
     let mut old = feed(0, false);
     assert!(old.add_note(note()).is_empty());
     let shown = read(old.handle_event(&mut started()));
-    assert_eq!(shown[0]["content"]["text"], "> careful\n\n");
+    assert_eq!(
+        shown[0]["content"]["text"],
+        "> careful; see the editor's list of models\n\n"
+    );
     assert!(old.handle_event(&mut started()).is_empty());
     let mut new = feed(0, true);
     assert_eq!(read(new.add_note(note()))[0]["sessionUpdate"], "notice");
