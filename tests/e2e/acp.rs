@@ -6,6 +6,7 @@ mod cancel;
 mod client;
 mod faults;
 mod mcp;
+mod updates;
 
 use std::time::Duration;
 
