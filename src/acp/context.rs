@@ -43,8 +43,11 @@ pub(super) struct AcpContext {
     pub(super) ending: CancellationToken,
     pub(super) prompts: OpenPrompts,
     /// Sessions to introduce once the request with this id is answered.
-    pub(super) introductions: Mutex<HashMap<Id, SessionId>>,
+    pub(super) introductions: Mutex<HashMap<Id, Introduction>>,
 }
+
+/// A session, and notes that its client may only get after the session's id.
+pub(super) type Introduction = (SessionId, [Option<Notice>; 2]);
 
 impl AcpContext {
     /// Returns how a session is shown, by the settings of its folder.
@@ -106,13 +109,13 @@ impl AcpContext {
     }
 
     /// Has a session introduced once the request is answered.
-    pub(super) fn introduce_after(&self, request: Id, session: SessionId) {
+    pub(super) fn introduce_after(&self, request: Id, session: SessionId, notes: [Option<Notice>; 2]) {
         let mut waiting = self.introductions.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.insert(request, session);
+        waiting.insert(request, (session, notes));
     }
 
     /// Returns the session to introduce now that `request` is answered.
-    pub(super) fn take_introduction(&self, request: &Id) -> Option<SessionId> {
+    pub(super) fn take_introduction(&self, request: &Id) -> Option<Introduction> {
         let mut waiting = self.introductions.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.remove(request)
     }

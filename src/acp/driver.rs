@@ -9,10 +9,9 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::Id;
 
-use super::context::AcpContext;
+use super::context::{AcpContext, Introduction};
 use super::sink::FeedSignal;
-use super::updates::{self, encode_update};
-use super::{options, prompt, questions};
+use super::{options, prompt, questions, updates};
 use crate::base::CancellationToken;
 use crate::domain::SessionId;
 use crate::session::SessionInfo;
@@ -46,7 +45,7 @@ pub(super) async fn drive(
             Some(id) = answered.recv() => {
                 if let Some(session) = state.take_introduction(&id) {
                     let state = state.clone();
-                    running.push(async move { introduce(&state, &session).await; None }.boxed());
+                    running.push(async move { introduce(&state, session).await; None }.boxed());
                 }
             }
             // The manager of the servers lives as long as this task.
@@ -176,9 +175,7 @@ fn start_work(
                 let update = serde_json::json!({
                     "sessionUpdate": "config_option_update", "configOptions": list,
                 });
-                state
-                    .feeds
-                    .send(&session, encode_update(session.as_str(), update));
+                state.feeds.send(&session, update);
             }
             None
         }
@@ -195,13 +192,16 @@ async fn ask_until(ask: impl Future<Output = bool>, settled: &CancellationToken)
     }
 }
 
-/// Sends what a client may only learn after the session's id: its commands, and what is not active in its folder.
-async fn introduce(state: &AcpContext, session: &SessionId) {
-    let Some(info) = send_commands(state, session).await else {
+/// Sends what a client may only learn after the session's id: notes, its commands, and what is not active in its folder.
+async fn introduce(state: &AcpContext, (session, notes): Introduction) {
+    for note in notes.into_iter().flatten() {
+        state.feeds.add_note(&session, note);
+    }
+    let Some(info) = send_commands(state, &session).await else {
         return;
     };
     // The folder was explained at its first session, unless something is new.
-    state.explain_folder(session, &info.folder).await;
+    state.explain_folder(&session, &info.folder).await;
 }
 
 /// Sends the commands of sessions whose client knows others: prompts of MCP servers come and go (R-MCP).

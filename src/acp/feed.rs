@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::error::translate_method_names;
 use super::held_text::{Chunk, ChunkKind, HeldText};
-use super::updates::{self, Notice, encode_update};
+use super::updates::{self, Notice};
 use crate::base::backpressure::Permit;
 use crate::base::clock::Instant;
 use crate::base::text::{prefix_within, strip_control_characters, suffix_within};
 use crate::domain::{
-    Delta, DeltaEnvelope, Envelope, Event, Message, MessageId, Role, TerminalReason, ToolCallId,
+    Cost, Delta, DeltaEnvelope, Envelope, Event, Message, MessageId, Role, TerminalReason, ToolCallId,
     ToolCallUpdate, Transition, TurnEnd, TurnTrigger,
 };
 use crate::session::PartialMessage;
@@ -42,6 +43,20 @@ static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// Returns the outbox's number for a session, or for a stream of a message.
 pub(super) fn hash_key(name: impl Hash) -> u64 {
     KEYS.hash_one(name)
+}
+
+/// Wraps an update for the outbox.
+pub(super) fn to_notification(session: &str, update: Value, permit: Option<Permit>) -> Outgoing {
+    let body = json!({
+        "jsonrpc": "2.0",
+        "method": "session/update",
+        "params": {"sessionId": session, "update": update},
+    });
+    Outgoing::Notification {
+        body: body.to_string().into_bytes(),
+        group: Some(hash_key(session)),
+        permit,
+    }
 }
 
 /// How a session is shown.
@@ -74,8 +89,6 @@ impl FeedOptions {
 /// What one session has shown.
 pub(super) struct SessionFeed {
     session: String,
-    /// The session in the outbox.
-    group: u64,
     options: FeedOptions,
     in_progress: Option<HeldText>,
     /// Messages of the turn of which something was shown.
@@ -87,6 +100,8 @@ pub(super) struct SessionFeed {
     waiting: Vec<String>,
     /// The list of commands that was sent last, and the change of MCP servers that it is as new as.
     commands: Option<(u64, Value)>,
+    /// The window and the cost that were shown last.
+    last_usage: Option<(u64, Option<Cost>)>,
     /// Whether the turn compacts the history.
     compacts: bool,
     /// How many requests replay the history now.
@@ -119,10 +134,9 @@ struct CallView {
 }
 
 impl SessionFeed {
-    pub(super) fn new(session: &str, group: u64, options: FeedOptions) -> Self {
+    pub(super) fn new(session: &str, options: FeedOptions) -> Self {
         Self {
             session: session.to_owned(),
-            group,
             options,
             in_progress: None,
             shown: HashSet::new(),
@@ -130,6 +144,7 @@ impl SessionFeed {
             calls: BTreeMap::new(),
             waiting: Vec::new(),
             commands: None,
+            last_usage: None,
             compacts: false,
             replays: 0,
             held_calls: BTreeMap::new(),
@@ -152,11 +167,7 @@ impl SessionFeed {
             return Vec::new();
         }
         self.commands = Some((change, update.clone()));
-        vec![Outgoing::Notification {
-            body: encode_update(&self.session, update),
-            group: Some(self.group),
-            permit: None,
-        }]
+        vec![to_notification(&self.session, update, None)]
     }
 
     /// Returns whether the client has a list of commands.
@@ -249,6 +260,9 @@ impl SessionFeed {
     /// Takes an event.
     pub(super) fn handle_event(&mut self, envelope: &mut Envelope) -> Vec<Outgoing> {
         let mut out = Vec::new();
+        if let Some(update) = updates::usage(&envelope.event, &mut self.last_usage) {
+            self.push(update, &mut out);
+        }
         match &envelope.event {
             Event::TurnStarted { by, .. } => {
                 self.compacts = *by == TurnTrigger::Compact;
@@ -256,11 +270,11 @@ impl SessionFeed {
                 self.shown.clear();
                 for (n, note) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
                     let id = format!("note_{}_{n}", envelope.seq);
-                    let text = format!("> {}\n\n", note.replace('\n', "\n> "));
+                    let text = format!("> {}\n\n", translate_method_names(&note).replace('\n', "\n> "));
                     self.push(updates::text_chunk("agent_message_chunk", &id, &text), &mut out);
                 }
             }
-            Event::TurnEnded(end) => self.end_turn(end, &mut out),
+            Event::TurnEnded(end) => self.end_turn(end, envelope.seq, &mut out),
             // Nothing else says why a compaction changed nothing.
             Event::Transition {
                 transition: Transition::Terminal(TerminalReason::Completed),
@@ -274,12 +288,6 @@ impl SessionFeed {
             Event::ToolCall(update) if self.replays > 0 => self.hold_call(update, envelope.seq),
             Event::ToolCall(update) => self.show_call(update, false, &mut out),
             Event::Plan { items } => self.push(updates::plan(items), &mut out),
-            Event::Usage {
-                context_used,
-                window,
-                session_cost,
-                ..
-            } => self.push(updates::usage(*context_used, *window, *session_cost), &mut out),
             Event::SessionUpdated { title, mode, .. } => {
                 if let Some(title) = title {
                     self.push(updates::title(title), &mut out);
@@ -398,7 +406,7 @@ impl SessionFeed {
     }
 
     /// Says what the stop reason of the answer cannot say. Text that belongs to no message is not shown.
-    fn end_turn(&mut self, end: &TurnEnd, out: &mut Vec<Outgoing>) {
+    fn end_turn(&mut self, end: &TurnEnd, seq: u64, out: &mut Vec<Outgoing>) {
         self.in_progress = None;
         self.calls.clear();
         let line = match end.reason {
@@ -407,10 +415,8 @@ impl SessionFeed {
             TerminalReason::ServerStopped => "The agent was stopped before the turn ended.",
             _ => return,
         };
-        self.push(
-            updates::text_chunk("agent_message_chunk", "turn_end", &format!("\n\n> {line}\n")),
-            out,
-        );
+        let (id, text) = (format!("note_{seq}"), format!("\n\n> {line}\n"));
+        self.push(updates::text_chunk("agent_message_chunk", &id, &text), out);
     }
 
     fn show_chunks(&mut self, message: &MessageId, chunks: Vec<Chunk>, out: &mut Vec<Outgoing>) {
@@ -439,11 +445,7 @@ impl SessionFeed {
             // Not merged and not delayed: text and thoughts keep their order.
             self.last_chunk = Some(key);
             let update = updates::text_chunk(updates::chunk_name(kind), message.as_str(), text);
-            return out.push(Outgoing::Notification {
-                body: encode_update(&self.session, update),
-                group: Some(self.group),
-                permit,
-            });
+            return out.push(to_notification(&self.session, update, permit));
         }
         let quoted = |text: &str| Value::from(text).to_string();
         let escaped = quoted(text).into_bytes();
@@ -455,7 +457,7 @@ impl SessionFeed {
             quoted(message.as_str()),
         );
         out.push(Outgoing::Mergeable {
-            key: (hash_key((message.as_str(), kind)), self.group),
+            key: (hash_key((message.as_str(), kind)), hash_key(&self.session)),
             head: head.into_bytes(),
             text: escaped[1..escaped.len() - 1].to_vec(),
             tail: CHUNK_TAIL,
@@ -519,20 +521,12 @@ impl SessionFeed {
             "toolCallId": id.as_str(),
             "content": [updates::text_content(&call.output)],
         });
-        out.push(Outgoing::Notification {
-            body: encode_update(&self.session, update),
-            group: Some(self.group),
-            permit,
-        });
+        out.push(to_notification(&self.session, update, permit));
     }
 
     fn push(&mut self, update: Value, out: &mut Vec<Outgoing>) {
         self.last_chunk = None;
-        out.push(Outgoing::Notification {
-            body: encode_update(&self.session, update),
-            group: Some(self.group),
-            permit: None,
-        });
+        out.push(to_notification(&self.session, update, None));
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::base::backpressure::ByteBudget;
 use crate::base::clock;
-use crate::domain::{SessionId, ToolCallStatus, ToolResult, TurnTrigger};
+use crate::domain::{SessionId, ToolCallStatus, ToolResult, TurnState, TurnTrigger, Usage};
 
 fn feed(hold: u64, shows_notices: bool) -> SessionFeed {
     let options = FeedOptions {
@@ -14,7 +14,7 @@ fn feed(hold: u64, shows_notices: bool) -> SessionFeed {
         cwd: "/w".into(),
         client_cwd: "/w".into(),
     };
-    SessionFeed::new("ses_1", 1, options)
+    SessionFeed::new("ses_1", options)
 }
 
 fn event(event: Event) -> Envelope {
@@ -51,7 +51,7 @@ fn text(offset: u64, text: &str) -> DeltaEnvelope {
 fn read(out: Vec<Outgoing>) -> Vec<Value> {
     let body = |item| match item {
         Outgoing::Notification { body, group, .. } => {
-            assert_eq!(group, Some(1));
+            assert_eq!(group, Some(hash_key("ses_1")));
             body
         }
         Outgoing::Mergeable { head, text, tail, .. } => [head, text, tail.to_vec()].concat(),
@@ -270,12 +270,35 @@ async fn notes_wait_for_a_turn_where_notices_are_unknown() {
             resumes: None,
         })
     };
-    let note = || Notice::new("warning", "config", "careful");
+    let note = || Notice::new("warning", "config", "careful; see agent/listModels");
     let mut old = feed(0, false);
     assert!(old.add_note(note()).is_empty());
     let shown = read(old.handle_event(&mut started()));
-    assert_eq!(shown[0]["content"]["text"], "> careful\n\n");
+    assert_eq!(
+        shown[0]["content"]["text"],
+        "> careful; see the editor's list of models\n\n"
+    );
     assert!(old.handle_event(&mut started()).is_empty());
     let mut new = feed(0, true);
     assert_eq!(read(new.add_note(note()))[0]["sessionUpdate"], "notice");
+}
+
+#[tokio::test]
+async fn the_line_at_the_end_of_each_turn_is_a_message_of_its_own() {
+    let mut feed = feed(0, false);
+    let mut end = |seq| {
+        let end = Event::TurnEnded(TurnEnd {
+            reason: TerminalReason::WallTime,
+            state: TurnState::Interrupted,
+            usage: Usage::default(),
+            cost: None,
+            error: None,
+            unused_steers: Vec::new(),
+        });
+        let shown = read(feed.handle_event(&mut Envelope { seq, ..event(end) }));
+        let text = shown[0]["content"]["text"].as_str().unwrap();
+        assert!(text.contains("The time limit of the turn was reached."), "{text}");
+        shown[0]["messageId"].clone()
+    };
+    assert_ne!(end(7), end(9));
 }

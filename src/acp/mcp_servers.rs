@@ -115,18 +115,15 @@ fn is_http(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
 }
 
-/// Sets the servers of a session. Says which configured ones they replace.
+/// Sets the servers of a session. Returns a note that names the configured ones that they replace.
 pub(super) fn name_servers(
     state: &AcpContext,
     session: &SessionId,
     folder: &Path,
     servers: &[McpServerSettings],
-) {
+) -> Option<Notice> {
     let replaced = state.configured.name_mcp_servers(session, folder, servers);
-    if replaced.is_empty() {
-        return;
-    }
-    let notice = Notice {
+    (!replaced.is_empty()).then(|| Notice {
         description: Some(
             "Servers of your configuration with the same name are not used in this session.".to_owned(),
         ),
@@ -135,8 +132,7 @@ pub(super) fn name_servers(
             "mcpServers",
             format!("The editor's MCP servers are used: {}", replaced.join(", ")),
         )
-    };
-    state.feeds.add_note(session, notice);
+    })
 }
 
 #[cfg(test)]

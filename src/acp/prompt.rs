@@ -15,10 +15,12 @@ use super::error::{agent_error, command_refusal, invalid_param, prompt_running};
 use super::links::{to_literal_reference, to_reference};
 use super::open_prompts::OpenPrompt;
 use super::params::{ContentBlock, EmbeddedResource, PromptParams, SessionParams};
-use super::updates::{Notice, encode_update};
+use super::updates::Notice;
 use super::{options, updates};
 use crate::base::text::escape_hidden_characters;
-use crate::domain::{AgentError, Block, ErrorCode, MediaData, SessionId, TerminalReason, TurnState};
+use crate::domain::{
+    AgentError, Block, ErrorCode, MediaData, MessageId, SessionId, TerminalReason, TurnState,
+};
 use crate::session::{
     CommandError, SessionCommand, SessionSnapshot, TurnHandle, TurnOutcome, resolve_reference,
 };
@@ -52,8 +54,8 @@ pub(super) async fn resume_answered_turn(state: &AcpContext, session: &SessionId
         let title = format!("The turn that was resumed has stopped: {problem}");
         let notice = Notice::new("warning", "turn_stopped", title);
         let shows_notices = ClientFacts::has(&state.facts.shows_notices);
-        let update = notice.into_update(shows_notices, "turn_stopped");
-        state.feeds.send(session, encode_update(session.as_str(), update));
+        let update = notice.into_update(shows_notices, MessageId::new_random().as_str());
+        state.feeds.send(session, update);
     }
 }
 
@@ -149,7 +151,6 @@ fn to_answer(outcome: TurnOutcome) -> Result<Value, Error> {
         TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => "cancelled",
         TerminalReason::MaxOutputTokens => "max_tokens",
         TerminalReason::MaxTurns | TerminalReason::MaxToolCalls => "max_turn_requests",
-        TerminalReason::Refused => "refusal",
         _ if end.state == TurnState::Failed => {
             let unknown = AgentError::new(
                 ErrorCode::Internal,

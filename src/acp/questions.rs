@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::client::ClientFacts;
 use super::context::AcpContext;
 use super::params::{FormAnswer, PermissionAnswer, PermissionOutcome};
-use super::updates::{self, Notice, encode_update};
+use super::updates::{self, Notice};
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::{
     AgentQuestion, Answers, Approval, Decision, DecisionKind, FileLocation, Inquiry, InquiryReply, LimitName,
@@ -229,7 +229,7 @@ pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry
         let notice = Notice::new("warning", "question_declined", title);
         let shows_notices = ClientFacts::has(&state.facts.shows_notices);
         let update = notice.into_update(shows_notices, &format!("note_{}", inquiry.id));
-        state.feeds.send(session, encode_update(session.as_str(), update));
+        state.feeds.send(session, update);
     }
     let default = InquiryAnswer::Reply(inquiry.default_reply());
     let _ = send_answer(state, session, inquiry, default).await;

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::feed::build_call;
 use super::held_text::{ChunkKind, reasoning_text};
 use super::updates;
-use crate::domain::{Event, Message, Role, ToolCallId, ToolCallUpdate};
+use crate::domain::{ChangeState, Cost, Event, Message, Role, ToolCallId, ToolCallUpdate, TurnDiff};
+use crate::store::StoredEvent;
 
 /// Collects the updates of a history, event by event.
 pub(super) struct Replay<'a> {
@@ -17,6 +18,8 @@ pub(super) struct Replay<'a> {
     open: BTreeMap<ToolCallId, ToolCallUpdate>,
     plan: Option<Value>,
     usage: Option<Value>,
+    /// The window and the cost of the last call.
+    last_usage: Option<(u64, Option<Cost>)>,
     title: Option<Value>,
 }
 
@@ -27,26 +30,19 @@ impl<'a> Replay<'a> {
             open: BTreeMap::new(),
             plan: None,
             usage: None,
+            last_usage: None,
             title: None,
         }
     }
 
     /// Takes the next event. Returns its updates.
-    pub(super) fn add_event(&mut self, event: &Event) -> Vec<Value> {
-        match event {
+    pub(super) fn add_event(&mut self, stored: &StoredEvent) -> Vec<Value> {
+        self.usage = updates::usage(&stored.event, &mut self.last_usage).or(self.usage.take());
+        match &stored.event {
             Event::Message(message) if !message.hidden => self.show_message(message),
             Event::ToolCall(update) => self.add_call(update),
             Event::Plan { items } => {
                 self.plan = Some(updates::plan(items));
-                Vec::new()
-            }
-            Event::Usage {
-                context_used,
-                window,
-                session_cost,
-                ..
-            } => {
-                self.usage = Some(updates::usage(*context_used, *window, *session_cost));
                 Vec::new()
             }
             Event::SessionUpdated {
@@ -54,6 +50,14 @@ impl<'a> Replay<'a> {
             } => {
                 self.title = Some(updates::title(title));
                 Vec::new()
+            }
+            Event::TurnDiff(diff) if diff.state != ChangeState::Made => {
+                let id = format!("note_{}", stored.seq);
+                vec![updates::text_chunk(
+                    "agent_message_chunk",
+                    &id,
+                    &describe_restored(diff),
+                )]
             }
             _ => Vec::new(),
         }
@@ -105,4 +109,19 @@ impl<'a> Replay<'a> {
         self.open.insert(call.id.clone(), call);
         Vec::new()
     }
+}
+
+/// Says which changes another client has undone, or made again.
+fn describe_restored(diff: &TurnDiff) -> String {
+    let is_redone = diff.state == ChangeState::Redone;
+    let done = if is_redone { "redone" } else { "undone" };
+    let paths: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
+    let more = match diff.unlisted {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "\n\n> The agent's changes were {done} in: {}{more}.\n\n",
+        paths.join(", ")
+    )
 }

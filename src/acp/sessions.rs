@@ -14,7 +14,7 @@ use super::options;
 use super::params::{ListSessionsParams, LoadSessionParams, NewSessionParams, SessionParams};
 use super::replay::Replay;
 use super::sink::FeedSignal;
-use super::updates::{Notice, encode_update};
+use super::updates::Notice;
 use crate::base::spawn::run_blocking;
 use crate::config::McpServerSettings;
 use crate::domain::{SessionId, ToolCallUpdate};
@@ -48,19 +48,16 @@ pub(super) async fn new_session(
     state.editor.note_folder(&created.id, &cwd, &params.cwd);
     let options = state.feed_options(&created.id, &cwd, &cwd);
     state.feeds.set_options(&created.id, options);
-    if let Some(message) = created.model_gone {
-        state
-            .feeds
-            .add_note(&created.id, Notice::new("warning", "model_gone", message));
-    }
-    name_servers(state, &created.id, &cwd, &servers);
+    let gone = created.model_gone;
+    let gone = gone.map(|message| Notice::new("warning", "model_gone", message));
+    let notes = [gone, name_servers(state, &created.id, &cwd, &servers)];
     let options = options::config_options(state, &created.id).await?;
     let answer = json!({
         "sessionId": created.id.as_str(),
         "modes": options::mode_state(created.mode),
         "configOptions": options,
     });
-    state.introduce_after(request, created.id);
+    state.introduce_after(request, created.id, notes);
     Ok(answer)
 }
 
@@ -159,18 +156,15 @@ async fn open_session(
         replay.tail.seq = loaded.snapshot.seq;
         replay.tail.partial = loaded.partial;
     }
-    if let Some(message) = SkippedRow::format_warning(&id, &skipped) {
-        state
-            .feeds
-            .add_note(&id, Notice::new("warning", SkippedRow::CODE, message));
-    }
-    name_servers(state, &id, &loaded.snapshot.info.folder, &servers);
+    let skipped = SkippedRow::format_warning(&id, &skipped);
+    let skipped = skipped.map(|message| Notice::new("warning", SkippedRow::CODE, message));
+    let replaced = name_servers(state, &id, &loaded.snapshot.info.folder, &servers);
     ask_open_questions(state, &opening, &loaded.snapshot);
     let answer = json!({
         "modes": options::mode_state(loaded.snapshot.choice.mode),
         "configOptions": options::config_options(state, &id).await?,
     });
-    state.introduce_after(request, id);
+    state.introduce_after(request, id, [skipped, replaced]);
     Ok(answer)
 }
 
@@ -199,9 +193,9 @@ async fn replay_history(
     let mut pages = state.sessions.walk_events(id);
     while let Some(page) = pages.next().await.map_err(store_refusal)? {
         for stored in page.events.iter().filter(|stored| stored.seq <= snapshot.seq) {
-            for mut update in replay.add_event(&stored.event) {
+            for mut update in replay.add_event(stored) {
                 options.name_paths(&mut update);
-                state.feeds.send(id, encode_update(id.as_str(), update));
+                state.feeds.send(id, update);
             }
         }
         let known = page
@@ -216,7 +210,7 @@ async fn replay_history(
     let (last, open_calls) = replay.finish();
     for mut update in last {
         options.name_paths(&mut update);
-        state.feeds.send(id, encode_update(id.as_str(), update));
+        state.feeds.send(id, update);
     }
     Ok(open_calls)
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::feed::{FeedOptions, ReplayTail, SessionFeed, hash_key};
+use super::feed::{FeedOptions, ReplayTail, SessionFeed, to_notification};
 use super::opening::{Opening, Openings};
 use super::updates::Notice;
 use crate::base::clock::{self, Instant};
@@ -78,12 +78,8 @@ impl Feeds {
     }
 
     /// Sends an update of a session, after everything that its feed has sent.
-    pub(super) fn send(&self, session: &SessionId, body: Vec<u8>) {
-        self.outbox.push(Outgoing::Notification {
-            body,
-            group: Some(hash_key(session.as_str())),
-            permit: None,
-        });
+    pub(super) fn send(&self, session: &SessionId, update: Value) {
+        self.outbox.push(to_notification(session.as_str(), update, None));
     }
 
     /// Sends a session's list of commands as of a change of MCP servers, unless the client has the same or a newer one.
@@ -147,11 +143,7 @@ impl Feeds {
     fn with_feed(&self, session: &SessionId, act: impl FnOnce(&mut FeedSlot) -> Vec<Outgoing>) {
         let mut feeds = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = feeds.entry(session.clone()).or_insert_with(|| FeedSlot {
-            feed: SessionFeed::new(
-                session.as_str(),
-                hash_key(session.as_str()),
-                FeedOptions::default(),
-            ),
+            feed: SessionFeed::new(session.as_str(), FeedOptions::default()),
             signaled: None,
             places: HashMap::new(),
         });

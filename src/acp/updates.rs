@@ -23,17 +23,6 @@ pub(super) const COMPACT: &str = "compact";
 /// Hunks of a diff that are shown as such.
 const MAX_HUNKS: usize = 200;
 
-/// Wraps an update into its notification.
-pub(super) fn encode_update(session: &str, update: Value) -> Vec<u8> {
-    json!({
-        "jsonrpc": "2.0",
-        "method": "session/update",
-        "params": {"sessionId": session, "update": update},
-    })
-    .to_string()
-    .into_bytes()
-}
-
 /// Returns the name of the update that carries a piece of a message.
 pub(super) fn chunk_name(kind: ChunkKind) -> &'static str {
     match kind {
@@ -137,47 +126,68 @@ pub(super) fn result_content(result: &ToolResult) -> Vec<Value> {
 
 /// Converts a unified diff to one block for each hunk, with the lines around the change.
 ///
-/// Falls back to the diff as text if no place says which file it is, if it has several files, or if it was cut.
+/// A file stays text if it has no hunk, if it was moved, or if its diff was cut: the protocol has no block for these.
 pub(super) fn diff_content(diff: &str, places: &[FileLocation], cwd: &Path) -> Vec<Value> {
     let diff = reveal_hidden_characters(diff);
-    let named = places.first().and_then(|place| uri::path_of(&place.uri).ok());
-    let path = named.or_else(|| header_path(&diff).map(|path| cwd.join(path)));
-    let hunks = path.as_ref().map(|path| split_hunks(&diff, path));
-    match hunks {
-        Some(hunks)
-            if !hunks.is_empty()
-                && hunks.len() <= MAX_HUNKS
-                && count_files(&diff) == 1
-                && !diff.contains("\n[…") =>
-        {
-            hunks
+    let as_text = |diff: &str| text_content(&format!("```diff\n{diff}\n```"));
+    let places: Vec<PathBuf> = places
+        .iter()
+        .filter_map(|place| uri::path_of(&place.uri).ok())
+        .collect();
+    let files = split_files(&diff);
+    let mut content = Vec::new();
+    for file in &files {
+        let [old, new] = read_header(file);
+        let is_moved = old.zip(new).is_some_and(|(old, new)| old != new);
+        let name = new.or(old);
+        let path = name.and_then(|name| find_place(name, &places, cwd));
+        // A header does not show every character of a name.
+        let path = path.or_else(|| places.first().filter(|_| files.len() == 1).cloned());
+        let path = path.or_else(|| Some(cwd.join(name?)));
+        let hunks = path.map(|path| split_hunks(file, &path)).unwrap_or_default();
+        if hunks.is_empty() || is_moved || file.contains("\n[…") {
+            content.push(as_text(file));
+        } else {
+            content.extend(hunks);
         }
-        _ if diff.is_empty() => Vec::new(),
-        _ => vec![text_content(&format!("```diff\n{diff}\n```"))],
     }
+    if content.len() > MAX_HUNKS {
+        return vec![as_text(&diff)];
+    }
+    content
 }
 
-/// Counts the files of a unified diff. Lines of a hunk may look like the names of a file.
-fn count_files(diff: &str) -> usize {
-    let mut files = 0;
+/// Splits a unified diff before the names of each file. Lines of a hunk may look like these.
+fn split_files(diff: &str) -> Vec<&str> {
+    let (mut files, mut start, mut at) = (Vec::new(), 0, 0);
     // The lines that the hunk still has on its old and its new side.
     let mut rest = [0_usize; 2];
-    for line in diff.lines() {
+    for line in diff.split_inclusive('\n') {
         let sides: &[usize] = match line.as_bytes().first() {
             _ if rest == [0, 0] => {
-                files += usize::from(line.starts_with("--- "));
+                if line.starts_with("--- ") && at > start {
+                    files.push(&diff[start..at]);
+                    start = at;
+                }
                 rest = read_hunk_lengths(line).unwrap_or_default();
-                continue;
+                &[]
             }
             Some(b'-') => &[0],
             Some(b'+') => &[1],
             Some(b'\\') => &[],
+            // Where the diff was cut, the rest of the hunk is missing.
+            Some(b'[') => {
+                rest = [0, 0];
+                &[]
+            }
             Some(_) | None => &[0, 1],
         };
         for side in sides {
             rest[*side] = rest[*side].saturating_sub(1);
         }
+        at += line.len();
     }
+    files.extend((at > start).then(|| &diff[start..]));
     files
 }
 
@@ -193,13 +203,16 @@ fn read_hunk_lengths(line: &str) -> Option<[usize; 2]> {
     Some([length(old)?, length(new)?])
 }
 
-/// Returns the path of the header's new side, or of its old one for a deleted file.
-fn header_path(diff: &str) -> Option<PathBuf> {
-    let side = |mark: &str, prefix: &str| {
-        let line = diff.lines().take(2).find_map(|line| line.strip_prefix(mark))?;
-        Some(PathBuf::from(line.strip_prefix(prefix)?))
-    };
-    side("+++ ", "b/").or_else(|| side("--- ", "a/"))
+/// Reads the old and the new name of a file from the header of its diff.
+fn read_header(diff: &str) -> [Option<&str>; 2] {
+    let mut lines = diff.lines();
+    ["--- a/", "+++ b/"].map(|mark| lines.next()?.strip_prefix(mark))
+}
+
+/// Finds the file of a header among the places of the call. The header of a file elsewhere lacks the first slash.
+fn find_place(name: &str, places: &[PathBuf], cwd: &Path) -> Option<PathBuf> {
+    let paths = [cwd, Path::new("/")].map(|folder| folder.join(name));
+    paths.into_iter().find(|path| places.contains(path))
 }
 
 fn split_hunks(diff: &str, path: &Path) -> Vec<Value> {
@@ -257,13 +270,29 @@ pub(super) fn plan(items: &[PlanItem]) -> Value {
     json!({"sessionUpdate": "plan", "entries": items.iter().map(entry).collect::<Vec<_>>()})
 }
 
-/// Converts how full the context is, and what the session has cost.
-pub(super) fn usage(used: u64, window: u64, cost: Option<Cost>) -> Value {
+/// Converts an event that says how full the context is. `last` keeps the window and the cost, which a compaction does not
+/// know.
+pub(super) fn usage(event: &Event, last: &mut Option<(u64, Option<Cost>)>) -> Option<Value> {
+    let used = match event {
+        Event::Usage {
+            context_used,
+            window,
+            session_cost,
+            ..
+        } => {
+            *last = Some((*window, *session_cost));
+            *context_used
+        }
+        // Early records lack the number.
+        Event::Compacted(compaction) if compaction.tokens_after > 0 => compaction.tokens_after,
+        _ => return None,
+    };
+    let (window, cost) = (*last)?;
     let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": window});
     if let Some(cost) = cost {
         update["cost"] = json!({"amount": cost.to_usd(), "currency": "USD"});
     }
-    update
+    Some(update)
 }
 
 /// Converts the session's title.
@@ -460,24 +489,71 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_of_several_files_is_shown_whole() {
-        let first = build_unified_diff("a.sql", DiffSides::Both, "-- a\nb\n", "++ a\nb\n").text;
-        let place = FileLocation {
-            uri: "file:///w/a.sql".to_owned(),
+    fn each_file_of_a_diff_is_shown_by_itself() {
+        let place = |path: &str| FileLocation {
+            uri: format!("file://{path}"),
             line: None,
         };
-        let shown = diff_content(&first, std::slice::from_ref(&place), Path::new("/w"));
+        let diff = |path: &str, sides, old: &str, new: &str| build_unified_diff(path, sides, old, new).text;
+        let item = |path: &str, old: Value, new: &str| json!({"type": "diff", "path": path, "oldText": old, "newText": new});
+        let moved = "--- a/b.txt\n+++ b/c.txt\n@@ -1 +1 @@\n-x\n+y\n";
+        let big = "x".repeat(16 << 20);
+        let too_large = diff("big.txt", DiffSides::Both, &big, "y");
+        let cut = "--- a/cut.txt\n+++ b/cut.txt\n@@ -1,9 +1,9 @@\n x\n[… 8 more lines of this diff are not shown …]\n";
+        let as_text = |diff: &str| text_content(&format!("```diff\n{diff}\n```"));
+        let cases = [
+            // Its lines look like the names of files.
+            (
+                diff("a.sql", DiffSides::Both, "-- a\nb\n", "++ a\nb\n"),
+                item("/w/a.sql", json!("-- a\nb\n"), "++ a\nb\n"),
+            ),
+            (
+                diff("end.txt", DiffSides::Both, "x\n", "y"),
+                item("/w/end.txt", json!("x\n"), "y"),
+            ),
+            (
+                diff("new.txt", DiffSides::OnlyNew, "", "x\n"),
+                item("/w/new.txt", json!(null), "x\n"),
+            ),
+            (
+                diff("sub/a.sql", DiffSides::OnlyOld, "gone", ""),
+                item("/w/sub/a.sql", json!("gone"), ""),
+            ),
+            (
+                diff("/etc/x", DiffSides::Both, "1\n", "2\n"),
+                item("/etc/x", json!("1\n"), "2\n"),
+            ),
+            (moved.to_owned(), as_text(moved)),
+            (too_large.clone(), as_text(&too_large)),
+            (cut.to_owned(), as_text(cut)),
+            (
+                "--- /dev/null\n+++ b/empty\n".to_owned(),
+                as_text("--- /dev/null\n+++ b/empty\n"),
+            ),
+            (
+                "--- a/bye\n+++ /dev/null\n".to_owned(),
+                as_text("--- a/bye\n+++ /dev/null\n"),
+            ),
+        ];
+        let places = ["/w/sub/a.sql", "/w/a.sql", "/w/b.txt", "/etc/x"].map(place);
+        let whole: String = cases.iter().map(|(diff, _)| diff.as_str()).collect();
+        let shown = diff_content(&whole, &places, Path::new("/w"));
+        let wanted: Vec<Value> = cases.into_iter().map(|(_, shown)| shown).collect();
+        assert_eq!(shown, wanted);
+        // The header does not show a line feed of the name.
+        let odd = diff("a\nb", DiffSides::OnlyNew, "", "x\n");
         assert_eq!(
-            shown,
-            [json!({"type": "diff", "path": "/w/a.sql", "oldText": "-- a\nb\n", "newText": "++ a\nb\n"})]
+            diff_content(&odd, &[place("/w/a%0Ab")], Path::new("/w")),
+            [item("/w/a\nb", json!(null), "x\n")]
         );
-        for more in [
-            build_unified_diff("b.txt", DiffSides::OnlyOld, "gone\n", "").text,
-            "--- a/b.txt\n+++ b/c.txt\n".to_owned(),
-        ] {
-            let diff = format!("{first}{more}");
-            let shown = diff_content(&diff, std::slice::from_ref(&place), Path::new("/w"));
-            assert_eq!(shown, [text_content(&format!("```diff\n{diff}\n```"))]);
-        }
+    }
+
+    #[test]
+    fn a_diff_of_very_many_hunks_is_text() {
+        let diff: String = (0..=MAX_HUNKS)
+            .map(|n| build_unified_diff(&format!("{n}.txt"), DiffSides::OnlyNew, "", "x\n").text)
+            .collect();
+        let shown = diff_content(&diff, &[], Path::new("/w"));
+        assert_eq!(shown, [text_content(&format!("```diff\n{diff}\n```"))]);
     }
 }

@@ -1,6 +1,6 @@
 //! The official JSON schema of the Agent Client Protocol. Every frame of a test is checked against it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use jsonschema::Validator;
@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 pub struct FrameChecker {
     /// By kind, for the kinds that have occurred.
     validators: HashMap<&'static str, Validator>,
+    /// The kinds of updates that have occurred.
+    updates: HashSet<String>,
     /// Methods of open requests, by id: ours to the agent.
     asked: HashMap<String, String>,
 }
@@ -36,6 +38,22 @@ const KINDS: &[(&str, &str)] = &[
     ("< session/set_mode", "SetSessionModeResponse"),
     ("< session/set_config_option", "SetSessionConfigOptionResponse"),
     ("error", "Error"),
+];
+
+/// The kinds of `session/update` that the agent sends.
+const UPDATES: &[&str] = &[
+    "user_message_chunk",
+    "agent_message_chunk",
+    "agent_thought_chunk",
+    "tool_call",
+    "tool_call_update",
+    "plan",
+    "available_commands_update",
+    "current_mode_update",
+    "config_option_update",
+    "session_info_update",
+    "usage_update",
+    "notice",
 ];
 
 /// Reads a definition of the official schema. What is not stable is in a file of its own.
@@ -64,10 +82,14 @@ impl FrameChecker {
         }
     }
 
-    /// Returns the kinds of frames that were never checked.
+    /// Returns the kinds of frames and of updates that were never checked.
     pub fn list_unchecked(&self) -> Vec<&'static str> {
         let kinds = KINDS.iter().map(|(name, _)| *name);
-        kinds.filter(|name| !self.validators.contains_key(name)).collect()
+        let missing = kinds.filter(|name| !self.validators.contains_key(name));
+        let updates = UPDATES.iter().copied();
+        missing
+            .chain(updates.filter(|kind| !self.updates.contains(*kind)))
+            .collect()
     }
 
     /// Another connection begins.
@@ -102,5 +124,9 @@ impl FrameChecker {
             .map(|error| format!("{error} at {}", error.instance_path()))
             .collect();
         assert!(problems.is_empty(), "{name}: {problems:?}\n{line}");
+        if let Some(kind) = value["update"]["sessionUpdate"].as_str() {
+            assert!(UPDATES.contains(&kind), "an update that is not listed: {line}");
+            self.updates.insert(kind.to_owned());
+        }
     }
 }

@@ -6,6 +6,7 @@ mod cancel;
 mod client;
 mod faults;
 mod mcp;
+mod updates;
 
 use std::time::Duration;
 
@@ -344,15 +345,19 @@ fn a_repeated_question_that_is_dismissed_resumes_nothing() {
 #[test]
 fn a_resumed_turn_says_why_it_stops() {
     let world = World::new();
-    let (client, session, asked) = load_open_question(&world, "touch made");
-    let gate = Gate::new();
-    world.mock().push(Reply::text("never").gate(&gate));
-    choose(&client, &asked, "allow");
-    world.wait_at_gate(&gate);
-    client.notify("session/cancel", json!({"sessionId": session}));
-    let note = client.update("agent_thought_chunk");
-    let text = note["content"]["text"].as_str().unwrap();
-    assert!(text.contains("has stopped: cancelled"), "{note}");
+    let [first, second] = [(); 2].map(|()| {
+        let (client, session, asked) = load_open_question(&world, "touch made");
+        let gate = Gate::new();
+        world.mock().push(Reply::text("never").gate(&gate));
+        choose(&client, &asked, "allow");
+        world.wait_at_gate(&gate);
+        client.notify("session/cancel", json!({"sessionId": session}));
+        let note = client.update("agent_thought_chunk");
+        let text = note["content"]["text"].as_str().unwrap();
+        assert!(text.contains("has stopped: cancelled"), "{note}");
+        note["messageId"].clone()
+    });
+    assert_ne!(first, second);
 }
 
 #[test]

@@ -199,9 +199,21 @@ fn a_server_of_the_client_comes_before_a_configured_one_of_its_name() {
     let world = world_with(&["--start", "exit"], "");
     let client = start(&world);
     let note = world.path("note");
-    let session = new_session(&client, &world, json!([program("peer", &note, "")]));
-    let notice = client.update("notice");
-    assert_eq!(notice["title"], "The editor's MCP servers are used: peer");
+    let servers = json!([program("peer", &note, "")]);
+    // A client learns the session's id by the answer, and drops what comes before.
+    let open = |method: &str, params: Value, known: &str| {
+        let id = client.request(method, params);
+        let is_early = |message: &Value| {
+            message["method"] == "session/update" && message["params"]["sessionId"] != known
+        };
+        let first = client.take(|message| message["id"] == id || is_early(message));
+        assert_eq!(first["id"], id, "{first}");
+        let notice = client.update("notice");
+        assert_eq!(notice["title"], "The editor's MCP servers are used: peer");
+        first["result"]["sessionId"].as_str().unwrap().to_owned()
+    };
+    let params = json!({"cwd": world.workspace(), "mcpServers": servers});
+    let session = open("session/new", params, "");
     let read = call_tool(
         &world,
         &client,
@@ -210,6 +222,8 @@ fn a_server_of_the_client_comes_before_a_configured_one_of_its_name() {
         json!({"text": "hello"}),
     );
     assert!(read.contains("hello"), "{read}");
+    let params = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": servers});
+    open("session/fork", params, &session);
 }
 
 #[test]
