@@ -15,6 +15,7 @@ use url::Url;
 
 use super::authorize::{AuthorizedClient, EndReason};
 use super::connection::McpError;
+use super::stdio::MAX_MESSAGE;
 use crate::base::error_chain::innermost_message;
 use crate::base::tls;
 use crate::config::{McpServerSettings, NetworkSettings, Redactor};
@@ -22,8 +23,6 @@ use crate::oauth::{OAuthClient, OAuthError, TokenSource};
 
 /// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
-/// The largest message, in bytes; as for programs.
-const MAX_MESSAGE: usize = 16 << 20;
 
 /// How the requests to a server are authorized.
 pub(super) struct HttpAccess {
