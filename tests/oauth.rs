@@ -151,6 +151,29 @@ async fn a_configured_secret_is_sent_as_the_server_wants_and_never_stored() {
     assert!(error.contains("does not accept client secrets"), "{error}");
 }
 
+/// GitHub's token endpoint answers with JSON only if the client asks for that, and its errors have the status 200.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_endpoint_like_that_of_github_gives_tokens_and_clear_refusals() {
+    let mut world = LoginWorld::new(&["--oauth-fault", "github"]);
+    world.complete().await.unwrap();
+    let token = world.tokens().get_access_token().await.unwrap().unwrap();
+    let fresh = world.tokens().replace_refused(&token).await.unwrap();
+    assert!(world.accepts(fresh.expose_secret()).await);
+    let requests = world.peer.oauth_steps("request").into_iter();
+    let requests: Vec<_> = requests.filter(|step| step["path"] != "/authorize").collect();
+    assert!(
+        requests.len() >= 5 && requests.iter().all(|step| step["accept"] == "application/json"),
+        "{requests:?}"
+    );
+    // The peer refuses secrets that it does not expect.
+    (world.client_id, world.secret) = (Some("known-client".to_owned()), Some("pass:word+1"));
+    let error = world.complete().await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the authorization server refused: invalid_grant (as the request deserves)"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_secret_of_another_client_id_is_not_sent() {
     let mut world = LoginWorld::new(&[]);

@@ -8,9 +8,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use futures::stream::BoxStream;
+use futures::StreamExt;
+use futures::stream::{BoxStream, empty};
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, JsonRpcRequest, RequestId};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
     StreamableHttpPostResponse, StreamableHttpResponseLimits,
@@ -19,7 +20,9 @@ use secrecy::{ExposeSecret, SecretString};
 use sse_stream::Sse;
 use tokio::sync::watch;
 
+use super::answer_stream::complete_answer;
 use super::connection::McpError;
+use super::convert::to_transport_error;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::Redactor;
@@ -30,8 +33,8 @@ const MAX_RESUMES: u32 = 3;
 
 type HttpResult<T> = Result<T, StreamableHttpError<reqwest::Error>>;
 
-/// Why a connection must end: the server demands a login, maybe with another scope, or its streams cannot be resumed.
-/// Clones share it.
+/// Why a connection must end: the server demands a login, maybe with another scope, refuses what the settings state, or
+/// its streams cannot be resumed. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct EndReason(watch::Sender<Option<McpError>>);
 
@@ -67,6 +70,8 @@ pub(super) struct AuthorizedClient {
     pub(super) http: reqwest::Client,
     /// `None` if requests are authorized in another way.
     pub(super) tokens: Option<Arc<TokenSource>>,
+    /// What it means that the server demands authorization.
+    pub(super) unauthorized: McpError,
     /// Learns every token, so that a server cannot make us repeat one.
     pub(super) redactor: Redactor,
     pub(super) end_reason: EndReason,
@@ -84,19 +89,8 @@ impl AuthorizedClient {
     where
         F: Future<Output = HttpResult<T>>,
     {
-        self.send_with_login(stated, send).await.map_err(hide_address)
-    }
-
-    async fn send_with_login<T, F>(
-        &self,
-        stated: Option<String>,
-        send: impl Fn(Option<String>) -> F,
-    ) -> HttpResult<T>
-    where
-        F: Future<Output = HttpResult<T>>,
-    {
         let Some(tokens) = &self.tokens else {
-            return send(stated).await;
+            return send(stated).await.map_err(mend_error);
         };
         // The connection ends, so what it still sends needs no other refresh.
         if self.end_reason.get().is_some() {
@@ -147,9 +141,9 @@ impl AuthorizedClient {
         F: Future<Output = HttpResult<T>>,
     {
         let Some(token) = tokens.get_access_token().await.map_err(to_http_error)? else {
-            return send(None).await.map_err(to_challenge);
+            return send(None).await.map_err(mend_error);
         };
-        let refused = match send(Some(self.expose_token(&token))).await.map_err(to_challenge) {
+        let refused = match send(Some(self.expose_token(&token))).await.map_err(mend_error) {
             Err(error @ StreamableHttpError::AuthRequired(_)) => error,
             other => return other,
         };
@@ -158,7 +152,20 @@ impl AuthorizedClient {
             Err(OAuthError::LoginNeeded) => return Err(refused),
             Err(error) => return Err(to_http_error(error)),
         };
-        send(Some(self.expose_token(&fresh))).await.map_err(to_challenge)
+        send(Some(self.expose_token(&fresh))).await.map_err(mend_error)
+    }
+
+    /// Ends the connection if the server refuses it. The SDK loses the reason of a refused introduction.
+    fn note_refusal(&self, sent: &ClientJsonRpcMessage, error: &StreamableHttpError<reqwest::Error>) {
+        match (error, sent) {
+            (StreamableHttpError::AuthRequired(_), _) => self.end_reason.set(self.unauthorized.clone()),
+            (error, JsonRpcMessage::Notification(sent))
+                if matches!(sent.notification, ClientNotification::InitializedNotification(_)) =>
+            {
+                self.end_reason.set(to_transport_error(error));
+            }
+            _ => {}
+        }
     }
 
     /// Ends the connection if its streams cannot be resumed, because their calls would wait until their limit.
@@ -181,14 +188,6 @@ fn to_http_error(error: OAuthError) -> StreamableHttpError<reqwest::Error> {
     match error {
         OAuthError::LoginNeeded => StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new())),
         error => StreamableHttpError::Io(io::Error::other(error)),
-    }
-}
-
-/// Removes the address, whose query may contain a secret: the SDK logs such errors.
-fn hide_address(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpError<reqwest::Error> {
-    match error {
-        StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
-        other => other,
     }
 }
 
@@ -217,35 +216,41 @@ pub(super) fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -
 }
 
 /// Gives an error the id of the request that it answers. Servers that refuse a request before they read it state none or
-/// one of their own, and then nobody would take the error. A refused session begins anew, as after HTTP 404.
-fn assign_error(
+/// one of their own, and then nobody would take the error. A refused session begins anew, as after HTTP 404. A stream of
+/// events gets an error if it has no answer.
+fn mend_answer(
     sent: &ClientJsonRpcMessage,
     has_session: bool,
     mut answer: StreamableHttpPostResponse,
 ) -> HttpResult<StreamableHttpPostResponse> {
-    if let JsonRpcMessage::Request(request) = sent
-        && let StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _) = &mut answer
-        && error.id.as_ref() != Some(&request.id)
+    let JsonRpcMessage::Request(JsonRpcRequest { id, .. }) = sent else {
+        return Ok(answer);
+    };
+    if let StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _) = &mut answer
+        && error.id.as_ref() != Some(id)
     {
         if has_session && error.error.message.to_lowercase().contains("session") {
             return Err(StreamableHttpError::SessionExpired);
         }
-        error.id = Some(request.id.clone());
+        error.id = Some(id.clone());
+    } else if let (StreamableHttpPostResponse::Sse(events, _), RequestId::Number(id)) = (&mut answer, id) {
+        *events = complete_answer(*id, std::mem::replace(events, empty().boxed()));
     }
     Ok(answer)
 }
 
-/// Recognizes a refusal without a challenge, which the SDK reports as any other status.
-fn to_challenge(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpError<reqwest::Error> {
+/// Recognizes a refusal without a challenge, which the SDK reports as any other status. Removes the address, whose query
+/// may contain a secret: the SDK logs such errors.
+fn mend_error(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpError<reqwest::Error> {
     let is_refusal = match &error {
         StreamableHttpError::Client(error) => error.status() == Some(reqwest::StatusCode::UNAUTHORIZED),
         StreamableHttpError::UnexpectedServerResponse(text) => text.starts_with("HTTP 401"),
         _ => false,
     };
-    if is_refusal {
-        StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new()))
-    } else {
-        error
+    match error {
+        _ if is_refusal => to_http_error(OAuthError::LoginNeeded),
+        StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
+        other => other,
     }
 }
 
@@ -299,8 +304,9 @@ impl StreamableHttpClient for AuthorizedClient {
             self.http
                 .post_message_with_response_limits(uri, message, session_id, token, headers, limits)
         };
-        let answer = self.send_authorized(token, send).await?;
-        assign_error(&message, session_id.is_some(), answer)
+        let answer = self.send_authorized(token, send).await;
+        let answer = answer.inspect_err(|error| self.note_refusal(&message, error))?;
+        mend_answer(&message, session_id.is_some(), answer)
     }
 
     async fn delete_session(

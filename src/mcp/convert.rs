@@ -7,7 +7,6 @@ use rmcp::model::{
     CallToolResult, ContentBlock, ErrorCode, ErrorData, PromptMessage, ResourceContents, Role,
 };
 use rmcp::service::{ClientInitializeError, Peer, ServiceError};
-use rmcp::transport::DynamicTransportError;
 use serde_json::Value;
 use url::Url;
 
@@ -198,7 +197,7 @@ pub(super) fn to_error(error: &ServiceError) -> McpError {
         ServiceError::UnexpectedResponse => McpError::Malformed("another kind of result".to_owned()),
         ServiceError::Timeout { timeout } => McpError::TimedOut(*timeout),
         ServiceError::Cancelled { .. } => McpError::Cancelled,
-        ServiceError::TransportSend(error) => to_transport_error(error),
+        ServiceError::TransportSend(error) => to_transport_error(error.error.as_ref()),
         other => McpError::Failed(to_message(&other.to_string())),
     }
 }
@@ -210,7 +209,7 @@ pub(super) fn to_start_error(error: &ClientInitializeError) -> McpError {
     match error {
         ClientInitializeError::ConnectionClosed(_) => McpError::Closed,
         ClientInitializeError::JsonRpcError(error) => McpError::Refused(to_message(&error.message)),
-        ClientInitializeError::TransportError { error, .. } => to_transport_error(error),
+        ClientInitializeError::TransportError { error, .. } => to_transport_error(error.error.as_ref()),
         ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
             McpError::Malformed("it does not introduce the server".to_owned())
         }
@@ -218,10 +217,9 @@ pub(super) fn to_start_error(error: &ClientInitializeError) -> McpError {
     }
 }
 
-fn to_transport_error(error: &DynamicTransportError) -> McpError {
-    let inner = error.error.as_ref();
-    explain_refusal(inner).unwrap_or_else(|| {
-        let reason = describe_http_failure(inner).unwrap_or_else(|| innermost_message(error));
+pub(super) fn to_transport_error(error: &(dyn std::error::Error + 'static)) -> McpError {
+    explain_refusal(error).unwrap_or_else(|| {
+        let reason = describe_http_failure(error).unwrap_or_else(|| innermost_message(error));
         McpError::Failed(to_message(&reason))
     })
 }

@@ -15,6 +15,7 @@ use url::Url;
 
 use super::authorize::{AuthorizedClient, EndReason};
 use super::connection::McpError;
+use super::stdio::MAX_MESSAGE;
 use crate::base::error_chain::innermost_message;
 use crate::base::tls;
 use crate::config::{McpServerSettings, NetworkSettings, Redactor};
@@ -22,8 +23,6 @@ use crate::oauth::{OAuthClient, OAuthError, TokenSource};
 
 /// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
-/// The largest message, in bytes; as for programs.
-const MAX_MESSAGE: usize = 16 << 20;
 
 /// How the requests to a server are authorized.
 pub(super) struct HttpAccess {
@@ -51,6 +50,7 @@ pub(super) async fn build_transport(
         http: built.map_err(|error| McpError::Failed(error.to_string()))??,
         tokens: access.tokens,
         redactor: access.redactor,
+        unauthorized: explain_unauthorized(server),
         end_reason: access.end_reason,
         failed_resumes: Arc::default(),
     };
@@ -71,6 +71,20 @@ pub(super) async fn build_transport(
         config = config.auth_header(token.expose_secret());
     }
     Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// Returns what it means that the server demands authorization. A login helps only if the settings allow one.
+fn explain_unauthorized(server: &McpServerSettings) -> McpError {
+    let mut headers = server.headers.keys();
+    let refused = match &server.bearer_token_env {
+        _ if server.login_address().is_some() => return McpError::NeedsLogin,
+        Some(variable) => format!("the token of bearer_token_env {variable}"),
+        None if headers.any(|name| name.eq_ignore_ascii_case("authorization")) => {
+            "the token of the header Authorization".to_owned()
+        }
+        None => "requests without a token, and a login does not go together with the header Host".to_owned(),
+    };
+    McpError::Failed(format!("the server refuses {refused} (HTTP 401)"))
 }
 
 fn build_client(address: &Url, network: &NetworkSettings) -> Result<reqwest::Client, McpError> {

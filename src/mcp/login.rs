@@ -9,10 +9,12 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
+use super::connection::McpError;
 use super::http::open_login_client;
 use super::login_registry::Login;
 use super::manager::McpManager;
 use super::registration::McpRegistration;
+use super::server_state::Phase;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::config::McpServerSettings;
 use crate::oauth::{OAuthError, OAuthServer, PendingLogin, TokenStore};
@@ -197,24 +199,32 @@ impl LoginTicket {
         let known = manager.find_folder(&self.folder);
         let is_used = known.is_some();
         let folder = known.or_else(|| manager.open_folder(&self.folder, &self.registration));
-        if let Some(server) = folder.as_ref().and_then(|folder| folder.find_server(&self.name)) {
-            server.server.restart();
-        }
+        let server = folder.as_ref().and_then(|folder| folder.find_server(&self.name));
+        let server = server.inspect(|known| known.server.restart());
         self.update(&manager, None);
+        if let Some(known) = server {
+            known.server.wait_until_settled().await;
+            if matches!(known.server.phase(), Phase::Failed(McpError::NeedsLogin, _)) {
+                // They have never worked.
+                let _ = store.forget_tokens(&self.server).await;
+                let problem = "the server refuses the token of the last login";
+                self.update(&manager, Some(problem.to_owned()));
+            }
+        }
         drop(manager);
         if !is_used {
             sleep(GRACE).await;
         }
     }
 
-    /// Notes how the login ended, unless another one has replaced it.
+    /// Notes how the login ended, unless another one waits.
     fn update(&self, manager: &McpManager, problem: Option<String>) {
         {
             let mut logins = manager.logins().lock();
             let Some(login) = logins.get_mut(&self.server) else {
                 return;
             };
-            if login.address.as_ref() != Some(&self.address) {
+            if login.address.iter().any(|waiting| *waiting != self.address) {
                 return;
             }
             login.address = None;

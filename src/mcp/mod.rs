@@ -7,6 +7,7 @@
 //! Invariants: every task ends with its server. A server cannot make us keep more than a bounded amount of what it
 //! sends. Nothing that a server says starts anything.
 
+mod answer_stream;
 mod authorize;
 mod client_side;
 mod connection;

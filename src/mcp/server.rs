@@ -149,7 +149,7 @@ impl McpServer {
             known = timeout(LOSS, phase.wait_for(is_known)) => known,
         };
         let Ok(Ok(known)) = known else {
-            return McpError::Closed;
+            return McpError::Failed("its answer broke off".to_owned());
         };
         let Phase::Failed(error, _) = &*known else {
             return McpError::Closed;

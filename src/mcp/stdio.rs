@@ -25,7 +25,8 @@ use crate::base::clock::{self, Instant};
 use crate::workspace::process::{Output, Stream};
 
 /// The longest message, in bytes. It limits what a server can make us keep.
-const MAX_LINE: usize = 16 << 20;
+pub(super) const MAX_MESSAGE: usize = 16 << 20;
+pub(super) const TOO_LONG: &str = "its answer has more than 16 MiB";
 /// How many bytes of the start and the end of a line that is too long are kept.
 const EDGE: usize = 256;
 /// Size in bytes from which a chunk counts as full: more is waiting behind it.
@@ -77,8 +78,8 @@ impl StdioTransport {
                     Err(_) => self.read_message(&line),
                 },
                 Line::TooLong { start, end } => {
-                    let reason = format!("its answer has more than {} MiB", MAX_LINE >> 20);
-                    let failure = find_answered_id(&start, &end).map(|id| fail_request(id, reason));
+                    let failure =
+                        find_answered_id(&start, &end).map(|id| fail_request(id, TOO_LONG.to_owned()));
                     self.messages.extend(failure);
                 }
             }
@@ -88,10 +89,7 @@ impl StdioTransport {
     fn read_message(&mut self, text: &[u8]) {
         let message = serde_json::from_slice(text).or_else(|error| {
             let failure = match find_answered_id(text, text) {
-                Some(id) => Some(fail_request(
-                    id,
-                    format!("its answer is not valid JSON-RPC ({error})"),
-                )),
+                Some(id) => Some(fail_unreadable(id, &error)),
                 None => self.split.add_line(text),
             };
             failure.ok_or(error)
@@ -200,7 +198,7 @@ impl LineBuffer {
         loop {
             let Some(end) = memchr::memchr(b'\n', &self.bytes[self.searched..]) else {
                 let line = &self.bytes[self.start..];
-                if line.len() > MAX_LINE || self.long_start.is_some() {
+                if line.len() > MAX_MESSAGE || self.long_start.is_some() {
                     self.long_start
                         .get_or_insert_with(|| line[..line.len().min(EDGE)].to_vec());
                     self.bytes = line[line.len().saturating_sub(EDGE)..].to_vec();
@@ -283,15 +281,20 @@ fn fail_split((id, _): (i64, Instant)) -> RxJsonRpcMessage<RoleClient> {
     fail_request(id, reason.to_owned())
 }
 
+/// Returns an error in the place of an answer that cannot be read.
+pub(super) fn fail_unreadable(id: i64, error: &serde_json::Error) -> RxJsonRpcMessage<RoleClient> {
+    fail_request(id, format!("its answer is not valid JSON-RPC ({error})"))
+}
+
 /// Returns an error in the place of an unusable answer.
-fn fail_request(id: i64, reason: String) -> RxJsonRpcMessage<RoleClient> {
+pub(super) fn fail_request(id: i64, reason: String) -> RxJsonRpcMessage<RoleClient> {
     let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, reason, None);
     JsonRpcMessage::error(error, Some(RequestId::Number(id)))
 }
 
 /// Returns the id of the request that an answer is for, of which `start` and `end` have at least the edges. Servers
 /// write it before the result, or last.
-fn find_answered_id(start: &[u8], end: &[u8]) -> Option<i64> {
+pub(super) fn find_answered_id(start: &[u8], end: &[u8]) -> Option<i64> {
     let (start, end) = (
         &start[..start.len().min(EDGE)],
         &end[end.len().saturating_sub(EDGE)..],
@@ -350,7 +353,7 @@ mod tests {
         for _ in 0..40 {
             buffer.push(&chunk);
             assert_eq!(buffer.next_line(), None);
-            assert!(buffer.bytes.len() <= MAX_LINE + (2 << 20));
+            assert!(buffer.bytes.len() <= MAX_MESSAGE + (2 << 20));
         }
         buffer.push(b"y\n{}\n");
         let Some(Line::TooLong { start, end }) = buffer.next_line() else {

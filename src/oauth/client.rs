@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, WWW_AUTHENTICATE};
+use reqwest::header::{ACCEPT, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
@@ -200,7 +200,10 @@ impl OAuthClient {
 fn build(network: &NetworkSettings, chosen: Vec<String>) -> Result<reqwest::Client, OAuthError> {
     let tls = tls::build_client_config(network.ca_file.as_deref())
         .map_err(|error| OAuthError::Local(error.to_string()))?;
+    // GitHub's token endpoint answers with a form unless JSON is accepted.
+    let headers = [(ACCEPT, HeaderValue::from_static("application/json"))];
     let builder = reqwest::Client::builder()
+        .default_headers(headers.into_iter().collect())
         .tls_backend_preconfigured(tls)
         .http1_only()
         .redirect(reqwest::redirect::Policy::none())
@@ -244,18 +247,20 @@ pub(super) fn parse_body<T: DeserializeOwned>(what: &'static str, body: &[u8]) -
 
 /// Returns the error of a refusal, with the standard fields of an OAuth error if the body has them.
 pub(super) fn bad_status(what: &'static str, status: StatusCode, body: &[u8]) -> OAuthError {
+    read_refusal(body)
+        .unwrap_or_else(|| endpoint(what, format!("it answered with status {}", status.as_u16())))
+}
+
+/// Reads the standard fields of an OAuth error.
+pub(super) fn read_refusal(body: &[u8]) -> Option<OAuthError> {
     #[derive(serde::Deserialize)]
     struct Refusal {
         error: String,
         error_description: Option<String>,
     }
-    match serde_json::from_slice::<Refusal>(body) {
-        Ok(refusal) => OAuthError::Denied(describe_refusal(
-            &refusal.error,
-            refusal.error_description.as_deref(),
-        )),
-        Err(_) => endpoint(what, format!("it answered with status {}", status.as_u16())),
-    }
+    let refusal: Refusal = serde_json::from_slice(body).ok()?;
+    let description = refusal.error_description.as_deref();
+    Some(OAuthError::Denied(describe_refusal(&refusal.error, description)))
 }
 
 /// Returns the code and the description of an OAuth error in one safe line.

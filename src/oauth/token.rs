@@ -5,15 +5,15 @@ use serde::Deserialize;
 use url::Url;
 
 use super::OAuthError;
-use super::client::{OAuthClient, bad_status, endpoint, parse_body};
+use super::client::{OAuthClient, bad_status, endpoint, parse_body, read_refusal};
 use super::store::{ClientIdentity, StoreLock, StoredTokens, TokenStore};
 use crate::base::clock;
 
 /// How long before its end a token is refreshed. A short token is refreshed in the last half of its life.
 const EARLY_MS: i64 = 60_000;
 const WHAT: &str = "token endpoint";
-/// Codes of refusals after which no refresh can succeed any more.
-const UNUSABLE: [&str; 2] = ["invalid_grant", "invalid_client"];
+/// Codes of refusals after which no refresh can succeed any more; the last one is GitHub's.
+const UNUSABLE: [&str; 3] = ["invalid_grant", "invalid_client", "bad_refresh_token"];
 
 /// The longest list of scopes that a server may demand, in bytes.
 const MAX_SCOPES: usize = 1_000;
@@ -100,7 +100,8 @@ pub(super) async fn post_as_client(
         None => fields.push(("client_id", &identity.id)),
     }
     let (status, body) = client.post_form(what, url, &fields, basic).await?;
-    if !status.is_success() {
+    // GitHub refuses with HTTP 200.
+    if !status.is_success() || read_refusal(&body).is_some() {
         return Err(bad_status(what, status, &body));
     }
     Ok(body)

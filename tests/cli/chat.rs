@@ -639,6 +639,22 @@ fn mcp_servers_are_listed_with_their_states_and_restarted() {
 }
 
 #[test]
+fn a_login_whose_token_the_server_refuses_ends_with_the_reason() {
+    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "rejecting"]);
+    let world = World::with(hello());
+    let mine = fs::read_to_string(world.path("home/.config/agentls/config.toml")).unwrap();
+    world.configure(&format!("{mine}\n[mcp.wiki]\nurl = \"{}\"\n", peer.url));
+    let mut chat = world.terminal(&["chat"], &[], 100);
+    chat.wait_for_text("› ");
+    chat.send_keys("/mcp login wiki\r");
+    let shown = chat.wait_for_text("waiting for the login");
+    let address = shown.lines().find(|line| line.starts_with("http")).unwrap();
+    log_in_by_browser(address.trim());
+    chat.wait_for_text("? wiki · needs a login: the server refuses the token of the last login");
+    chat.quit();
+}
+
+#[test]
 fn a_login_at_an_mcp_server_is_shown_waited_for_and_canceled() {
     let peer = HttpPeer::start(&["--oauth"]);
     let world = World::with(hello());

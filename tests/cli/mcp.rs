@@ -17,11 +17,14 @@ impl World {
 
     /// Logs in as a user would.
     fn log_in(&self, name: &str) {
-        let mut child = self
-            .command(&["mcp", "login", name])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let done = self.try_to_log_in(name);
+        done.assert_exit_code(0).assert_stdout("logged in");
+    }
+
+    fn try_to_log_in(&self, name: &str) -> CommandResult {
+        let mut command = self.command(&["mcp", "login", name]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut url = String::new();
         while !url.starts_with("http") {
@@ -30,8 +33,9 @@ impl World {
         }
         log_in_by_browser(url.trim());
         let rest: Vec<String> = output.lines().map(Result::unwrap).collect();
-        assert!(child.wait().unwrap().success(), "{rest:?}");
-        assert!(rest.concat().contains("logged in"), "{rest:?}");
+        let mut done = CommandResult::of(&child.wait_with_output().unwrap());
+        done.out = rest.join("\n");
+        done
     }
 
     /// Writes a file of the workspace that names a server.
@@ -308,6 +312,27 @@ fn credentials_in_arguments_and_addresses_are_hidden() {
         let shown = format!("{}{}", done.out, done.err);
         assert!(!shown.contains("canary-token"), "{shown}");
     }
+}
+
+#[test]
+fn a_token_that_the_server_refuses_fails_the_login_or_the_start_with_the_reason() {
+    let world = World::new();
+    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "rejecting"]);
+    world.configure(&format!(
+        "[mcp.peer]\nurl = \"{0}\"\n[mcp.pat]\nurl = \"{0}\"\nheaders = {{Authorization = \"Bearer old\"}}\n",
+        peer.url
+    ));
+    let failed = world.try_to_log_in("peer");
+    failed
+        .assert_exit_code(1)
+        .assert_stderr("the server refuses the token of the last login");
+    let listed = world.run(&["mcp", "list"]);
+    assert!(!listed.out.contains("logged in"), "{}", listed.out);
+    let tested = world.run(&["mcp", "test", "pat"]);
+    tested
+        .assert_exit_code(1)
+        .assert_stdout("the server refuses the token of the header Authorization (HTTP 401)");
+    assert!(!tested.out.contains("mcp login"), "{}", tested.out);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, World, now, resident};
 use crate::mcp::{call_tool, servers, world_with};
+use crate::mcp_login::world_at;
 use crate::mcp_peer::{HttpPeer, visit};
 use crate::mock_llm::Reply;
 
@@ -15,6 +16,13 @@ const ALLOW: &str = "[approvals]\nallow = [\"mcp:*\"]";
 
 /// Why an answer over several lines fails.
 const SPLIT: &str = "it writes its answer over several lines, but MCP demands one message a line";
+
+/// Returns a world with the scripted server over stdio, and one with it over HTTP, where it ends with the second value.
+fn worlds(more: &str) -> [(World, Option<HttpPeer>); 2] {
+    let peer = HttpPeer::start(&[]);
+    let stdio = world_with(&[], &format!("{more}\n{ALLOW}"));
+    [(stdio, None), (world_at(&peer, more), Some(peer))]
+}
 
 /// Runs a turn with a plain answer, and returns how long it took.
 fn plain_turn(world: &World, client: &Client, session: &str) -> Duration {
@@ -161,37 +169,35 @@ fn a_server_that_chooses_an_unknown_version_of_the_protocol_is_refused() {
 
 #[test]
 fn an_answer_that_is_too_long_fails_its_call_with_the_reason() {
-    let world = world_with(&[], ALLOW);
-    let client = world.start();
-    let session = client.session();
-    let failed = call_tool(&world, &client, &session, "flood", json!({"count": 20}));
-    assert!(failed.contains("its answer has more than 16 MiB"), "{failed}");
-    assert_eq!(servers(&client)[0]["state"], "ready");
-    let next = call_tool(&world, &client, &session, "echo", json!({"text": "still here"}));
-    assert!(next.contains("still here"), "{next}");
+    for (world, _peer) in worlds("") {
+        let client = world.start();
+        let session = client.session();
+        let failed = call_tool(&world, &client, &session, "flood", json!({"count": 20}));
+        assert!(failed.contains("its answer has more than 16 MiB"), "{failed}");
+        assert_eq!(servers(&client)[0]["state"], "ready");
+        let next = call_tool(&world, &client, &session, "echo", json!({"text": "still here"}));
+        assert!(next.contains("still here"), "{next}");
+    }
 }
 
 #[test]
 fn an_answer_that_is_not_valid_json_fails_its_call_with_the_reason() {
-    let world = world_with(&[], ALLOW);
-    let client = world.start();
     let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
-    for result in ["NaN", r#"{"content":["\ud800"]}"#, "{\"a\":\"caf\u{e9}\"}", &deep] {
-        let answer = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{result}}}"#);
-        // Each in its own session, because a tool that fails three times rests.
-        let failed = call_tool(
-            &world,
-            &client,
-            &client.session(),
-            "garbage",
-            json!({"answer": answer}),
-        );
-        assert!(
-            failed.contains("its answer is not valid JSON"),
-            "{result}: {failed}"
-        );
+    for (world, peer) in worlds("") {
+        let client = world.start();
+        for result in ["NaN", r#"{"content":["\ud800"]}"#, "{\"a\":\"caf\u{e9}\"}", &deep] {
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{result}}}"#);
+            // Each in its own session, because a tool that fails three times rests.
+            let session = client.session();
+            let failed = call_tool(&world, &client, &session, "garbage", json!({"answer": answer}));
+            let reason = match peer {
+                Some(_) if result.contains('\u{e9}') => "its answer broke off: invalid utf-8",
+                _ => "its answer is not valid JSON",
+            };
+            assert!(failed.contains(reason), "{result}: {failed}");
+        }
+        assert_eq!(servers(&client)[0]["state"], "ready");
     }
-    assert_eq!(servers(&client)[0]["state"], "ready");
 }
 
 #[test]
@@ -435,29 +441,35 @@ fn a_server_rests_after_three_crashes_between_which_it_did_nothing() {
 
 #[test]
 fn floods_and_lies_of_every_kind_are_bounded() {
-    let world = world_with(&[], &format!("timeout_s = 20\n{ALLOW}"));
-    let client = world.start();
-    let session = client.session();
-    let call = |tool: &str, input: Value| call_tool(&world, &client, &session, tool, input);
-    call("echo", json!({"text": "warm"}));
-    let (before, _) = resident(client.pid());
-    let flood = call("flood", json!({"count": 8}));
-    assert!(flood.len() < 80_000 && flood.contains("bytes"), "{}", flood.len());
-    let notified = call("flood_notifications", json!({"count": 50_000}));
-    assert!(notified.contains("50000 notifications sent"), "{notified}");
-    assert!(call("flood_errors", json!({"count": 100_000})).contains("100000 lines written"));
-    assert!(call("garbage", json!({})).contains("garbage sent"));
-    assert!(call("wrong_id", json!({})).contains("the right answer"));
-    assert!(call("twice", json!({})).contains("the first answer"));
-    let shape = call("wrong_shape", json!({}));
-    assert!(shape.contains("\"is_error\":true"), "{shape}");
-    call("wrong_structure", json!({}));
-    let sampled = call("sample", json!({}));
-    assert!(sampled.contains("error"), "{sampled}");
-    assert!(call("echo", json!({"text": "alive"})).contains("alive"));
-    assert!(servers(&client)[0]["stderr"].as_array().unwrap().len() <= 21);
-    let (after, _) = resident(client.pid());
-    assert!(after < before + (200 << 20), "{before} {after}");
+    for (world, _peer) in worlds("timeout_s = 20") {
+        let client = world.start();
+        let session = client.session();
+        let call = |tool: &str, input: Value| call_tool(&world, &client, &session, tool, input);
+        call("echo", json!({"text": "warm"}));
+        let (before, _) = resident(client.pid());
+        let flood = call("flood", json!({"count": 8}));
+        assert!(flood.len() < 80_000 && flood.contains("bytes"), "{}", flood.len());
+        let notified = call("flood_notifications", json!({"count": 50_000}));
+        assert!(notified.contains("50000 notifications sent"), "{notified}");
+        assert!(call("flood_errors", json!({"count": 100_000})).contains("100000 lines written"));
+        assert!(call("garbage", json!({})).contains("garbage sent"));
+        assert!(call("wrong_id", json!({})).contains("the right answer"));
+        assert!(call("twice", json!({})).contains("the first answer"));
+        let shape = call("wrong_shape", json!({}));
+        assert!(shape.contains("\"is_error\":true"), "{shape}");
+        call("wrong_structure", json!({}));
+        let sampled = call("sample", json!({}));
+        assert!(sampled.contains("error"), "{sampled}");
+        assert!(call("echo", json!({"text": "alive"})).contains("alive"));
+        // Over HTTP there is none.
+        let stderr = servers(&client)[0]["stderr"].clone();
+        assert!(
+            stderr.as_array().is_none_or(|lines| lines.len() <= 21),
+            "{stderr}"
+        );
+        let (after, _) = resident(client.pid());
+        assert!(after < before + (200 << 20), "{before} {after}");
+    }
 }
 
 #[test]
@@ -595,7 +607,7 @@ fn a_few_tools_are_deferred_where_all_take_a_tenth_of_the_window() {
 #[test]
 fn malformed_entries_over_http_hide_no_other() {
     let peer = HttpPeer::start(&["--lie"]);
-    let world = world_over_http(&peer);
+    let world = world_at(&peer, "");
     let client = world.start();
     let session = client.session();
     let echoed = call_tool(&world, &client, &session, "echo", json!({"text": "over HTTP"}));
@@ -625,17 +637,10 @@ fn malformed_entries_over_http_hide_no_other() {
     assert!(!names.contains(&"mcp__peer__bad_arguments"), "{names:?}");
 }
 
-fn world_over_http(peer: &HttpPeer) -> World {
-    World::with(Config {
-        tables: format!("[mcp.peer]\nurl = \"{}\"\n{ALLOW}", peer.url),
-        ..Config::default()
-    })
-}
-
 #[test]
 fn a_refusal_over_http_that_names_no_request_ends_the_call_at_once() {
     let peer = HttpPeer::start(&["--anonymous-errors"]);
-    let world = world_over_http(&peer);
+    let world = world_at(&peer, "");
     let client = world.start();
     let session = client.session();
     let refused = call_tool(&world, &client, &session, "refuse", json!({}));
@@ -646,27 +651,49 @@ fn a_refusal_over_http_that_names_no_request_ends_the_call_at_once() {
 
 #[test]
 fn a_call_ends_soon_when_its_server_over_http_is_gone() {
-    let peer = HttpPeer::start(&[]);
-    let world = world_over_http(&peer);
+    for (resumable, reason) in [
+        (true, "the connection was lost"),
+        (false, "its answer broke off: "),
+    ] {
+        let peer = HttpPeer::start(&[]);
+        let world = world_at(&peer, "");
+        let client = world.start();
+        let session = client.session();
+        let started = now();
+        let lost = call_tool(
+            &world,
+            &client,
+            &session,
+            "crash",
+            json!({"resumable": resumable}),
+        );
+        assert!(lost.contains(&format!("MCP server peer: {reason}")), "{lost}");
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            started.elapsed()
+        );
+    }
+}
+
+#[test]
+fn a_refused_introduction_over_http_is_reported_with_the_answer() {
+    let peer = HttpPeer::start(&["--refuse", "notifications/initialized"]);
+    let world = world_at(&peer, "");
     let client = world.start();
     let session = client.session();
-    let started = now();
-    let lost = call_tool(&world, &client, &session, "crash", json!({"resumable": true}));
+    plain_turn(&world, &client, &session);
+    let said = warnings(&client, &session);
     assert!(
-        lost.contains("MCP server peer: the connection was lost"),
-        "{lost}"
-    );
-    assert!(
-        started.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        started.elapsed()
+        said.contains("MCP server peer: ") && said.contains("HTTP 400"),
+        "{said}"
     );
 }
 
 #[test]
 fn a_redirect_is_reported_with_its_target() {
     let peer = HttpPeer::start(&["--fail-status", "307"]);
-    let world = world_over_http(&peer);
+    let world = world_at(&peer, "");
     let client = world.start();
     let session = client.session();
     plain_turn(&world, &client, &session);
@@ -679,7 +706,7 @@ fn a_redirect_is_reported_with_its_target() {
 fn a_session_that_the_server_has_forgotten_begins_anew() {
     for status in ["400", "404"] {
         let peer = HttpPeer::start(&["--unknown-session", status]);
-        let world = world_over_http(&peer);
+        let world = world_at(&peer, "");
         let client = world.start();
         let session = client.session();
         call_tool(&world, &client, &session, "echo", json!({"text": "before"}));

@@ -231,6 +231,69 @@ fn what_refuses_a_login_is_reported() {
 }
 
 #[test]
+fn a_login_whose_token_the_server_refuses_has_failed() {
+    let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "rejecting"]);
+    let world = world_at(&peer, "");
+    let client = world.start();
+    log_in_by_browser(&login(&client));
+    let failed = "needsLogin the server refuses the token of the last login";
+    wait_for_update(&world, &client, failed);
+    assert!(servers(&client)[0]["loggedIn"].is_null());
+    // The next login is not stuck either.
+    log_in_by_browser(&login(&client));
+    wait_for_update(&world, &client, failed);
+}
+
+#[test]
+fn a_refused_token_of_the_settings_is_a_failure_and_tried_again() {
+    for (setting, sent, named) in [
+        (
+            "bearer_token_env = \"E2E_SECRET_KEY\"",
+            None,
+            "bearer_token_env E2E_SECRET_KEY",
+        ),
+        (
+            "headers = {authorization = \"Bearer expired\"}",
+            Some("expired"),
+            "the header Authorization",
+        ),
+    ] {
+        let peer = HttpPeer::start(&["--oauth"]);
+        let world = world_at(&peer, setting);
+        let client = world.start();
+        let session = client.session();
+        let sent = format!("Bearer {}", sent.unwrap_or(&world.secrets()[0]));
+        start_turn(&world, &client, &session);
+        let reason = format!("the server refuses the token of {named} (HTTP 401)");
+        wait_for_update(&world, &client, &format!("failed {reason}"));
+        let warning = &client.all(&session, "agent/warning")[0];
+        assert!(
+            warning.text("message").ends_with(&format!("peer: {reason}")),
+            "{warning:?}"
+        );
+        let requests = || {
+            let events = peer.events().into_iter();
+            let headers =
+                events.filter_map(|event| event["headers"]["authorization"].as_str().map(str::to_owned));
+            headers.collect::<Vec<String>>()
+        };
+        let before = requests();
+        assert!(
+            !before.is_empty() && before.iter().all(|header| *header == sent),
+            "{before:?}"
+        );
+        start_turn(&world, &client, &session);
+        world.wait_until(|| requests().len() > before.len());
+        let refused = client.refused("agent/loginMcpServer", json!({"name": "peer"}));
+        assert!(
+            refused.message.contains("its settings state a token"),
+            "{}",
+            refused.message
+        );
+    }
+}
+
+#[test]
 fn a_demanded_scope_needs_a_login_that_requests_it_too() {
     let peer = HttpPeer::start(&["--oauth", "--oauth-fault", "step_up"]);
     let world = world_at(&peer, "");

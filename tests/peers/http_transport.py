@@ -106,6 +106,9 @@ class Handler(BaseHTTPRequestHandler):
             session = self.find_session()
             if session is None:
                 return
+        if message.get("method") == self.server.options.refuse:
+            self.reply(400, {"error": "as told"})
+            return
         if self.server.options.anonymous_errors and message.get("params", {}).get("name") == "refuse":
             self.reply_error("not today")
             return
@@ -139,16 +142,21 @@ class Handler(BaseHTTPRequestHandler):
                 if event is END:
                     self.wfile.write(b"0\r\n\r\n")
                     return
-                data = event if isinstance(event, bytes) else b"event: message\ndata: " + json.dumps(event).encode() + b"\n\n"
+                data = event if isinstance(event, bytes) else json.dumps(event).encode()
+                if not data.startswith(b"id:"):
+                    data = b"event: message\ndata: " + data.rstrip(b"\n") + b"\n\n"
                 self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
                 self.wfile.flush()
         except OSError:
             self.close_connection = True
 
     def reply(self, status, body, headers=None):
-        data = b"" if body is None else json.dumps(body).encode()
+        self.reply_text(status, "" if body is None else json.dumps(body), "application/json", headers)
+
+    def reply_text(self, status, body, kind, headers=None):
+        data = body.encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         for name, value in (headers or {}).items():
             self.send_header(name, value)

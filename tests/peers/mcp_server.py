@@ -375,9 +375,10 @@ class Connection:
         threading.Event().wait()
 
     def call_crash(self, arguments, request, _meta):
-        if arguments.get("resumable"):
-            # An id lets the client resume the stream. The answer shows that it has arrived.
-            self.send(b"id: 1\ndata:\n\n", request)
+        if "resumable" in arguments:
+            # An id lets the client resume the stream. The answer shows that the stream has arrived.
+            if arguments["resumable"]:
+                self.send(b"id: 1\ndata:\n\n", request)
             self.ask("roots/list", {}, request)
         print("the peer crashes on purpose", file=sys.stderr, flush=True)
         os._exit(3)
@@ -407,7 +408,9 @@ class Connection:
             self.send(arguments["answer"].replace("ID", str(request)).encode("latin-1") + b"\n", request)
             threading.Event().wait()
         for line in (b"Listening on port 1\n", b"{]\n", b"\xff\xfe\n", b"[]\n", b"null\n", b"\n"):
-            self.send(line, request)
+            # The text of an event over HTTP is UTF-8.
+            if not (self.options.http and b"\xff" in line):
+                self.send(line, request)
         return text("garbage sent")
 
     def call_wrong_id(self, _arguments, request, _meta):
@@ -541,6 +544,7 @@ def parse_options():
     parser.add_argument("--http", action="store_true", help="serve streamable HTTP on 127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--fail-status", type=int, default=0, help="answer every request over HTTP with this status")
+    parser.add_argument("--refuse", default="", help="refuse messages of this method over HTTP with the status 400")
     parser.add_argument("--unknown-session", type=int, default=404, help="refuse an unknown session with 404 or 400")
     parser.add_argument("--anonymous-errors", action="store_true", help="refuse over HTTP without naming the request")
     parser.add_argument("--oauth", action="store_true", help="demand a token; with an authorization server")

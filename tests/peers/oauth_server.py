@@ -26,6 +26,7 @@ insufficient_scope calls of tools need the scope `admin`, and no token has it
 secret_basic       the client `known-client` has the secret `pass:word+1`, which is sent in the header
 secret_post        the same, but it is sent in the body
 other_secret       clients identify themselves in another way
+github             the token endpoint answers with a form unless JSON is accepted, and refuses with HTTP 200
 
 `GET /revoke?access` forgets the access tokens, and `GET /revoke?all` the refresh tokens too.
 """
@@ -84,7 +85,8 @@ class Authority:
     def handle(self, handler, body):
         """Answers a request about authorization. Returns false if there is no such path."""
         path, _, query = handler.path.partition("?")
-        self.note(step="request", method=handler.command, path=path, authorization=handler.headers.get("authorization"))
+        self.note(step="request", method=handler.command, path=path, accept=handler.headers.get("accept"),
+                  authorization=handler.headers.get("authorization"))
         if path == "/revoke":
             self.revoke(handler, query)
             return True
@@ -124,7 +126,7 @@ class Authority:
             "grant_types_supported": ["authorization_code", "refresh_token"],
             "code_challenge_methods_supported": methods,
             "token_endpoint_auth_methods_supported": {
-                "secret_basic": None, "secret_post": ["client_secret_post"], "other_secret": ["private_key_jwt"],
+                "secret_basic": None, "github": None, "secret_post": ["client_secret_post"], "other_secret": ["private_key_jwt"],
             }.get(self.fault, ["none"]),
             "authorization_response_iss_parameter_supported": True,
         }
@@ -224,15 +226,20 @@ class Authority:
         problem = self.check_code(request) if kind == "authorization_code" else self.check_refresh(request)
         self.note(step="token", grant=kind, problem=problem)
         if problem:
-            handler.reply(400, {"error": problem, "error_description": "as the request deserves"})
+            status = 200 if self.fault == "github" else 400
+            handler.reply(status, {"error": problem, "error_description": "as the request deserves"})
             return
         token, refresh = "token-" + secrets.token_hex(16), "refresh-" + secrets.token_hex(16)
         self.tokens[token] = time.time() + self.lifetime
         self.refresh_tokens[refresh] = request.get("client_id")
         scope = self.scopes.get(request.get("code") or request.get("refresh_token"), "")
         self.scopes[token] = self.scopes[refresh] = scope
-        handler.reply(200, {"access_token": token, "token_type": "mac" if self.fault == "other_token" else "Bearer",
-                            "expires_in": self.lifetime, "refresh_token": refresh, "scope": scope})
+        answer = {"access_token": token, "token_type": "mac" if self.fault == "other_token" else "Bearer",
+                  "expires_in": self.lifetime, "refresh_token": refresh, "scope": scope}
+        if self.fault == "github" and handler.headers.get("accept") != "application/json":
+            handler.reply_text(200, urllib.parse.urlencode(answer), "application/x-www-form-urlencoded")
+        else:
+            handler.reply(200, answer)
 
     def check_code(self, request):
         # A code can be used once, even wrongly.

@@ -388,7 +388,11 @@ impl<'a> McpCommands<'a> {
             let servers = self.manager.list_servers(&self.folder, &self.registration);
             let server = servers.into_iter().find(|server| server.name == name);
             let waits = server.is_some_and(|server| {
-                server.login.url.is_some() || server.login.problem.is_none() && !is_settled(&server.state)
+                let has_started = matches!(
+                    server.state,
+                    McpServerState::Ready { .. } | McpServerState::Failed { .. }
+                );
+                server.login.url.is_some() || server.login.problem.is_none() && !has_started
             });
             // An error means that the manager is gone, and nothing more will happen.
             if !waits || changes.changed().await.is_err() {
@@ -457,14 +461,6 @@ impl<'a> McpCommands<'a> {
             MAX_TEXT,
         )
     }
-}
-
-/// Returns whether a start has ended.
-fn is_settled(state: &McpServerState) -> bool {
-    matches!(
-        state,
-        McpServerState::Ready { .. } | McpServerState::Failed { .. }
-    )
 }
 
 fn describe_transport(server: &McpServerSettings) -> &'static str {
