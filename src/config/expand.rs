@@ -9,7 +9,6 @@ use secrecy::SecretString;
 
 use super::Env;
 use super::diagnostics::Diagnostic;
-use super::foreign_inputs::InputVariable;
 use super::tree::{Node, SpannedValue, join};
 use crate::base::credential_env::is_credential;
 
@@ -32,6 +31,19 @@ pub(super) enum UnsetVariables {
     Remove,
     /// It stays as written, for a description of what a file names.
     Keep,
+}
+
+/// A variable that stands for an input of VS Code.
+pub(super) struct InputVariable {
+    pub(super) name: String,
+    /// The variable in our syntax.
+    pub(super) text: String,
+    /// What to do if it is not set.
+    pub(super) hint: String,
+    /// The value must not be shown.
+    pub(super) is_password: bool,
+    /// The default cannot be written in our syntax.
+    pub(super) lacks_default: bool,
 }
 
 /// Where the values of variables come from.

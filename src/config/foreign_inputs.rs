@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::expand::parse_variable;
+use super::expand::{InputVariable, parse_variable};
 use crate::base::text::{one_line, reveal_hidden_characters};
 
 /// The longest description that is shown, in characters.
@@ -24,19 +24,6 @@ struct ForeignInput {
 /// The entries of `inputs` by their id.
 #[derive(Default)]
 pub(super) struct ForeignInputs(BTreeMap<String, ForeignInput>);
-
-/// A variable that stands for an input.
-pub(super) struct InputVariable {
-    pub(super) name: String,
-    /// The variable in our syntax.
-    pub(super) text: String,
-    /// What to do if it is not set.
-    pub(super) hint: String,
-    /// The value must not be shown.
-    pub(super) is_password: bool,
-    /// The default cannot be written in our syntax.
-    pub(super) lacks_default: bool,
-}
 
 impl ForeignInputs {
     /// Reads `inputs`. What is malformed counts as not described.

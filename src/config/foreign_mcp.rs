@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::diagnostics::Diagnostic;
-use super::expand::parse_variable;
-use super::foreign_inputs::{ForeignInputs, InputVariable};
+use super::expand::{InputVariable, parse_variable};
+use super::foreign_inputs::ForeignInputs;
 use super::inputs::FileText;
 use super::location::ConfigLocation;
 use super::mcp_names::{MAX_NAMED_MCP_SERVERS, usable_mcp_names};

@@ -20,11 +20,10 @@ use crate::base::nofollow;
 use crate::domain::Mode;
 
 use super::diagnostics::{Diagnostic, HOW_TO_TRUST};
-use super::expand::{UnsetVariables, expand_variables};
+use super::expand::{InputVariable, UnsetVariables, expand_variables};
 use super::folder_items::{
     FolderItem, FolderMcpServer, compute_fingerprint, folder_items, folder_mcp_servers,
 };
-use super::foreign_inputs::InputVariable;
 use super::foreign_mcp::{self, read_foreign_servers};
 use super::inputs::{FileText, Flags, LoadInputs, Trust};
 use super::location::{ConfigLocation, ValueSource};

@@ -22,7 +22,6 @@ use tokio::sync::watch;
 
 use super::answer_stream::complete_answer;
 use super::connection::McpError;
-use super::convert::to_transport_error;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::Redactor;
@@ -30,6 +29,9 @@ use crate::oauth::{OAuthError, TokenSource};
 
 /// Attempts in a row to resume streams after which the connection is lost; the SDK would try without end.
 const MAX_RESUMES: u32 = 3;
+
+/// The longest reason of a failure, in characters.
+const MAX_REASON: usize = 500;
 
 type HttpResult<T> = Result<T, StreamableHttpError<reqwest::Error>>;
 
@@ -191,8 +193,16 @@ fn to_http_error(error: OAuthError) -> StreamableHttpError<reqwest::Error> {
     }
 }
 
+/// Converts the failure of a request, or of another transport. What a server says in it is safe to show then.
+pub(super) fn to_transport_error(error: &(dyn std::error::Error + 'static)) -> McpError {
+    explain_refusal(error).unwrap_or_else(|| {
+        let reason = describe_http_failure(error).unwrap_or_else(|| innermost_message(error));
+        McpError::Failed(one_line(&reveal_hidden_characters(&reason), MAX_REASON))
+    })
+}
+
 /// Describes why an HTTP request failed; `None` if the error is of another kind.
-pub(super) fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let error = match find::<StreamableHttpError<reqwest::Error>>(error)? {
         StreamableHttpError::Client(error) => error,
         StreamableHttpError::UnexpectedContentType(kind) => {
@@ -259,7 +269,7 @@ fn is_about_scope(refused: &InsufficientScopeError) -> bool {
 }
 
 /// Explains an error if it is a refusal of a request whose login is known.
-pub(super) fn explain_refusal(error: &(dyn std::error::Error + 'static)) -> Option<McpError> {
+fn explain_refusal(error: &(dyn std::error::Error + 'static)) -> Option<McpError> {
     let refused = find::<InsufficientScopeError>(error)?;
     if !is_about_scope(refused) {
         return Some(McpError::Refused("the server forbids it (HTTP 403)".to_owned()));

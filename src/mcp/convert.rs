@@ -10,14 +10,13 @@ use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use serde_json::Value;
 use url::Url;
 
-use super::authorize::{describe_http_failure, explain_refusal};
+use super::authorize::to_transport_error;
 use super::connection::{
     McpCallResult, McpError, McpPeer, McpPrompt, McpPromptArgument, McpPromptMessage, McpResource, McpTool,
 };
 use super::content::McpContent;
 use super::elicitation::{Elicitation, Requested};
 use super::schema::adapt_schema;
-use crate::base::error_chain::innermost_message;
 use crate::base::text::{one_line, prefix_within, reveal_hidden_characters};
 
 /// The longest description of a tool, in bytes.
@@ -217,13 +216,6 @@ pub(super) fn to_start_error(error: &ClientInitializeError) -> McpError {
     }
 }
 
-pub(super) fn to_transport_error(error: &(dyn std::error::Error + 'static)) -> McpError {
-    explain_refusal(error).unwrap_or_else(|| {
-        let reason = describe_http_failure(error).unwrap_or_else(|| innermost_message(error));
-        McpError::Failed(to_message(&reason))
-    })
-}
-
 /// Reads the addresses that the user must visit first.
 fn read_visits(error: &ErrorData) -> Vec<(String, Url)> {
     let elicitations = error.data.as_ref().and_then(|data| data.get("elicitations"));
@@ -267,9 +259,9 @@ mod tests {
         );
         let kind = Some("text/html".to_owned());
         let page: StreamableHttpError<reqwest::Error> = StreamableHttpError::UnexpectedContentType(kind);
-        let said = describe_http_failure(&page).unwrap();
+        let said = to_transport_error(&page).to_string();
         assert!(
-            said.starts_with("the server answered with text/html instead of JSON"),
+            said.contains("the server answered with text/html instead of JSON"),
             "{said}"
         );
     }
