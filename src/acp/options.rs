@@ -7,6 +7,7 @@ use tower_lsp::jsonrpc::Error;
 
 use super::context::AcpContext;
 use super::error::{command_refusal, invalid_param};
+use super::updates;
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
 use crate::session::{EffortChoice, SessionCommand, SessionSnapshot};
@@ -173,5 +174,9 @@ async fn set_agent(state: &AcpContext, session: &SessionId, agent: &str) -> Resu
         reply,
     };
     let done = state.sessions.send_request(session, set).await;
-    done.map_err(command_refusal)
+    done.map_err(command_refusal)?;
+    // It may be another one now.
+    let mode = inspect(state, session).await?.choice.mode;
+    state.feeds.send(session, updates::current_mode(mode));
+    Ok(())
 }

@@ -151,15 +151,17 @@ async fn open_session(
     // An error means that the store ended with the server: then the stored events are all there are.
     let _ = loaded.passed.await;
     let mut skipped = loaded.skipped;
+    let mut open_calls = Vec::new();
     if let Some(mut replay) = replay {
-        replay.tail.open_calls = replay_history(state, &loaded.snapshot, &mut skipped).await?;
+        open_calls = replay_history(state, &loaded.snapshot, &mut skipped).await?;
+        replay.tail.open_calls.clone_from(&open_calls);
         replay.tail.seq = loaded.snapshot.seq;
         replay.tail.partial = loaded.partial;
     }
     let skipped = SkippedRow::format_warning(&id, &skipped);
     let skipped = skipped.map(|message| Notice::new("warning", SkippedRow::CODE, message));
     let replaced = name_servers(state, &id, &loaded.snapshot.info.folder, &servers);
-    ask_open_questions(state, &opening, &loaded.snapshot);
+    ask_open_questions(state, &opening, &loaded.snapshot, &open_calls);
     let answer = json!({
         "modes": options::mode_state(loaded.snapshot.choice.mode),
         "configOptions": options::config_options(state, &id).await?,
@@ -216,7 +218,12 @@ async fn replay_history(
 }
 
 /// Asks again what a turn has left open.
-fn ask_open_questions(state: &AcpContext, opening: &Opening, snapshot: &SessionSnapshot) {
+fn ask_open_questions(
+    state: &AcpContext,
+    opening: &Opening,
+    snapshot: &SessionSnapshot,
+    open_calls: &[ToolCallUpdate],
+) {
     let session = &snapshot.info.id;
     let ask = |id: &str, question: FeedSignal| {
         let question = match &snapshot.resumable {
@@ -227,7 +234,9 @@ fn ask_open_questions(state: &AcpContext, opening: &Opening, snapshot: &SessionS
     };
     for open in snapshot.questions.undecided_approvals() {
         let approval = Box::new(open.approval.clone());
-        let question = FeedSignal::Approval(session.clone(), approval, Vec::new());
+        let call = open_calls.iter().find(|call| call.id == approval.tool_call);
+        let places = call.map(|call| call.locations.clone()).unwrap_or_default();
+        let question = FeedSignal::Approval(session.clone(), approval, places);
         ask(open.approval.id.as_str(), question);
     }
     for open in snapshot.questions.unanswered_inquiries() {

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::command::{CommandError, RevertReply, SessionCommand};
-use super::models::ModelVerdict;
+use super::io::JudgedName;
 use super::services::SessionSettings;
 use crate::domain::Block;
 
@@ -45,8 +45,7 @@ pub(super) struct Gathered {
     /// The message as the model gets it.
     pub(super) message: Option<Vec<Block>>,
     pub(super) settings: Option<SessionSettings>,
-    /// The verdict on the name of the model or the agent, and the model's full name.
-    pub(super) name: Option<(ModelVerdict, Option<String>)>,
+    pub(super) name: Option<JudgedName>,
     pub(super) reverted: Option<RevertReply>,
     pub(super) deleted: Option<Result<(), CommandError>>,
     /// Something must be repaired before the session is shown.

@@ -97,10 +97,13 @@ impl Actor {
             } => self.reply_inquiry(inquiry, answer, reply),
             SessionCommand::SetMode { mode, reply } => self.set_mode(mode, reply),
             SessionCommand::SetModel { model, effort, reply } => {
-                let full_name = gathered.name.take().and_then(|(_, full_name)| full_name);
+                let full_name = gathered.name.take().and_then(|name| name.full_name);
                 self.set_model(model, full_name, effort, reply);
             }
-            SessionCommand::SetAgent { agent, reply } => _ = reply.send(self.set_agent(agent)),
+            SessionCommand::SetAgent { agent, reply } => {
+                let mode = gathered.name.take().and_then(|name| name.mode);
+                let _ = reply.send(self.set_agent(agent, mode));
+            }
             SessionCommand::Rename { title, reply } => self.rename(title, reply),
             SessionCommand::Load { reply, .. } => self.load_session(reply),
             SessionCommand::Inspect { reply } | SessionCommand::Measure { reply } => {
@@ -355,21 +358,25 @@ impl Actor {
         self.update_session(Some(choice), event, reply);
     }
 
-    fn set_agent(&mut self, agent: Option<String>) -> Result<(), CommandError> {
+    /// Changes the agent, and with it the mode, unless the user has chosen a mode in this session.
+    fn set_agent(&mut self, agent: Option<String>, mode: Option<Mode>) -> Result<(), CommandError> {
         if self.has_begun() {
             let reason = "the agent can be chosen only before the first prompt".to_owned();
             return Err(CommandError::BadCommand(reason));
         }
         self.info.agent.clone_from(&agent);
-        if self.residency.stage == LoadState::Open {
-            self.journal.push(StoreWrite::Row(RowWrite::UpdateSession {
-                session: self.info.id.clone(),
-                change: SessionChange {
-                    agent: Some(agent.unwrap_or_default()),
-                    ..SessionChange::default()
-                },
-            }));
-        }
+        let choice = &mut self.state.choice;
+        choice.mode = mode.filter(|_| !choice.is_mode_chosen).unwrap_or(choice.mode);
+        let change = SessionChange {
+            agent: Some(agent.unwrap_or_default()),
+            mode: Some(choice.mode),
+            ..SessionChange::default()
+        };
+        self.create_row();
+        self.journal.push(StoreWrite::Row(RowWrite::UpdateSession {
+            session: self.info.id.clone(),
+            change,
+        }));
         Ok(())
     }
 

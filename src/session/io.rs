@@ -19,7 +19,7 @@ use super::services::{Services, SessionSettings};
 use super::state::SessionState;
 use crate::base::CancellationToken;
 use crate::base::spawn::{TaskError, run_blocking};
-use crate::domain::{Block, Grant, SessionId};
+use crate::domain::{Block, Grant, Mode, SessionId};
 use crate::mcp::McpFolder;
 use crate::store::{
     Holder, LockError, PendingEvent, SessionLock, SessionRow, SkippedRow, StoreError, StoreHealth,
@@ -41,7 +41,7 @@ pub(super) enum IoOutcome {
     Grants(Result<GrantsRead, CommandError>),
     Message(Result<ExpandedMessage, CommandError>),
     Settings(Result<Box<SessionSettings>, CommandError>),
-    Name(Result<(ModelVerdict, Option<String>), CommandError>),
+    Name(Result<JudgedName, CommandError>),
     Counts(EventCounts),
     Reverted(Result<RevertReply, CommandError>),
     Deleted(Result<(), CommandError>),
@@ -345,24 +345,42 @@ pub(super) async fn read_settings(
 /// A name that the user has chosen for a session.
 pub(super) enum ChosenName {
     Model(String),
-    Agent(String),
+    /// `None` for the default agent.
+    Agent(Option<String>),
+}
+
+/// What is known about a chosen name.
+pub(super) struct JudgedName {
+    pub(super) verdict: ModelVerdict,
+    /// The model's name with its provider.
+    pub(super) full_name: Option<String>,
+    /// The mode of the agent's new sessions.
+    pub(super) mode: Option<Mode>,
 }
 
 /// Judges whether a model or an agent here can have a name, and completes a model's. It must not contact a provider.
 pub(super) async fn judge_name(
     services: Arc<Services>,
     info: SessionInfo,
-    name: Option<ChosenName>,
-) -> Result<(ModelVerdict, Option<String>), CommandError> {
+    name: ChosenName,
+) -> Result<JudgedName, CommandError> {
+    let profiles = services.profiles.clone();
     let judged = run_blocking(move || match name {
-        Some(ChosenName::Model(model)) => {
-            let verdict = services.profiles.judge_model(&info, &model);
-            (verdict, Some(services.profiles.full_model_name(&info, &model)))
-        }
-        Some(ChosenName::Agent(agent)) if !services.profiles.agent_names(&info).contains(&agent) => {
-            (ModelVerdict::Refuse(format!("unknown agent {agent:?}")), None)
-        }
-        Some(ChosenName::Agent(_)) | None => (ModelVerdict::Accept, None),
+        ChosenName::Model(model) => JudgedName {
+            verdict: profiles.judge_model(&info, &model),
+            full_name: Some(profiles.full_model_name(&info, &model)),
+            mode: None,
+        },
+        ChosenName::Agent(agent) => JudgedName {
+            verdict: match &agent {
+                Some(name) if !profiles.agent_names(&info).contains(name) => {
+                    ModelVerdict::Refuse(format!("unknown agent {name:?}"))
+                }
+                _ => ModelVerdict::Accept,
+            },
+            full_name: None,
+            mode: Some(profiles.default_mode(&info.folder, agent.as_deref())),
+        },
     });
     judged.await.map_err(to_refusal)
 }

@@ -67,13 +67,7 @@ impl Actor {
         puts: Vec<PendingEvent>,
         done: Option<oneshot::Sender<()>>,
     ) {
-        // A session that never does anything leaves no row behind.
-        if self.residency.stage == LoadState::New {
-            self.residency.stage = LoadState::Open;
-            let row = self.session_row();
-            self.journal
-                .push(StoreWrite::Row(RowWrite::CreateSession(Box::new(row))));
-        }
+        self.create_row();
         let stored = StoredEvent {
             seq: self.journal.next_seq(),
             turn,
@@ -129,6 +123,16 @@ impl Actor {
             Event::InquiryRequested(inquiry) => live.set_inquiry_session(&inquiry.id, Some(&self.info.id)),
             Event::InquiryResolved { inquiry, .. } => live.set_inquiry_session(&inquiry.id, None),
             _ => {}
+        }
+    }
+
+    /// Stores a new session. One that never does anything leaves no row behind.
+    pub(super) fn create_row(&mut self) {
+        if self.residency.stage == LoadState::New {
+            self.residency.stage = LoadState::Open;
+            let row = self.session_row();
+            self.journal
+                .push(StoreWrite::Row(RowWrite::CreateSession(Box::new(row))));
         }
     }
 

@@ -106,7 +106,7 @@ impl Actor {
             SessionCommand::Answer { .. } => self.next_for_answer(gathered),
             SessionCommand::SetMode { .. } | SessionCommand::Rename { .. } => self.next_for_change(gathered),
             SessionCommand::SetModel { model, .. } => self.next_for_name(model.is_some(), gathered),
-            SessionCommand::SetAgent { agent, .. } => self.next_for_name(agent.is_some(), gathered),
+            SessionCommand::SetAgent { .. } => self.next_for_name(true, gathered),
             SessionCommand::Load { read_only: false, .. } => Ok(self.next_for_display(gathered)),
             SessionCommand::Load { read_only: true, .. } | SessionCommand::Inspect { .. } => {
                 Ok(self.next_for_row(gathered))
@@ -254,13 +254,11 @@ impl Actor {
         if let Some(step) = self.next_for_row(gathered) {
             return Ok(Some(step));
         }
-        match &gathered.name {
+        match gathered.name.as_ref().map(|name| &name.verdict) {
             None if has_name => Ok(Some(IoStep::JudgeName)),
-            Some((ModelVerdict::Refuse(reason), _)) => Err(CommandError::UnknownModel(reason.clone())),
-            Some((ModelVerdict::NeedsList, _)) => {
-                Err(CommandError::NeedsModelList(Box::new(self.info.clone())))
-            }
-            Some((ModelVerdict::Accept, _)) | None => self.next_for_change(gathered),
+            Some(ModelVerdict::Refuse(reason)) => Err(CommandError::UnknownModel(reason.clone())),
+            Some(ModelVerdict::NeedsList) => Err(CommandError::NeedsModelList(Box::new(self.info.clone()))),
+            Some(ModelVerdict::Accept) | None => self.next_for_change(gathered),
         }
     }
 
@@ -450,11 +448,13 @@ fn message_of(operation: &Operation) -> Option<Vec<Block>> {
     }
 }
 
-fn chosen_name(operation: &Operation) -> Option<ChosenName> {
+fn chosen_name(operation: &Operation) -> ChosenName {
     match operation {
-        Operation::Command(SessionCommand::SetModel { model, .. }) => model.clone().map(ChosenName::Model),
-        Operation::Command(SessionCommand::SetAgent { agent, .. }) => agent.clone().map(ChosenName::Agent),
-        _ => None,
+        Operation::Command(SessionCommand::SetAgent { agent, .. }) => ChosenName::Agent(agent.clone()),
+        Operation::Command(SessionCommand::SetModel { model, .. }) => {
+            ChosenName::Model(model.clone().unwrap_or_default())
+        }
+        _ => ChosenName::Model(String::new()),
     }
 }
 

@@ -325,6 +325,29 @@ fn the_answer_to_a_question_that_a_load_repeats_resumes_the_turn() {
 }
 
 #[test]
+fn a_repeated_question_names_a_file_outside_of_the_folder() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let input = json!({"path": "../outside.txt", "content": "x\n"});
+    world.mock().push(Reply::tool("write_file", input));
+    client.prompt(&session, "write");
+    let first = client.asked("session/request_permission");
+    drop(client);
+    let client = AcpClient::start(&world, json!({}));
+    client.call(
+        "session/load",
+        json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
+    );
+    let again = client.asked("session/request_permission");
+    let call = |asked: &Value| asked["params"]["toolCall"].clone();
+    assert_eq!(call(&again)["locations"], call(&first)["locations"]);
+    let path = call(&again)["content"][0]["path"].clone();
+    assert_eq!(path, call(&first)["content"][0]["path"]);
+    assert!(path.as_str().unwrap().ends_with("/outside.txt"), "{path}");
+}
+
+#[test]
 fn a_repeated_question_that_is_dismissed_resumes_nothing() {
     let world = World::new();
     let (client, session, asked) = load_open_question(&world, "touch made");
@@ -916,17 +939,16 @@ fn a_chosen_agent_outlives_the_server() {
     let session = {
         let client = AcpClient::start(&world, json!({}));
         let session = client.new_session(&world);
-        for (option, value) in [("effort", "high"), ("agent", "reviewer")] {
-            let params = json!({"sessionId": session, "configId": option, "value": value});
-            client.call("session/set_config_option", params);
-        }
+        let params = json!({"sessionId": session, "configId": "agent", "value": "reviewer"});
+        client.call("session/set_config_option", params);
         session
     };
-    for agent in ["reviewer", "default"] {
+    for (agent, mode) in [("reviewer", "plan"), ("default", "ask")] {
         let client = AcpClient::start(&world, json!({}));
         let resume = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []});
         let options = client.call("session/resume", resume)["configOptions"].clone();
         assert_eq!(options[3]["currentValue"], agent);
+        assert_eq!(options[0]["currentValue"], mode);
         let params = json!({"sessionId": session, "configId": "agent", "value": "default"});
         client.call("session/set_config_option", params);
     }
@@ -952,8 +974,15 @@ fn modes_and_options_can_be_chosen() {
         let params = json!({"sessionId": session, "configId": option, "value": value});
         client.call("session/set_config_option", params)["configOptions"].clone()
     };
-    assert_eq!(set("agent", "reviewer")[3]["currentValue"], "reviewer");
-    assert_eq!(set("agent", "default")[3]["currentValue"], "default");
+    // The mode is that of the agent until the user chooses one.
+    for (agent, mode) in [("reviewer", "plan"), ("default", "ask")] {
+        let options = set("agent", agent);
+        assert_eq!(
+            (&options[3]["currentValue"], &options[0]["currentValue"]),
+            (&json!(agent), &json!(mode))
+        );
+        assert_eq!(client.update("current_mode_update")["currentModeId"], mode);
+    }
     assert_eq!(set("mode", "full")[0]["currentValue"], "full");
     assert_eq!(client.update("current_mode_update")["currentModeId"], "full");
     assert_eq!(set("effort", "high")[2]["currentValue"], "high");
