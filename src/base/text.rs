@@ -68,6 +68,28 @@ pub fn one_line(text: &str, max: usize) -> String {
     line
 }
 
+/// Returns the longest beginning of at most `max` bytes that ends between words. What is redacted later must not be cut
+/// in its middle.
+pub fn prefix_of_words(text: &str, max: usize) -> &str {
+    let kept = prefix_within(text, max);
+    if text[kept.len()..].starts_with(|c: char| !c.is_whitespace()) {
+        kept.rfind(char::is_whitespace).map_or("", |end| &kept[..end])
+    } else {
+        kept
+    }
+}
+
+/// Returns one line for users, like [`one_line`], but of whole words and at most `max` bytes.
+pub fn one_line_of_words(text: &str, max: usize) -> String {
+    let mut line = one_line(text, usize::MAX);
+    let kept = prefix_of_words(&line, max).len();
+    if kept < line.len() {
+        line.truncate(kept);
+        line.push('…');
+    }
+    line
+}
+
 /// Makes text safe to show by removing terminal escape sequences, control characters, and hidden characters (R-SEC).
 ///
 /// Tabs and line feeds stay; a carriage return becomes a line feed unless one follows. What a script or an emoji needs
@@ -417,6 +439,10 @@ mod tests {
         assert_eq!(one_line("a\n  b\tc", 10), "a b c");
         assert_eq!(one_line("abcdefgh", 5), "abcd…");
         assert_eq!(one_line("abcd ef", 5), "abcd…");
+        assert_eq!(one_line_of_words("abcd\nef gh", 7), "abcd ef…");
+        assert_eq!(one_line_of_words("abcd ef gh", 6), "abcd…");
+        assert_eq!(one_line_of_words("abcdefgh", 7), "…");
+        assert_eq!(one_line_of_words(" abcdefgh ", 8), "abcdefgh");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use super::answer_stream::complete_answer;
 use super::connection::McpError;
 use crate::base::error_chain::{find, innermost_message};
-use crate::base::text::{one_line, reveal_hidden_characters};
+use crate::base::text::{one_line, one_line_of_words, reveal_hidden_characters};
 use crate::config::Redactor;
 use crate::oauth::{OAuthError, TokenSource};
 
@@ -197,7 +197,7 @@ fn to_http_error(error: OAuthError) -> StreamableHttpError<reqwest::Error> {
 pub(super) fn to_transport_error(error: &(dyn std::error::Error + 'static)) -> McpError {
     explain_refusal(error).unwrap_or_else(|| {
         let reason = describe_http_failure(error).unwrap_or_else(|| innermost_message(error));
-        McpError::Failed(one_line(&reveal_hidden_characters(&reason), MAX_REASON))
+        McpError::Failed(one_line_of_words(&reveal_hidden_characters(&reason), MAX_REASON))
     })
 }
 

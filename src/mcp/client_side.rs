@@ -41,12 +41,13 @@ impl ClientSide {
 
     async fn elicit(
         &self,
-        params: &Value,
+        mut params: Value,
         order: Option<&[String]>,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
+        self.client.redact(&mut params);
         let elicitation =
-            Elicitation::read(params, order).map_err(|reason| ErrorData::invalid_params(reason, None))?;
+            Elicitation::read(&params, order).map_err(|reason| ErrorData::invalid_params(reason, None))?;
         let build = |reply, is_of_this_session| {
             ServerRequest::Elicit(ElicitationRequest {
                 elicitation,
@@ -146,7 +147,7 @@ impl ClientHandler for ClientSide {
         };
         let params = serde_json::to_value(params)
             .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
-        self.elicit(&params, order.as_deref(), context).await
+        self.elicit(params, order.as_deref(), context).await
     }
 
     async fn on_custom_request(
@@ -157,7 +158,7 @@ impl ClientHandler for ClientSide {
         // A form that the SDK cannot read, so the order of its fields is unknown.
         if request.method == ELICITATION {
             let params = request.params.unwrap_or_default();
-            let result = self.elicit(&params, None, context).await?;
+            let result = self.elicit(params, None, context).await?;
             let result = serde_json::to_value(result)
                 .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
             return Ok(CustomResult::new(result));

@@ -96,6 +96,9 @@ pub trait McpClient: Send + Sync {
 
     /// Takes note that the server has other tools or prompts now.
     fn note_lists_changed(&self);
+
+    /// Hides secrets in what the server says.
+    fn redact(&self, said: &mut Value);
 }
 
 /// What a server says about itself.

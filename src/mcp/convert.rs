@@ -17,7 +17,7 @@ use super::connection::{
 use super::content::McpContent;
 use super::elicitation::{Elicitation, Requested};
 use super::schema::adapt_schema;
-use crate::base::text::{one_line, prefix_within, reveal_hidden_characters};
+use crate::base::text::{one_line_of_words, prefix_of_words, prefix_within, reveal_hidden_characters};
 
 /// The longest description of a tool, in bytes.
 const MAX_DESCRIPTION: usize = 4_096;
@@ -38,15 +38,13 @@ pub(super) fn to_peer(peer: &Peer<RoleClient>) -> McpPeer {
     };
     let title = info.server_info.as_ref().map(|server| {
         let name = server.title.as_deref().unwrap_or(&server.name);
-        one_line(
-            &reveal_hidden_characters(&format!("{name} {}", server.version)),
-            100,
-        )
+        let title = format!("{name} {}", server.version);
+        one_line_of_words(&reveal_hidden_characters(&title), 100)
     });
     let instructions = info.instructions.as_deref().map(reveal_hidden_characters);
     McpPeer {
         title,
-        instructions: instructions.map(|text| prefix_within(text.trim(), MAX_DESCRIPTION).to_owned()),
+        instructions: instructions.map(|text| prefix_of_words(text.trim(), MAX_DESCRIPTION).to_owned()),
         has_tools: info.capabilities.tools.is_some(),
         has_prompts: info.capabilities.prompts.is_some(),
         has_resources: info.capabilities.resources.is_some(),
@@ -109,7 +107,7 @@ fn read_text(entry: &Value, key: &str) -> Option<String> {
 /// Returns a text for people.
 fn read_line(entry: &Value, key: &str) -> Option<String> {
     let text = entry.get(key)?.as_str()?;
-    Some(one_line(&reveal_hidden_characters(text), MAX_LINE)).filter(|text| !text.is_empty())
+    Some(one_line_of_words(&reveal_hidden_characters(text), MAX_LINE)).filter(|text| !text.is_empty())
 }
 
 pub(super) fn to_call_result(result: CallToolResult) -> McpCallResult {
@@ -241,7 +239,7 @@ fn describe_visits(message: &str, visits: &[(String, Url)]) -> String {
 
 /// Returns a message of a server, safe to show.
 fn to_message(message: &str) -> String {
-    one_line(&reveal_hidden_characters(message), 500)
+    one_line_of_words(&reveal_hidden_characters(message), 500)
 }
 
 #[cfg(test)]

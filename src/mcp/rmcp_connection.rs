@@ -48,6 +48,7 @@ const MAX_PAGES: usize = MAX_ENTRIES;
 /// A connection to a server that has introduced itself.
 pub(super) struct RmcpConnection {
     peer: Peer<RoleClient>,
+    client: Arc<dyn McpClient>,
     info: McpPeer,
     progress: Arc<ProgressReceivers>,
     requests: Arc<RequestRouter>,
@@ -69,7 +70,7 @@ impl RmcpConnection {
     ) -> Result<Self, McpError> {
         let (progress, closed) = (Arc::<ProgressReceivers>::default(), CancellationToken::new());
         let transport = GuardedTransport::new(transport, client.clone(), progress.clone(), closed.clone());
-        let service = ClientSide::new(client, requests.clone())
+        let service = ClientSide::new(client.clone(), requests.clone())
             .serve(transport)
             .await
             .map_err(|error| to_start_error(&error))?;
@@ -78,6 +79,7 @@ impl RmcpConnection {
         Ok(Self {
             info: to_peer(&peer),
             peer,
+            client,
             progress,
             requests,
             closed,
@@ -122,7 +124,8 @@ impl RmcpConnection {
                 break;
             }
             let no_list = |_| McpError::Malformed(format!("no list of {key}"));
-            let page = serde_json::to_value(answer).map_err(no_list)?;
+            let mut page = serde_json::to_value(answer).map_err(no_list)?;
+            self.client.redact(&mut page);
             let entries = page.get(key).and_then(Value::as_array);
             let entries = entries.ok_or_else(|| McpError::Malformed(format!("no list of {key}")))?;
             listed.extend(entries.iter().filter_map(&read));

@@ -270,6 +270,10 @@ impl ServerShared {
 }
 
 impl McpClient for ServerShared {
+    fn redact(&self, said: &mut serde_json::Value) {
+        self.host.redactor.redact_json(said);
+    }
+
     fn list_roots(&self) -> Vec<McpRoot> {
         let folders = self.host.workspace.workspace_folders();
         let mut roots: Vec<McpRoot> = folders

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use crate::base::text::{one_line, reveal_hidden_characters};
+use crate::base::text::{one_line_of_words, reveal_hidden_characters};
 use crate::base::utf8::Decoder;
 
 /// The most lines that are kept.
 const MAX_LINES: usize = 20;
-/// The most characters of a line that are kept.
+/// The most bytes of a line that are kept.
 const MAX_LINE: usize = 300;
-/// Bytes of an unfinished line beyond which it counts as finished.
+/// Bytes of an unfinished line beyond which the rest of it is dropped.
 const MAX_PARTIAL: usize = 4_096;
 
 /// The newest lines; clones of the handle share them.
@@ -21,6 +21,8 @@ pub(super) struct StderrTail(Mutex<TailState>);
 struct TailState {
     lines: VecDeque<String>,
     partial: String,
+    /// The rest of the line is dropped.
+    is_cut: bool,
     decoder: Decoder,
 }
 
@@ -32,18 +34,22 @@ impl StderrTail {
         state.partial.push_str(&text);
         while let Some(end) = state.partial.find('\n') {
             let line: String = state.partial.drain(..=end).collect();
-            state.push_line(&line);
+            if !std::mem::take(&mut state.is_cut) {
+                state.push_line(&line);
+            }
         }
         if state.partial.len() > MAX_PARTIAL {
             let line = std::mem::take(&mut state.partial);
-            state.push_line(&line);
+            if !std::mem::replace(&mut state.is_cut, true) {
+                state.push_line(&line);
+            }
         }
     }
 
     /// Returns the lines, safe to show.
     pub(super) fn lines(&self) -> Vec<String> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let partial = Some(&state.partial).filter(|partial| !partial.trim().is_empty());
+        let partial = Some(&state.partial).filter(|partial| !state.is_cut && !partial.trim().is_empty());
         let lines = state.lines.iter().cloned();
         lines.chain(partial.map(|line| clean_line(line))).collect()
     }
@@ -62,7 +68,7 @@ impl TailState {
 }
 
 fn clean_line(line: &str) -> String {
-    one_line(&reveal_hidden_characters(line.trim_end()), MAX_LINE)
+    one_line_of_words(&reveal_hidden_characters(line.trim_end()), MAX_LINE)
 }
 
 #[cfg(test)]
@@ -79,6 +85,20 @@ mod tests {
         let lines = tail.lines();
         assert_eq!((lines.len(), lines[0].as_str()), (MAX_LINES + 1, "line 80"));
         assert!(!lines[MAX_LINES].contains('\x1b'), "{lines:?}");
+        // A key that is cut would not be recognized, and so not be hidden.
+        let key = format!("{}secret-key", "x ".repeat(140));
+        tail.push(format!("\n{key} and {}", "more ".repeat(30)).as_bytes());
+        assert!(
+            tail.lines().last().unwrap().contains("secret-key"),
+            "{:?}",
+            tail.lines()
+        );
+        tail.push(format!("\nx{key}-which-is-longer {}", "more ".repeat(30)).as_bytes());
+        assert!(
+            !tail.lines().last().unwrap().contains("secret"),
+            "{:?}",
+            tail.lines()
+        );
         tail.push(&[b'x'; 1 << 20]);
         assert!(
             tail.lines()
