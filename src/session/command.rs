@@ -341,8 +341,6 @@ impl EffortChoice {
 pub struct SessionChoice {
     pub title: Option<String>,
     pub mode: Mode,
-    /// The mode was chosen in this session.
-    pub is_mode_chosen: bool,
     /// `provider/model`.
     pub model: Option<String>,
     /// The last announced reason for the choice of the model.

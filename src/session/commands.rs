@@ -365,11 +365,12 @@ impl Actor {
             return Err(CommandError::BadCommand(reason));
         }
         self.info.agent.clone_from(&agent);
-        let choice = &mut self.state.choice;
-        choice.mode = mode.filter(|_| !choice.is_mode_chosen).unwrap_or(choice.mode);
+        if let Some(mode) = mode.filter(|_| self.state.counts.mode_changes == 0) {
+            self.state.choice.mode = mode;
+        }
         let change = SessionChange {
             agent: Some(agent.unwrap_or_default()),
-            mode: Some(choice.mode),
+            mode: Some(self.state.choice.mode),
             ..SessionChange::default()
         };
         self.create_row();

@@ -20,6 +20,8 @@ pub struct EventCounts {
     pub retries: u64,
     pub compactions: u64,
     pub cancels: u64,
+    /// How often the mode was chosen.
+    pub mode_changes: u64,
     /// By tool name.
     pub tool_calls: BTreeMap<String, u64>,
     /// By error code, including errors that ended no turn.
@@ -41,6 +43,7 @@ impl EventCounts {
             Event::ToolCall(update) if update.status == ToolCallStatus::Running => {
                 *self.tool_calls.entry(update.name.clone()).or_default() += 1;
             }
+            Event::SessionUpdated { mode: Some(_), .. } => self.mode_changes += 1,
             Event::TurnEnded(end) => self.count_end(end),
             _ => {}
         }

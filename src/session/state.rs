@@ -225,7 +225,6 @@ impl SessionState {
                 }
                 if let Some(mode) = mode {
                     self.choice.mode = *mode;
-                    self.choice.is_mode_chosen = true;
                 }
                 if model.is_some() {
                     self.choice.model.clone_from(model);
