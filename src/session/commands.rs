@@ -364,6 +364,9 @@ impl Actor {
             let reason = "the agent can be chosen only before the first prompt".to_owned();
             return Err(CommandError::BadCommand(reason));
         }
+        if self.info.agent == agent {
+            return Ok(());
+        }
         self.info.agent.clone_from(&agent);
         if let Some(mode) = mode.filter(|_| self.state.counts.mode_changes == 0) {
             self.state.choice.mode = mode;
