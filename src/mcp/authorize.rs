@@ -225,9 +225,9 @@ fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -> Option<St
     })
 }
 
-/// Gives an error the id of the request that it answers. Servers that refuse a request before they read it state none or
-/// one of their own, and then nobody would take the error. A refused session begins anew, as after HTTP 404. A stream of
-/// events gets an error if it has no answer.
+/// Gives an error the id of the request that it answers. Servers that refuse a request before they read it send no id or
+/// one of their own, and the request would wait until its limit. If the server refuses the session, a new one is
+/// started, as after HTTP 404. A stream of events without an answer gets an error.
 fn mend_answer(
     sent: &ClientJsonRpcMessage,
     has_session: bool,

@@ -100,8 +100,8 @@ impl RequestRouter {
         }
     }
 
-    /// Hands a request to a call, and waits for its answer. Dropping the future withdraws the request. `build` learns
-    /// whether only the session of that call calls the server.
+    /// Hands a request to a call, and waits for its answer. Dropping the future withdraws the request. `build` gets
+    /// `true` if no other session has a running call of this server.
     ///
     /// # Errors
     /// The request gets no answer; see [`RequestFailure`].
