@@ -23,6 +23,7 @@ use crate::domain::{
     Block, ChangeState, CircuitState, CircuitSubject, DecisionKind, Event, Message, Mode, ResolvedBy, Role,
     TerminalReason, ToolCallStatus, TurnId, TurnTrigger,
 };
+use crate::provider::Effort;
 use crate::store::{ContentChoice, PendingEvent, RowWrite, SessionChange, StoreWrite};
 use crate::turn::{CarriedCall, TurnTask};
 
@@ -101,8 +102,8 @@ impl Actor {
                 self.set_model(model, full_name, effort, reply);
             }
             SessionCommand::SetAgent { agent, reply } => {
-                let mode = gathered.name.take().and_then(|name| name.mode);
-                let _ = reply.send(self.set_agent(agent, mode));
+                let start = gathered.name.take().map(|name| name.start);
+                self.set_agent(agent, start.unwrap_or_default(), reply);
             }
             SessionCommand::Rename { title, reply } => self.rename(title, reply),
             SessionCommand::Load { reply, .. } => self.load_session(reply),
@@ -358,30 +359,39 @@ impl Actor {
         self.update_session(Some(choice), event, reply);
     }
 
-    /// Changes the agent, and with it the mode, unless the user has chosen a mode in this session.
-    fn set_agent(&mut self, agent: Option<String>, mode: Option<Mode>) -> Result<(), CommandError> {
+    /// Changes the agent. What the user has not chosen in this session is then as in new sessions of the agent.
+    fn set_agent(&mut self, agent: Option<String>, start: ContentChoice, reply: Reply<()>) {
         if self.has_begun() {
             let reason = "the agent can be chosen only before the first prompt".to_owned();
-            return Err(CommandError::BadCommand(reason));
+            let _ = reply.send(Err(CommandError::BadCommand(reason)));
+            return;
         }
-        if self.info.agent == agent {
-            return Ok(());
+        if self.info.agent != agent {
+            self.info.agent = agent;
+            let (choice, counts) = (&mut self.state.choice, &self.state.counts);
+            if counts.mode_changes == 0 {
+                choice.mode = start.mode.unwrap_or(choice.mode);
+            }
+            if counts.model_changes == 0 {
+                choice.model = start.model;
+                choice.effort = start.effort.as_deref().and_then(Effort::from_name);
+            }
+            self.create_row();
+            let row = self.session_row();
+            let change = SessionChange {
+                title: None,
+                agent: Some(row.agent.unwrap_or_default()),
+                mode: Some(row.mode),
+                model: Some(row.model.unwrap_or_default()),
+                effort: Some(row.effort.unwrap_or_default()),
+            };
+            self.journal.push(StoreWrite::Row(RowWrite::UpdateSession {
+                session: self.info.id.clone(),
+                change,
+            }));
         }
-        self.info.agent.clone_from(&agent);
-        if let Some(mode) = mode.filter(|_| self.state.counts.mode_changes == 0) {
-            self.state.choice.mode = mode;
-        }
-        let change = SessionChange {
-            agent: Some(agent.unwrap_or_default()),
-            mode: Some(self.state.choice.mode),
-            ..SessionChange::default()
-        };
-        self.create_row();
-        self.journal.push(StoreWrite::Row(RowWrite::UpdateSession {
-            session: self.info.id.clone(),
-            change,
-        }));
-        Ok(())
+        let stored = self.journal.flush();
+        self.journal.answer_after(stored, reply, ());
     }
 
     /// Records a change of the session, and remembers the user's choice for new sessions of the folder. The choice

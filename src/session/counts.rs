@@ -22,6 +22,8 @@ pub struct EventCounts {
     pub cancels: u64,
     /// How often the mode was chosen.
     pub mode_changes: u64,
+    /// How often the model or the effort was chosen.
+    pub model_changes: u64,
     /// By tool name.
     pub tool_calls: BTreeMap<String, u64>,
     /// By error code, including errors that ended no turn.
@@ -43,7 +45,12 @@ impl EventCounts {
             Event::ToolCall(update) if update.status == ToolCallStatus::Running => {
                 *self.tool_calls.entry(update.name.clone()).or_default() += 1;
             }
-            Event::SessionUpdated { mode: Some(_), .. } => self.mode_changes += 1,
+            Event::SessionUpdated {
+                mode, model, effort, ..
+            } => {
+                self.mode_changes += u64::from(mode.is_some());
+                self.model_changes += u64::from(model.is_some() || effort.is_some());
+            }
             Event::TurnEnded(end) => self.count_end(end),
             _ => {}
         }

@@ -19,11 +19,11 @@ use super::services::{Services, SessionSettings};
 use super::state::SessionState;
 use crate::base::CancellationToken;
 use crate::base::spawn::{TaskError, run_blocking};
-use crate::domain::{Block, Grant, Mode, SessionId};
+use crate::domain::{Block, Grant, SessionId};
 use crate::mcp::McpFolder;
 use crate::store::{
-    Holder, LockError, PendingEvent, SessionLock, SessionRow, SkippedRow, StoreError, StoreHealth,
-    StoredEvent,
+    ContentChoice, Holder, LockError, PendingEvent, SessionLock, SessionRow, SkippedRow, StoreError,
+    StoreHealth, StoredEvent,
 };
 use crate::workspace::Workspace;
 use crate::workspace::prompts::parse_command_call;
@@ -354,8 +354,8 @@ pub(super) struct JudgedName {
     pub(super) verdict: ModelVerdict,
     /// The model's name with its provider.
     pub(super) full_name: Option<String>,
-    /// The mode of the agent's new sessions.
-    pub(super) mode: Option<Mode>,
+    /// What new sessions of the agent begin with.
+    pub(super) start: ContentChoice,
 }
 
 /// Judges whether a model or an agent here can have a name, and completes a model's. It must not contact a provider.
@@ -365,11 +365,19 @@ pub(super) async fn judge_name(
     name: ChosenName,
 ) -> Result<JudgedName, CommandError> {
     let profiles = services.profiles.clone();
+    let mut start = ContentChoice::default();
+    if let ChosenName::Agent(agent) = &name {
+        let folder = info.folder.display().to_string();
+        let agent = agent.as_deref().unwrap_or_default();
+        // Without it, the configuration applies.
+        let last = services.store.reader.read_choice(&folder, agent).await;
+        start = last.ok().flatten().unwrap_or_default();
+    }
     let judged = run_blocking(move || match name {
         ChosenName::Model(model) => JudgedName {
             verdict: profiles.judge_model(&info, &model),
             full_name: Some(profiles.full_model_name(&info, &model)),
-            mode: None,
+            start,
         },
         ChosenName::Agent(agent) => JudgedName {
             verdict: match &agent {
@@ -379,7 +387,12 @@ pub(super) async fn judge_name(
                 _ => ModelVerdict::Accept,
             },
             full_name: None,
-            mode: Some(profiles.default_mode(&info.folder, agent.as_deref())),
+            start: ContentChoice {
+                mode: start
+                    .mode
+                    .or_else(|| Some(profiles.default_mode(&info.folder, agent.as_deref()))),
+                ..start
+            },
         },
     });
     judged.await.map_err(to_refusal)

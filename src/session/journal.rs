@@ -157,13 +157,13 @@ impl Journal {
     /// Answers with `answer` once `stored` fires.
     pub(super) fn answer_after<T: Send + 'static>(
         &mut self,
-        stored: oneshot::Receiver<()>,
+        stored: oneshot::Receiver<impl Send + 'static>,
         reply: Reply<T>,
         answer: T,
     ) {
         let answering = async move {
             let answer = match stored.await {
-                Ok(()) => Ok(answer),
+                Ok(_) => Ok(answer),
                 Err(_) => Err(StoreError::Closed.into()),
             };
             // The caller may be gone.

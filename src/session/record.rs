@@ -136,7 +136,7 @@ impl Actor {
         }
     }
 
-    fn session_row(&self) -> SessionRow {
+    pub(super) fn session_row(&self) -> SessionRow {
         let mut row = SessionRow::new(
             self.info.id.clone(),
             self.info.folder.display().to_string(),

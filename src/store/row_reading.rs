@@ -16,19 +16,21 @@ pub(super) const SESSION: &str =
 /// Reads a session and its number from a row.
 pub(super) fn session_row(row: &Row<'_>) -> Result<(i64, SessionRow), rusqlite::Error> {
     let text = |at| row.get::<_, String>(at);
+    let name = |at| {
+        let name = row.get::<_, Option<String>>(at);
+        name.map(|name| name.filter(|name| !name.is_empty()))
+    };
     let count = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
     let session = SessionRow {
         id: text(1)?.into(),
         folder: text(2)?,
         cwd: text(3)?,
         title: row.get(4)?,
-        agent: row
-            .get(5)
-            .map(|agent: Option<String>| agent.filter(|agent| !agent.is_empty()))?,
+        agent: name(5)?,
         // Fail closed: a mode that only a later version knows counts as the strictest.
         mode: Mode::from_name(&text(6)?).unwrap_or(Mode::Plan),
-        model: row.get(7)?,
-        effort: row.get(8)?,
+        model: name(7)?,
+        effort: name(8)?,
         created_ms: row.get(9)?,
         updated_ms: row.get(10)?,
         last_seq: count(11)?,

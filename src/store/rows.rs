@@ -74,8 +74,9 @@ pub struct SessionChange {
     /// Empty for the default agent.
     pub agent: Option<String>,
     pub mode: Option<Mode>,
-    /// As `provider/model`.
+    /// As `provider/model`. Empty for that of the agent.
     pub model: Option<String>,
+    /// Empty for that of the model.
     pub effort: Option<String>,
 }
 

@@ -954,6 +954,45 @@ fn a_chosen_agent_outlives_the_server() {
     }
 }
 
+/// The choices are remembered for each agent.
+#[test]
+fn a_chosen_agent_begins_with_what_was_last_chosen_for_it() {
+    let world = World::with(Config {
+        tables: "[agent.reviewer]\nmode = \"plan\"\nmodel = \"mock/own-model\"".to_owned(),
+        ..Config::default()
+    });
+    let client = AcpClient::start(&world, json!({}));
+    let set = |session: &str, option: &str, value: &str| {
+        let params = json!({"sessionId": session, "configId": option, "value": value});
+        let options = client.call("session/set_config_option", params)["configOptions"].clone();
+        [0, 1, 2].map(|at| options[at]["currentValue"].as_str().unwrap().to_owned())
+    };
+    let session = client.new_session(&world);
+    set(&session, "mode", "autoEdit");
+    set(&session, "model", "mock/second-model");
+    set(&session, "effort", "high");
+    // A choice for the default agent is none for another one.
+    let session = client.new_session(&world);
+    let own = ["plan", "mock/own-model", "configured"];
+    assert_eq!(set(&session, "agent", "reviewer"), own);
+    set(&session, "effort", "low");
+    set(&session, "mode", "ask");
+    let session = client.new_session(&world);
+    for _ in 0..2 {
+        let remembered = ["ask", "mock/own-model", "low"];
+        assert_eq!(set(&session, "agent", "reviewer"), remembered);
+        let remembered = ["autoEdit", "mock/second-model", "high"];
+        assert_eq!(set(&session, "agent", "default"), remembered);
+    }
+    set(&session, "agent", "reviewer");
+    drop(client);
+    let client = AcpClient::start(&world, json!({}));
+    let resume = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []});
+    let options = client.call("session/resume", resume)["configOptions"].clone();
+    let values = [0, 1, 2, 3].map(|at| options[at]["currentValue"].as_str().unwrap());
+    assert_eq!(values, ["ask", "mock/own-model", "low", "reviewer"]);
+}
+
 #[test]
 fn modes_and_options_can_be_chosen() {
     let world = World::with(Config {

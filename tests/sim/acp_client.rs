@@ -14,7 +14,7 @@ use super::acp_answers::{self, ClientFiles};
 use super::check::{TypedAnswer, TypedKind};
 use super::mcp;
 use super::server_run::ServerRun;
-use super::world::World;
+use super::world::{OTHER_AGENT, World};
 use agentls::acp::{AcpEdge, AcpEvents};
 use agentls::base::CancellationToken;
 use agentls::base::spawn::{AbortOnDrop, spawn};
@@ -252,7 +252,7 @@ async fn use_sessions(client: Arc<AcpClient>) {
     }
 }
 
-/// Creates a session, and prompts in it, sometimes while it gives the session to its agent again or to none.
+/// Creates a session, and prompts in it, sometimes while it chooses agents for the session.
 async fn create_session(client: &AcpClient) {
     let world = &client.server_run.world;
     let params = json!({"cwd": world.files.folder(), "mcpServers": draw_servers(world)});
@@ -268,12 +268,26 @@ async fn create_session(client: &AcpClient) {
     client.lock_created().push(session.clone());
     if world.rng.chance(300) {
         // Some editors do not wait for the answer.
-        let agent = *world.rng.pick_one(&["default", "unknown"]);
-        let params = json!({"sessionId": session.as_str(), "configId": "agent", "value": agent});
-        let set = client.call("session/set_config_option", params);
-        futures::join!(set, send_prompt(client, &session));
+        futures::join!(choose_agents(client, &session), send_prompt(client, &session));
     } else {
         send_prompt(client, &session).await;
+    }
+}
+
+/// Chooses one agent after the other for a session, or one that does not exist.
+async fn choose_agents(client: &AcpClient, session: &SessionId) {
+    let world = &client.server_run.world;
+    for _ in 0..=world.rng.next_below(3) {
+        let agent = *world.rng.pick_one(&["default", OTHER_AGENT, "unknown"]);
+        if agent != "unknown" {
+            world.lock_checker().sends_agent(session);
+        }
+        let params = json!({"sessionId": session.as_str(), "configId": "agent", "value": agent});
+        let answer = client.call("session/set_config_option", params).await;
+        let mode = &answer["result"]["configOptions"][0]["currentValue"];
+        if let Some(mode) = mode.as_str().and_then(Mode::from_name) {
+            world.lock_checker().agent_chosen(session, agent, mode);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::outlet::{CrashPoints, SimClient, Unread, disk_faults};
 use super::replies;
 use super::tools;
 use super::user::{self, ClientWindow};
-use super::world::World;
+use super::world::{OTHER_AGENT, OTHER_AGENT_MODE, World};
 use agentls::acp::AcpEvents;
 use agentls::base::backpressure::ByteBudget;
 use agentls::base::counters::Totals;
@@ -393,8 +393,15 @@ impl SettingsSource for SimProfiles {
         }
     }
 
-    fn default_mode(&self, _folder: &Path, _agent: Option<&str>) -> Mode {
-        self.0.settings.mode
+    fn agent_names(&self, _session: &SessionInfo) -> Vec<String> {
+        vec![OTHER_AGENT.to_owned()]
+    }
+
+    fn default_mode(&self, _folder: &Path, agent: Option<&str>) -> Mode {
+        match agent {
+            None => self.0.settings.mode,
+            Some(_) => OTHER_AGENT_MODE,
+        }
     }
 
     fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {

@@ -34,6 +34,11 @@ pub(super) struct World {
     behavior: Mutex<(ProviderBehavior, u64)>,
 }
 
+/// The agent that sessions can have instead of the default one.
+pub(super) const OTHER_AGENT: &str = "careful";
+/// The mode of [`OTHER_AGENT`].
+pub(super) const OTHER_AGENT_MODE: Mode = Mode::Plan;
+
 /// What a model can keep doing, so that turns reach the bounds of their continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProviderBehavior {

@@ -43,6 +43,10 @@ pub(super) struct ShownSession {
     pub(super) modes: Vec<Mode>,
     /// Modes that the user sent and no event has confirmed.
     pub(super) unconfirmed: Vec<Mode>,
+    /// The agent that the server has confirmed.
+    pub(super) agent: Option<&'static str>,
+    /// Whether `first_mode` is the mode without a choice of the user. An agent that was sent brings another one.
+    pub(super) is_first_mode_known: bool,
     /// Rules that the user sent with a decision.
     pub(super) rules_sent: Vec<String>,
     /// Rules of decisions that have taken effect (R-APPR-4: not before the turn resumes).
@@ -218,6 +222,8 @@ impl ShownSession {
             inquiries: BTreeMap::new(),
             modes: vec![mode],
             unconfirmed: Vec::new(),
+            agent: None,
+            is_first_mode_known: true,
             rules_sent: Vec::new(),
             rules: Vec::new(),
             granted: None,

@@ -9,7 +9,7 @@ use super::spent::CountedTokens;
 use super::typed::{TypedAnswer, TypedKind, label_of};
 use crate::files::WrittenFiles;
 use agentls::base::clock;
-use agentls::domain::{Event, FileChange, MessageId, Role, SessionId, TurnState, TurnTrigger};
+use agentls::domain::{Event, FileChange, MessageId, Mode, Role, SessionId, TurnState, TurnTrigger};
 use agentls::store::{PendingEvent, SessionRow, StoredEvent};
 
 /// The stored state of a session.
@@ -300,6 +300,7 @@ impl Checker {
         shown_session.rules_sent = old.rules_sent;
         shown_session.modes = old.modes;
         shown_session.unconfirmed = old.unconfirmed;
+        shown_session.is_first_mode_known = old.agent.is_none() && old.is_first_mode_known;
         shown_session.cancels = old.cancels;
         shown_session.abandoned = old.abandoned;
         shown_session.messages = old.messages;
@@ -384,10 +385,16 @@ impl ShownSession {
                 fold.open.inquiries
             ));
         }
+        let expected_mode = if self.has_mode_choice() {
+            fold.choice.mode
+        } else {
+            self.mode_without_choice(row.mode)
+        };
         let fits = row.last_seq == self.base + self.events.len() as u64
             && row.open_turn == fold.turns.open_turn
             && row.title == fold.choice.title
-            && row.mode == fold.choice.mode
+            && row.mode == expected_mode
+            && (self.agent).is_none_or(|agent| row.agent.as_deref().unwrap_or("default") == agent)
             && row.usage == fold.spending.usage
             && row.cost == fold.spending.cost
             && (fold.choice.model.is_none() || row.model == fold.choice.model)
@@ -407,6 +414,22 @@ impl ShownSession {
                 fold.open.approvals
             ))
         }
+    }
+
+    /// The mode of the session unless its user chose one. `found` if only the server knows it.
+    pub(super) fn mode_without_choice(&self, found: Mode) -> Mode {
+        if self.is_first_mode_known {
+            self.first_mode
+        } else {
+            found
+        }
+    }
+
+    /// Whether the user has chosen a mode in the session.
+    pub(super) fn has_mode_choice(&self) -> bool {
+        let is_choice =
+            |stored: &StoredEvent| matches!(stored.event, Event::SessionUpdated { mode: Some(_), .. });
+        self.events.iter().any(is_choice)
     }
 
     /// The store keeps partial text only for messages in progress.

@@ -383,6 +383,35 @@ impl Checker {
         }
     }
 
+    /// The user sends an agent, whose mode applies unless the user has chosen one.
+    pub(crate) fn sends_agent(&mut self, session: &SessionId) {
+        if let Some(shown_session) = self.sessions.get_mut(session) {
+            shown_session.agent = None;
+            shown_session.is_first_mode_known = false;
+            // The user may have chosen any of them before for new sessions of this agent.
+            shown_session.modes.extend(Mode::ALL);
+            shown_session.unconfirmed.extend(Mode::ALL);
+        }
+    }
+
+    /// The server has given the session to an agent, and says which mode applies now.
+    pub(crate) fn agent_chosen(&mut self, session: &SessionId, agent: &'static str, mode: Mode) {
+        self.log_line(format!("{session} belongs to the agent {agent}, in mode {mode}"));
+        self.count_case(format!("agent {agent} chosen, mode {mode}"));
+        if let Some(shown_session) = self.sessions.get_mut(session) {
+            shown_session.agent = Some(agent);
+            shown_session.is_first_mode_known = true;
+            shown_session.first_mode = mode;
+            if !shown_session.has_mode_choice() {
+                shown_session.fold.choice.mode = mode;
+            }
+            for mode in Mode::ALL {
+                let sent = shown_session.unconfirmed.iter().position(|sent| *sent == mode);
+                sent.map(|at| shown_session.unconfirmed.remove(at));
+            }
+        }
+    }
+
     /// The server answers a change of the session's title or mode.
     pub(crate) fn check_change_answer(
         &mut self,
@@ -447,7 +476,7 @@ impl Checker {
         };
         let mut fold = SessionState {
             choice: SessionChoice {
-                mode: shown_session.first_mode,
+                mode: shown_session.mode_without_choice(snapshot.choice.mode),
                 ..SessionChoice::default()
             },
             ..SessionState::default()
