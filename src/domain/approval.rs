@@ -17,7 +17,7 @@ use super::words::word_enum;
 word_enum! {
     /// How freely the agent may act (R-APPR-1). Rules and grants refine it; see `approval::policy` for the order.
     #[derive(Default)]
-    Mode {
+    pub enum Mode {
         /// Reads only: denies writes, network access, and commands that do more than read.
         Plan = "plan",
         /// Reads are free; commands, writes, and network access ask.
@@ -227,7 +227,7 @@ pub enum FindingKind {
 
 word_enum! {
     /// How much harm an effect could do, judged by what it touches. Ordered from harmless to harmful.
-    Risk {
+    pub enum Risk {
         /// Only reads, and only inside the workspace.
         Low = "low",
         /// Changes files inside the workspace, or runs a program that shows no sign of doing more.
@@ -284,7 +284,7 @@ pub struct OpenApproval {
 
 word_enum! {
     /// How an approval was decided, and how far the decision reaches.
-    DecisionKind {
+    pub enum DecisionKind {
         /// Allowed this once.
         Allow = "allow",
         /// Allowed for the rest of the session.
@@ -341,7 +341,7 @@ impl Decision {
 
 word_enum! {
     /// Who or what settled an approval or an inquiry.
-    ResolvedBy {
+    pub enum ResolvedBy {
         /// The user answered.
         Person = "person",
         /// A rule or grant that was added while the question was open.

@@ -47,7 +47,7 @@ pub struct FileChange {
 
 word_enum! {
     /// Whether a turn's changes are applied now.
-    ChangeState {
+    pub enum ChangeState {
         /// Applied, and never reverted.
         Made = "made",
         /// Reverted.
@@ -76,7 +76,7 @@ pub struct TurnDiff {
 
 word_enum! {
     /// The kind of change that a turn made to a file.
-    ChangeKind {
+    pub enum ChangeKind {
         Created = "created",
         Modified = "modified",
         Deleted = "deleted",

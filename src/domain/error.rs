@@ -11,7 +11,7 @@ use super::words::word_enum;
 
 word_enum! {
     /// A stable, machine-readable name for what went wrong.
-    ErrorCode {
+    pub enum ErrorCode {
         MaxIterations = "max_iterations",
         ProviderError = "provider_error",
         ToolExecution = "tool_execution",
@@ -33,7 +33,7 @@ word_enum! {
 
 word_enum! {
     /// Whether an error can be recovered from (R-ERR-2).
-    ErrorClass {
+    pub enum ErrorClass {
         /// The same request may succeed if it is made again.
         Retryable = "retryable",
         /// Making the request again does not help.

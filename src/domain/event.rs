@@ -26,7 +26,7 @@ use crate::base::backpressure::Permit;
 
 word_enum! {
     /// What started a turn.
-    TurnTrigger {
+    pub enum TurnTrigger {
         /// A prompt sent by the user.
         Prompt = "prompt",
         /// A request to continue a stopped turn.
@@ -352,7 +352,7 @@ pub struct Summary {
 
 word_enum! {
     /// Why a history was compacted.
-    CompactTrigger {
+    pub enum CompactTrigger {
         /// The token estimate exceeded the threshold (R-CTX-1).
         Threshold = "threshold",
         /// The provider reported that the prompt is too long.
@@ -399,7 +399,7 @@ pub struct PlanItem {
 
 word_enum! {
     /// The progress of one plan item.
-    PlanStatus {
+    pub enum PlanStatus {
         Pending = "pending",
         InProgress = "in_progress",
         Completed = "completed",
@@ -408,7 +408,7 @@ word_enum! {
 
 word_enum! {
     /// The kind of thing that a circuit breaker guards.
-    CircuitSubject {
+    pub enum CircuitSubject {
         Provider = "provider",
         Tool = "tool",
     }
@@ -416,7 +416,7 @@ word_enum! {
 
 word_enum! {
     /// The state of a circuit breaker (R-PROV-5).
-    CircuitState {
+    pub enum CircuitState {
         /// Calls pass.
         Closed = "closed",
         /// No call passes.

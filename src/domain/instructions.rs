@@ -8,7 +8,7 @@ use super::words::word_enum;
 
 word_enum! {
     /// The role of an instruction file in the system prompt.
-    InstructionKind {
+    pub enum InstructionKind {
         /// The `prompt_file` of a named agent, which replaces the built-in instructions.
         Prompt = "prompt",
         /// `SOUL.md`: who the agent is.

@@ -16,7 +16,7 @@ use super::words::word_enum;
 
 word_enum! {
     /// The author of a message.
-    Role {
+    pub enum Role {
         User = "user",
         Assistant = "assistant",
         /// The results of the tool calls in the previous message.
@@ -138,7 +138,7 @@ pub struct ProviderCall {
 
 word_enum! {
     /// The kind of thing that a [`Reference`] points at.
-    ReferenceKind {
+    pub enum ReferenceKind {
         /// A whole file or a range of lines.
         File = "file",
         /// The text that the user selected in the editor.

@@ -26,7 +26,7 @@ pub mod tool_call;
 pub mod usage;
 pub mod user_request;
 mod web_source;
-mod words;
+pub(crate) mod words;
 
 pub use answer::FinalAnswer;
 pub use approval::{

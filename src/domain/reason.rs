@@ -9,7 +9,7 @@ use super::words::word_enum;
 
 word_enum! {
     /// Why the loop calls the model again.
-    ContinueReason {
+    pub enum ContinueReason {
         /// Tool calls ran, or a steer waits.
         NextTurn = "next_turn",
         /// Output was cut for the first time: the same request with a larger limit.
@@ -41,7 +41,7 @@ word_enum! {
 
 word_enum! {
     /// Why a turn has ended.
-    TerminalReason {
+    pub enum TerminalReason {
         /// There is nothing more to do.
         Completed = "completed",
         /// The prompt does not fit the window, even after compaction.
@@ -95,7 +95,7 @@ word_enum! {
 
 word_enum! {
     /// How a turn ended, in one word for clients.
-    TurnState {
+    pub enum TurnState {
         /// Did what the user asked for.
         Completed = "completed",
         /// Ended with an error.

@@ -15,7 +15,7 @@ use super::words::word_enum;
 
 word_enum! {
     /// The progress of a tool call. The last four are final.
-    ToolCallStatus {
+    pub enum ToolCallStatus {
         /// The input is complete, and nothing has started.
         Pending = "pending",
         /// The user is asked for approval.

@@ -16,7 +16,7 @@ use super::words::word_enum;
 
 word_enum! {
     /// The limits of R-BUDGET that a user may be asked about.
-    LimitName {
+    pub enum LimitName {
         /// Steps of a turn.
         Steps = "max_steps",
         /// Tool calls of a turn.
@@ -171,7 +171,7 @@ pub struct QuestionField {
 
 word_enum! {
     /// What the answer to a field is.
-    FieldType {
+    pub enum FieldType {
         Integer = "integer",
         Number = "number",
         /// `true` or `false`.

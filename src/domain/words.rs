@@ -1,29 +1,30 @@
-//! Enums whose variants are words: in the protocol, in the configuration, and in the store.
+//! Enums whose variants are words: in the protocol, in the configuration, in the store, and for people.
 //!
-//! A word is a promise: it is never renamed. An unknown word is an error, which the reader of the store reports.
+//! A word that is sent or stored is a promise: it is never renamed. An unknown word is an error, which the reader of the
+//! store reports.
 
 use serde::{Deserialize, Deserializer, de};
 
 /// Defines an enum, and the word for each variant.
 macro_rules! word_enum {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
+    ($(#[$doc:meta])* $vis:vis enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
-        pub enum $name { $($(#[$variant_doc])* $variant,)* }
+        $vis enum $name { $($(#[$variant_doc])* $variant,)* }
 
         impl $name {
             /// All values, in the order of their definition.
-            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$variant,)*];
+            $vis const ALL: [Self; [$($word),*].len()] = [$(Self::$variant,)*];
 
             /// Returns the word.
-            pub fn name(self) -> &'static str {
+            $vis fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
 
             /// Returns the value with this word; case-sensitive.
-            pub fn from_name(name: &str) -> Option<Self> {
-                match name { $($word => Some(Self::$variant),)* _ => None }
+            $vis fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|value| value.name() == name)
             }
         }
 
@@ -35,16 +36,16 @@ macro_rules! word_enum {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                super::words::deserialize_word(deserializer, Self::from_name)
+                $crate::domain::words::deserialize_word(deserializer, Self::from_name)
             }
         }
     };
 }
 
-pub(super) use word_enum;
+pub(crate) use word_enum;
 
 /// Reads a word that `find` knows.
-pub(super) fn deserialize_word<'de, D: Deserializer<'de>, T>(
+pub(crate) fn deserialize_word<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     find: fn(&str) -> Option<T>,
 ) -> Result<T, D::Error> {
