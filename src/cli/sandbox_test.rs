@@ -15,6 +15,7 @@ use super::sandbox_tools::{SandboxTools, confine};
 use super::screen::{Screen, print_json};
 use super::style::Color;
 use crate::config::ConfigSource;
+use crate::domain::words::word_enum;
 use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::sandbox::{PrivateTemp, SandboxScope};
 use crate::workspace::process::Command;
@@ -201,17 +202,18 @@ impl CheckFixture {
     }
 }
 
-/// What a check found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CheckVerdict {
-    /// It is as it should be.
-    Held,
-    /// It was possible, and this level does not promise otherwise.
-    NotPromised,
-    /// The program that the check needs is missing.
-    NotTried,
-    /// The level promises something else.
-    Broken,
+word_enum! {
+    /// What a check found.
+    enum CheckVerdict {
+        /// It is as it should be.
+        Held = "held",
+        /// It was possible, and this level does not promise otherwise.
+        NotPromised = "notPromised",
+        /// The program that the check needs is missing.
+        NotTried = "notTried",
+        /// The level promises something else.
+        Broken = "broken",
+    }
 }
 
 impl CheckVerdict {
@@ -233,15 +235,6 @@ impl CheckVerdict {
         match self {
             Self::NotPromised | Self::Broken => true,
             Self::Held | Self::NotTried => false,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Held => "held",
-            Self::NotPromised => "notPromised",
-            Self::NotTried => "notTried",
-            Self::Broken => "broken",
         }
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use super::location::ConfigLocation;
 pub(super) use crate::base::nearest::nearest_name;
 use crate::base::text::reveal_hidden_characters;
+use crate::domain::words::word_enum;
 
 /// How to trust a folder, in every client.
 pub const HOW_TO_TRUST: &str =
@@ -15,22 +16,13 @@ pub(super) fn trust_hint() -> String {
     format!("to use it, trust the folder ({HOW_TO_TRUST}), or list it under `trusted` in your own config")
 }
 
-/// How serious a problem is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ConfigSeverity {
-    /// A value is unusable.
-    Error,
-    /// Something is ignored, or does not do what it seems to do.
-    Warning,
-}
-
-impl ConfigSeverity {
-    /// Returns the name, as compilers print it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-        }
+word_enum! {
+    /// How serious a problem is, in the words of compilers.
+    pub enum ConfigSeverity {
+        /// A value is unusable.
+        Error = "error",
+        /// Something is ignored, or does not do what it seems to do.
+        Warning = "warning",
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use super::words::word_enum;
+
 /// What a command may do, in broad terms. From the strictest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,61 +31,45 @@ pub enum Confinement {
     Declined,
 }
 
-/// What of the network a command may use. From the strictest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum SandboxNetwork {
-    /// Nothing but a loopback interface of its own.
-    #[default]
-    Offline,
-    /// Like [`SandboxNetwork::Offline`], with a proxy of this program that connects to allowed hosts.
-    Proxy,
-    /// Everything.
-    Open,
-}
-
-/// How the operating system enforces the policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SandboxMethod {
-    /// Linux namespaces that this program sets up itself, with Landlock and seccomp.
-    Namespaces,
-    /// The same namespaces, set up by the program bubblewrap, with Landlock and seccomp.
-    Bubblewrap,
-    /// Landlock and seccomp alone.
-    Landlock,
-    /// `sandbox-exec` of macOS, which nobody has tried yet.
-    Seatbelt,
-    /// Nothing: commands are not confined.
-    None,
-}
-
-/// How much of the policy a method enforces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum SandboxLevel {
-    /// Nothing of it.
-    None,
-    /// Writes outside the workspace and the network, but neither steering files nor secrets.
-    Partial,
-    /// All of it.
-    Full,
-}
-
-impl SandboxNetwork {
-    const ALL: [(Self, &'static str); 3] = [
-        (Self::Offline, "offline"),
-        (Self::Proxy, "proxy"),
-        (Self::Open, "network"),
-    ];
-
-    /// Returns its word in a plan.
-    pub fn word(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(network, _)| *network == self);
-        found.map_or("", |(_, word)| word)
+word_enum! {
+    /// What of the network a command may use. From the strictest.
+    #[derive(Default)]
+    pub enum SandboxNetwork {
+        /// Nothing but a loopback interface of its own.
+        #[default]
+        Offline = "offline",
+        /// Like [`SandboxNetwork::Offline`], with a proxy of this program that connects to allowed hosts.
+        Proxy = "proxy",
+        /// Everything.
+        Open = "network",
     }
+}
 
-    /// Returns the network of this word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        let found = Self::ALL.iter().find(|(_, known)| *known == word);
-        found.map(|(network, _)| *network)
+word_enum! {
+    /// How the operating system enforces the policy. `AGENTLS_SANDBOX_METHOD` has the same words.
+    pub enum SandboxMethod {
+        /// Linux namespaces that this program sets up itself, with Landlock and seccomp.
+        Namespaces = "namespaces",
+        /// The same namespaces, set up by the program bubblewrap, with Landlock and seccomp.
+        Bubblewrap = "bubblewrap",
+        /// Landlock and seccomp alone.
+        Landlock = "landlock",
+        /// `sandbox-exec` of macOS, which nobody has tried yet.
+        Seatbelt = "seatbelt",
+        /// Nothing: commands are not confined.
+        None = "none",
+    }
+}
+
+word_enum! {
+    /// How much of the policy a method enforces.
+    pub enum SandboxLevel {
+        /// Nothing of it.
+        None = "none",
+        /// Writes outside the workspace and the network, but neither steering files nor secrets.
+        Partial = "partial",
+        /// All of it.
+        Full = "full",
     }
 }
 
@@ -123,38 +109,11 @@ impl SandboxMethod {
             SandboxNetwork::Open => format!("{level}, network open"),
         }
     }
-
-    /// Returns the method of this name, as in `AGENTLS_SANDBOX_METHOD`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let all = [
-            Self::Namespaces,
-            Self::Bubblewrap,
-            Self::Landlock,
-            Self::Seatbelt,
-            Self::None,
-        ];
-        all.into_iter().find(|method| method.name() == name)
-    }
-
-    /// Returns its name for people and settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Namespaces => "namespaces",
-            Self::Bubblewrap => "bubblewrap",
-            Self::Landlock => "landlock",
-            Self::Seatbelt => "seatbelt",
-            Self::None => "none",
-        }
-    }
 }
 
 impl fmt::Display for SandboxLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-            Self::Partial => "partial",
-            Self::Full => "full",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -11,6 +11,7 @@ use reqwest::header::HeaderMap;
 
 use super::classify::days_since_epoch;
 use crate::base::clock::Instant;
+use crate::domain::words::word_enum;
 
 /// The assumed window of a limit until a longer reset is seen (R-PROV-6).
 const WINDOW: Duration = Duration::from_secs(60);
@@ -21,39 +22,22 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// A reset further away counts as absent, as with `Retry-After` (R-PROV-1).
 const LONGEST_RESET: Duration = Duration::from_secs(30 * 86_400);
 
-/// What a rate limit counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LimitedResource {
-    Requests,
-    /// Prompt and answer tokens together.
-    Tokens,
-    /// Prompt tokens.
-    InputTokens,
-    /// Answer tokens.
-    OutputTokens,
-    /// The provider does not say.
-    Unnamed,
+word_enum! {
+    /// What a rate limit counts, in words for people.
+    pub enum LimitedResource {
+        Requests = "requests",
+        /// Prompt and answer tokens together.
+        Tokens = "tokens",
+        /// Prompt tokens.
+        InputTokens = "input tokens",
+        /// Answer tokens.
+        OutputTokens = "output tokens",
+        /// The provider does not say.
+        Unnamed = "calls",
+    }
 }
 
 impl LimitedResource {
-    const ALL: [Self; 5] = [
-        Self::Requests,
-        Self::Tokens,
-        Self::InputTokens,
-        Self::OutputTokens,
-        Self::Unnamed,
-    ];
-
-    fn display_name(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Tokens => "tokens",
-            Self::InputTokens => "input tokens",
-            Self::OutputTokens => "output tokens",
-            Self::Unnamed => "calls",
-        }
-    }
-
     /// Returns the header names for limit, remaining and reset, one triple for each vendor's spelling.
     fn header_names(self) -> Vec<[String; 3]> {
         const PARTS: [&str; 3] = ["limit", "remaining", "reset"];
@@ -261,7 +245,7 @@ impl Pacer {
             "{provider} has {} of {} {} left for {seconds_left:.0} s: calls are spaced out",
             gauge.remaining,
             gauge.limit,
-            gauge.resource.display_name(),
+            gauge.resource.name(),
         );
         Some(PacingDelay { wait, reason })
     }

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::domain::words::word_enum;
 use crate::domain::{Block, Message, ProviderCall, Role, ToolCallId, ToolSpec};
 use bytes::Bytes;
 
@@ -70,47 +71,18 @@ impl ModelRequest {
     }
 }
 
-/// How much a model reasons before it answers, in ascending order. Models accept different ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Effort {
-    /// Not at all. Unlike an absent effort, this is sent.
-    None,
-    Minimal,
-    Low,
-    Medium,
-    High,
-    XHigh,
-    Max,
-}
-
-impl Effort {
-    /// All efforts, in ascending order.
-    pub const ALL: [Self; 7] = [
-        Self::None,
-        Self::Minimal,
-        Self::Low,
-        Self::Medium,
-        Self::High,
-        Self::XHigh,
-        Self::Max,
-    ];
-
-    /// Returns the name in protocol, configuration and docs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Minimal => "minimal",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::XHigh => "xhigh",
-            Self::Max => "max",
-        }
-    }
-
-    /// Returns the effort with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|effort| effort.name() == name)
+word_enum! {
+    /// How much a model reasons before it answers, in ascending order. Models accept different ones. The words are those
+    /// of protocol, configuration, and documentation.
+    pub enum Effort {
+        /// Not at all. Unlike an absent effort, this is sent.
+        None = "none",
+        Minimal = "minimal",
+        Low = "low",
+        Medium = "medium",
+        High = "high",
+        XHigh = "xhigh",
+        Max = "max",
     }
 }
 

@@ -1,29 +1,31 @@
 //! The rules of one sandboxed command, and their encoding for the helper. Pure.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::domain::words::word_enum;
 use crate::domain::{SandboxMethod, SandboxNetwork};
 
-/// What a command may do with a path and everything below it. Later rules win over earlier ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathRule {
-    /// Read and write. The path need not exist.
-    Write,
-    /// A workspace folder: like [`PathRule::Write`], but files that make programs run are read-only.
-    Workspace,
-    /// The home folder as a workspace: only its visible files and folders can be written. What a home folder has hidden
-    /// are the settings of every program of the user.
-    HomeWorkspace,
-    /// Read, but not write.
-    ReadOnly,
-    /// Neither read nor write: opening it fails.
-    Hide,
-    /// A configuration with a token in it: it reads as empty, because programs fail if they cannot open theirs.
-    Blank,
-    /// Reached although `/run` is replaced: the outermost link in `/run` on the path, and what is at its end if that is a
-    /// file. Changes nothing else.
-    Reach,
+word_enum! {
+    /// What a command may do with a path and everything below it. Later rules win over earlier ones.
+    pub enum PathRule {
+        /// Read and write. The path need not exist.
+        Write = "w",
+        /// A workspace folder: like [`PathRule::Write`], but files that make programs run are read-only.
+        Workspace = "s",
+        /// The home folder as a workspace: only its visible files and folders can be written. What a home folder has
+        /// hidden are the settings of every program of the user.
+        HomeWorkspace = "o",
+        /// Read, but not write.
+        ReadOnly = "r",
+        /// Neither read nor write: opening it fails.
+        Hide = "h",
+        /// A configuration with a token in it: it reads as empty, because programs fail if they cannot open theirs.
+        Blank = "b",
+        /// Reached although `/run` is replaced: the outermost link in `/run` on the path, and what is at its end if that
+        /// is a file. Changes nothing else.
+        Reach = "n",
+    }
 }
 
 /// Folders that a command with namespaces has of its own. Mounts below them need no treatment.
@@ -41,28 +43,6 @@ pub struct SandboxPlan {
     pub rules: Vec<(PathRule, PathBuf)>,
 }
 
-impl PathRule {
-    const ALL: [(Self, &'static str); 7] = [
-        (Self::Write, "w"),
-        (Self::Workspace, "s"),
-        (Self::HomeWorkspace, "o"),
-        (Self::ReadOnly, "r"),
-        (Self::Hide, "h"),
-        (Self::Blank, "b"),
-        (Self::Reach, "n"),
-    ];
-
-    fn code(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(rule, _)| *rule == self);
-        found.map_or("", |(_, code)| code)
-    }
-
-    fn from_code(code: &OsStr) -> Option<Self> {
-        let found = Self::ALL.iter().find(|(_, known)| *known == code);
-        found.map(|(rule, _)| *rule)
-    }
-}
-
 impl SandboxPlan {
     /// Returns the path under which the command finds its temporary folder.
     pub fn visible_temp(&self) -> &Path {
@@ -76,11 +56,11 @@ impl SandboxPlan {
     pub fn to_words(&self) -> Vec<OsString> {
         let mut words = vec![
             self.method.name().into(),
-            self.network.word().into(),
+            self.network.name().into(),
             self.temp.clone().into(),
         ];
         for (rule, path) in &self.rules {
-            words.extend([rule.code().into(), path.clone().into()]);
+            words.extend([rule.name().into(), path.clone().into()]);
         }
         words
     }
@@ -95,10 +75,10 @@ impl SandboxPlan {
         };
         let rules = rules
             .iter()
-            .map(|[rule, path]| Some((PathRule::from_code(rule)?, PathBuf::from(path))));
+            .map(|[rule, path]| Some((PathRule::from_name(rule.to_str()?)?, PathBuf::from(path))));
         Some(Self {
             method: SandboxMethod::from_name(method.to_str()?)?,
-            network: SandboxNetwork::from_word(network.to_str()?)?,
+            network: SandboxNetwork::from_name(network.to_str()?)?,
             temp: temp.into(),
             rules: rules.collect::<Option<_>>()?,
         })

@@ -315,7 +315,7 @@ impl WriteBatch<'_> {
         self.execute_cached(
             "INSERT INTO pending (session, kind, key, json) VALUES (?, ?, ?, ?)
              ON CONFLICT (session, kind, key) DO UPDATE SET json = excluded.json",
-            params![session, put.key.kind.as_word(), put.key.key, put.json],
+            params![session, put.key.kind.name(), put.key.key, put.json],
         )?;
         Ok(())
     }
@@ -353,7 +353,7 @@ impl WriteBatch<'_> {
     }
 
     fn drop_pending(&self, session: i64, key: &PendingKey) -> Result<(), rusqlite::Error> {
-        let kind = key.kind.as_word();
+        let kind = key.kind.name();
         // The key names the message; its pieces are the range of keys after it.
         if key.kind == PendingKind::Partial {
             self.execute_cached(

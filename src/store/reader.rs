@@ -274,7 +274,7 @@ impl StoreReader {
                 "SELECT sessions.id FROM pending JOIN sessions ON sessions.num = pending.session
                  WHERE pending.kind = ? AND pending.key = ?",
             )?;
-            let found = statement.query_row([key.kind.as_word(), &key.key], |row| row.get::<_, String>(0));
+            let found = statement.query_row([key.kind.name(), &key.key], |row| row.get::<_, String>(0));
             Ok(found.optional()?.map(SessionId::from))
         })
         .await
@@ -321,7 +321,7 @@ impl StoreReader {
                     AND kind = ?2 AND key = request.key)
                  ORDER BY request.num",
             )?;
-            let mut rows = statement.query(kinds.map(PendingKind::as_word))?;
+            let mut rows = statement.query(kinds.map(PendingKind::name))?;
             let mut open = Vec::new();
             while let Some(row) = rows.next()? {
                 let session = SessionId::from(row.get::<_, String>(0)?);

@@ -1,5 +1,6 @@
 //! Inputs and results of the store: plain values over `domain`, without SQL and JSON.
 
+use crate::domain::words::word_enum;
 use crate::domain::{
     ApprovalId, Block, Cost, Decision, Event, InquiryId, InquiryReply, MessageId, Mode, OpenApproval,
     OpenInquiry, SessionId, TurnId, Usage,
@@ -138,42 +139,16 @@ impl PendingEvent {
     }
 }
 
-/// The kind of a [`PendingEvent`] row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum PendingKind {
-    Partial,
-    Steer,
-    Queued,
-    Decision,
-    Approval,
-    Inquiry,
-    Reply,
-}
-
-impl PendingKind {
-    pub(super) fn as_word(self) -> &'static str {
-        match self {
-            Self::Partial => "partial",
-            Self::Steer => "steer",
-            Self::Queued => "queued",
-            Self::Decision => "decision",
-            Self::Approval => "approval",
-            Self::Inquiry => "inquiry",
-            Self::Reply => "reply",
-        }
-    }
-
-    pub(super) fn from_word(word: &str) -> Option<Self> {
-        match word {
-            "partial" => Some(Self::Partial),
-            "steer" => Some(Self::Steer),
-            "queued" => Some(Self::Queued),
-            "decision" => Some(Self::Decision),
-            "approval" => Some(Self::Approval),
-            "inquiry" => Some(Self::Inquiry),
-            "reply" => Some(Self::Reply),
-            _ => None,
-        }
+word_enum! {
+    /// The kind of a [`PendingEvent`] row.
+    pub(super) enum PendingKind {
+        Partial = "partial",
+        Steer = "steer",
+        Queued = "queued",
+        Decision = "decision",
+        Approval = "approval",
+        Inquiry = "inquiry",
+        Reply = "reply",
     }
 }
 

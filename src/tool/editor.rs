@@ -10,6 +10,7 @@ use secrecy::SecretString;
 
 use crate::base::position::{Position, Range};
 use crate::domain::SessionId;
+use crate::domain::words::word_enum;
 use crate::workspace::text_edits::TextEdit;
 
 /// Requests what only the editor can do.
@@ -130,24 +131,13 @@ pub struct EditorDiagnostic {
     pub source: Option<String>,
 }
 
-/// The severity of a finding, most severe first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DiagnosticSeverity {
-    Error,
-    Warning,
-    Information,
-    Hint,
-}
-
-impl DiagnosticSeverity {
-    /// Returns the name that the model reads.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Information => "note",
-            Self::Hint => "hint",
-        }
+word_enum! {
+    /// The severity of a finding, most severe first. The words are for the model.
+    pub enum DiagnosticSeverity {
+        Error = "error",
+        Warning = "warning",
+        Information = "note",
+        Hint = "hint",
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::ToolProgress;
 use crate::base::CancellationToken;
+use crate::domain::words::word_enum;
 use crate::domain::{Cost, ToolCallId, Usage};
 
 /// Runs sub-agents.
@@ -67,44 +68,23 @@ impl SubagentReport {
     }
 }
 
-/// The way a sub-agent ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChildState {
-    Completed,
-    /// It answered, with less than was requested.
-    Degraded,
-    Failed,
-    /// Its time limit ended before it was done; it may have summed up.
-    TimedOut,
-    /// The user stopped it.
-    Stopped,
-    /// It was no longer needed, or the turn was canceled.
-    Cancelled,
+word_enum! {
+    /// The way a sub-agent ended, in a word or two for the model and people.
+    pub enum ChildState {
+        Completed = "completed",
+        /// It answered, with less than was requested.
+        Degraded = "degraded",
+        Failed = "failed",
+        /// Its time limit ended before it was done; it may have summed up.
+        TimedOut = "timed out",
+        /// The user stopped it.
+        Stopped = "stopped by the user",
+        /// It was no longer needed, or the turn was canceled.
+        Cancelled = "cancelled",
+    }
 }
 
 impl ChildState {
-    /// All states, in order of declaration.
-    pub const ALL: [Self; 6] = [
-        Self::Completed,
-        Self::Degraded,
-        Self::Failed,
-        Self::TimedOut,
-        Self::Stopped,
-        Self::Cancelled,
-    ];
-
-    /// Returns a word or two for the model and people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Degraded => "degraded",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed out",
-            Self::Stopped => "stopped by the user",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
     /// Returns whether the answer counts as a success.
     pub fn is_success(self) -> bool {
         match self {

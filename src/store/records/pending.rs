@@ -70,7 +70,7 @@ pub(in crate::store) fn decode_pending(
     key: &str,
     text: &str,
 ) -> Result<PendingEvent, RecordError> {
-    let kind = PendingKind::from_word(kind).ok_or_else(|| RecordError::UnknownKind(kind.to_owned()))?;
+    let kind = PendingKind::from_name(kind).ok_or_else(|| RecordError::UnknownKind(kind.to_owned()))?;
     Ok(match kind {
         PendingKind::Partial => {
             let PartialRecord {

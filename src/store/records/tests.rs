@@ -20,7 +20,7 @@ proptest! {
     fn every_pending_value_round_trips(value in any::<PendingEvent>()) {
         let text = encode_pending(&value).unwrap();
         let key = value.key();
-        prop_assert_eq!(decode_pending(key.kind.as_word(), &key.key, &text).unwrap(), value);
+        prop_assert_eq!(decode_pending(key.kind.name(), &key.key, &text).unwrap(), value);
     }
 
     /// A record cut at any point is an error: it is never misread and never causes a panic.
@@ -67,7 +67,7 @@ fn records_match_the_golden_file() {
         assert_eq!(decode_event(&kind, &json).unwrap(), event);
     }
     for pending in samples::pending() {
-        let kind = pending.key().kind.as_word();
+        let kind = pending.key().kind.name();
         writeln!(text, "pending {kind} {}", encode_pending(&pending).unwrap()).unwrap();
     }
     for change in samples::changes() {
@@ -163,10 +163,10 @@ fn damaged_records_read_as_before() {
     for pending in samples::pending() {
         let (key, text) = (pending.key(), encode_pending(&pending).unwrap());
         let reread = |text: &str| {
-            let pending = decode_pending(key.kind.as_word(), &key.key, text).ok()?;
+            let pending = decode_pending(key.kind.name(), &key.key, text).ok()?;
             Some(encode_pending(&pending).unwrap())
         };
-        table.extend(describe_damage(key.kind.as_word(), &text, reread));
+        table.extend(describe_damage(key.kind.name(), &text, reread));
     }
     for change in samples::changes() {
         let reread = |text: &str| {

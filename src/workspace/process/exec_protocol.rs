@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::domain::words::word_enum;
 use crate::sandbox::SandboxPlan;
 
 /// The hidden subcommand under which the server starts its own binary.
@@ -121,16 +122,17 @@ impl StopStage {
     }
 }
 
-/// The reason why a command did not start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StartRefusal {
-    /// The working directory is missing or not a directory.
-    Directory,
-    /// The program does not exist.
-    Missing,
-    /// The sandbox could not be set up.
-    Sandbox,
-    Other,
+word_enum! {
+    /// The reason why a command did not start.
+    pub(super) enum StartRefusal {
+        /// The working directory is missing or not a directory.
+        Directory = "directory",
+        /// The program does not exist.
+        Missing = "missing",
+        /// The sandbox could not be set up.
+        Sandbox = "sandbox",
+        Other = "other",
+    }
 }
 
 /// One line from the helper.
@@ -157,14 +159,8 @@ impl HelperReport {
             Self::Listening(port) => format!("listening {port}\n"),
             Self::Started(pid) => format!("started {pid}\n"),
             Self::Refused(refusal, text) => {
-                let refusal = match refusal {
-                    StartRefusal::Directory => "directory",
-                    StartRefusal::Missing => "missing",
-                    StartRefusal::Sandbox => "sandbox",
-                    StartRefusal::Other => "other",
-                };
                 // A line feed in the text would end the report early.
-                format!("refused {refusal} {}\n", text.replace(['\n', '\r'], " "))
+                format!("refused {} {}\n", refusal.name(), text.replace(['\n', '\r'], " "))
             }
             Self::Exited(code) => format!("exited {code}\n"),
             Self::Signalled(signal) => format!("signalled {signal}\n"),
@@ -180,14 +176,7 @@ impl HelperReport {
             "started" => Self::Started(rest.parse().ok()?),
             "refused" => {
                 let (refusal, text) = rest.split_once(' ')?;
-                let refusal = match refusal {
-                    "directory" => StartRefusal::Directory,
-                    "missing" => StartRefusal::Missing,
-                    "sandbox" => StartRefusal::Sandbox,
-                    "other" => StartRefusal::Other,
-                    _ => return None,
-                };
-                Self::Refused(refusal, text.to_owned())
+                Self::Refused(StartRefusal::from_name(refusal)?, text.to_owned())
             }
             "exited" => Self::Exited(rest.parse().ok()?),
             "signalled" => Self::Signalled(rest.parse().ok()?),
