@@ -168,11 +168,11 @@ fn decode(mut decoder: StreamDecoder, chunks: &[Vec<u8>]) -> (Vec<StreamEvent>, 
     let mut wrong = false;
     for chunk in chunks {
         wrong = decoder.push(chunk, &mut out).is_err();
-        if wrong || decoder.has_stopped() {
+        if wrong || out.has_stopped() {
             break;
         }
     }
-    if !wrong && !decoder.has_stopped() {
+    if !wrong && !out.has_stopped() {
         wrong = decoder.finish_stream(&mut out).is_err();
     }
     while let Some(event) = out.take() {

@@ -281,7 +281,7 @@ impl AnswerStream {
             // Pings and empty deltas do not show that a model is still answering (R-PROV-2).
             TimeoutPhase::Gap => progress == StreamProgress::Content,
         };
-        if self.decoder.may_end() && !self.decoder.has_stopped() {
+        if self.decoder.may_end() && !self.out.has_stopped() {
             self.await_closing_word();
         } else if counts {
             self.waiting_for = TimeoutPhase::Gap;

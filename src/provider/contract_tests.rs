@@ -40,7 +40,7 @@ fn run<'a>(
         }
         match result {
             Err(wrong) => return (events, Some(wrong)),
-            Ok(_) if decoder.has_stopped() => return (events, None),
+            Ok(_) if out.has_stopped() => return (events, None),
             Ok(_) => {}
         }
     }

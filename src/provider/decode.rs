@@ -42,17 +42,26 @@ impl DecodeError {
 
 /// The decoded events that the reader has not taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct EventQueue(VecDeque<StreamEvent>);
+pub(crate) struct EventQueue {
+    events: VecDeque<StreamEvent>,
+    has_stopped: bool,
+}
 
 impl EventQueue {
     /// Takes the oldest event.
     pub(crate) fn take(&mut self) -> Option<StreamEvent> {
-        self.0.pop_front()
+        self.events.pop_front()
+    }
+
+    /// Reports whether [`StreamEvent::Stop`] was added. Everything after it is ignored.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.has_stopped
     }
 
     /// Adds an event. Joins it to the last one of the same kind, which saves every later stage work.
     pub(crate) fn push(&mut self, event: StreamEvent) {
-        match (self.0.back_mut(), &event) {
+        self.has_stopped |= matches!(event, StreamEvent::Stop(_));
+        match (self.events.back_mut(), &event) {
             (Some(StreamEvent::Text(so_far)), StreamEvent::Text(more))
             | (Some(StreamEvent::Reasoning(so_far)), StreamEvent::Reasoning(more))
                 if so_far.len() + more.len() <= JOINED =>
@@ -66,7 +75,7 @@ impl EventQueue {
                     json: more,
                 },
             ) if index == same && so_far.len() + more.len() <= JOINED => so_far.push_str(more),
-            _ => self.0.push_back(event),
+            _ => self.events.push_back(event),
         }
     }
 
@@ -101,9 +110,6 @@ pub(crate) trait ApiDecoder: Send {
     ///
     /// Fails if the answer is not complete.
     fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError>;
-
-    /// Reports whether [`StreamEvent::Stop`] was pushed. Everything after it is ignored.
-    fn has_stopped(&self) -> bool;
 
     /// Reports whether the answer is complete except for a closing event, which some servers never send.
     fn may_end(&self) -> bool {
@@ -146,7 +152,7 @@ impl StreamDecoder {
         // An earlier error explains more, and after the stop nothing can break the answer.
         if let Err(too_large) = pushed
             && result.is_ok()
-            && !api.has_stopped()
+            && !out.has_stopped()
         {
             return Err(DecodeError::broken_stream(too_large.to_string()));
         }
@@ -163,7 +169,7 @@ impl StreamDecoder {
         let mut result = Ok(StreamProgress::Nothing);
         sse.finish(|event| feed_event(api.as_mut(), &event, out, &mut result));
         result?;
-        if self.api.has_stopped() {
+        if out.has_stopped() {
             return Ok(());
         }
         let stray = self.sse.stray_lines();
@@ -175,11 +181,6 @@ impl StreamDecoder {
                 wrong
             }
         })
-    }
-
-    /// See [`ApiDecoder::has_stopped`].
-    pub(crate) fn has_stopped(&self) -> bool {
-        self.api.has_stopped()
     }
 
     /// See [`ApiDecoder::may_end`].
@@ -196,7 +197,7 @@ fn feed_event(
     result: &mut Result<StreamProgress, DecodeError>,
 ) {
     let Ok(so_far) = *result else { return };
-    if !api.has_stopped() {
+    if !out.has_stopped() {
         *result = api.decode_event(event, out).map(|progress| progress.max(so_far));
     }
 }

@@ -33,7 +33,6 @@ pub(crate) struct MessagesDecoder {
     usage: Usage,
     searches: u64,
     stop: Option<StopReason>,
-    stopped: bool,
 }
 
 /// A block that has begun but not ended.
@@ -93,10 +92,6 @@ impl ApiDecoder for MessagesDecoder {
                 "the stream ended in the middle of the answer",
             ))
         }
-    }
-
-    fn has_stopped(&self) -> bool {
-        self.stopped
     }
 
     fn may_end(&self) -> bool {
@@ -344,7 +339,6 @@ impl MessagesDecoder {
             .iter()
             .filter(|(index, _)| !self.completed.contains(index));
         complete_tools(rest.map(|(index, input)| (*index, input)), &stop, out);
-        self.stopped = true;
         out.push(StreamEvent::Stop(stop));
     }
 }

@@ -13,7 +13,7 @@ fn new_responses_decoder() -> StreamDecoder {
 fn decode_all(make: Make, stream: &str) -> (Vec<StreamEvent>, Option<DecodeError>) {
     let (mut decoder, mut out) = (make(), EventQueue::default());
     let result = decoder.push(stream.as_bytes(), &mut out);
-    let result = match (result, decoder.has_stopped()) {
+    let result = match (result, out.has_stopped()) {
         (Ok(_), false) => decoder.finish_stream(&mut out),
         (result, _) => result.map(drop),
     };

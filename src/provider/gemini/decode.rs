@@ -26,7 +26,6 @@ pub(crate) struct GeminiDecoder {
     searches: u32,
     usage: Usage,
     stop: Option<StopReason>,
-    stopped: bool,
 }
 
 /// The signature of a text, stored as opaque reasoning before it.
@@ -90,13 +89,8 @@ impl ApiDecoder for GeminiDecoder {
         } else {
             stop
         };
-        self.stopped = true;
         out.push(StreamEvent::Stop(stop));
         Ok(())
-    }
-
-    fn has_stopped(&self) -> bool {
-        self.stopped
     }
 
     fn may_end(&self) -> bool {

@@ -15,7 +15,6 @@ use crate::provider::stream::{StopReason, StreamEvent};
 #[derive(Debug, Default)]
 pub(crate) struct OllamaDecoder {
     calls: u32,
-    stopped: bool,
 }
 
 impl ApiDecoder for OllamaDecoder {
@@ -58,10 +57,6 @@ impl ApiDecoder for OllamaDecoder {
         Err(DecodeError::broken_stream(
             "the stream ended in the middle of the answer",
         ))
-    }
-
-    fn has_stopped(&self) -> bool {
-        self.stopped
     }
 }
 
@@ -106,7 +101,6 @@ impl OllamaDecoder {
         if usage != Usage::default() {
             out.push(StreamEvent::Usage { usage, cost: None });
         }
-        self.stopped = true;
         out.push(StreamEvent::Stop(match text(last, "done_reason") {
             Some("length") => StopReason::MaxTokens,
             // "stop", and future reasons.

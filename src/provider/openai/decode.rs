@@ -28,7 +28,6 @@ pub(crate) struct ChatDecoder {
     has_content: bool,
     /// The current piece contained content.
     fresh: bool,
-    stopped: bool,
 }
 
 /// A tool call that is arriving.
@@ -89,10 +88,6 @@ impl ApiDecoder for ChatDecoder {
                 "the stream ended in the middle of the answer",
             ))
         }
-    }
-
-    fn has_stopped(&self) -> bool {
-        self.stopped
     }
 
     fn may_end(&self) -> bool {
@@ -352,7 +347,6 @@ impl ChatDecoder {
         if let Some(opaque) = self.opaque.take() {
             out.push(StreamEvent::RedactedReasoning(opaque));
         }
-        self.stopped = true;
         out.push(StreamEvent::Stop(stop));
         Ok(())
     }

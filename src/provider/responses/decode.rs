@@ -38,7 +38,6 @@ pub(crate) struct ResponsesDecoder {
     refusal: String,
     usage: Usage,
     searches: u32,
-    stopped: bool,
 }
 
 #[derive(Debug, Default)]
@@ -148,10 +147,6 @@ impl ApiDecoder for ResponsesDecoder {
         Err(DecodeError::broken_stream(
             "the stream ended in the middle of the answer",
         ))
-    }
-
-    fn has_stopped(&self) -> bool {
-        self.stopped
     }
 }
 
@@ -606,7 +601,6 @@ impl ResponsesDecoder {
         let rest = self.tools.iter().enumerate();
         let rest = rest.filter(|(_, tool)| tool.has_started && !tool.completed);
         complete_tools(rest.map(|(at, tool)| (at as u32, &tool.input)), &stop, out);
-        self.stopped = true;
         out.push(StreamEvent::Stop(stop));
         Ok(StreamProgress::Event)
     }
