@@ -38,6 +38,11 @@ impl DecodeError {
     pub(crate) fn broken_stream(message: impl Into<String>) -> Self {
         Self::Failed(ProviderFault::BrokenStream, message.into())
     }
+
+    /// Creates the failure of a stream that ended before its answer did.
+    pub(crate) fn truncated_stream() -> Self {
+        Self::broken_stream("the stream ended in the middle of the answer")
+    }
 }
 
 /// The decoded events that the reader has not taken yet.
@@ -104,12 +109,14 @@ pub(crate) trait ApiDecoder: Send {
     fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue)
     -> Result<StreamProgress, DecodeError>;
 
-    /// Ends the answer after the body has ended regularly.
+    /// Ends the answer after the body has ended regularly. By default, only a closing event ends an answer.
     ///
     /// # Errors
     ///
     /// Fails if the answer is not complete.
-    fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError>;
+    fn finish_stream(&mut self, _out: &mut EventQueue) -> Result<(), DecodeError> {
+        Err(DecodeError::truncated_stream())
+    }
 
     /// Reports whether the answer is complete except for a closing event, which some servers never send.
     fn may_end(&self) -> bool {

@@ -84,14 +84,11 @@ impl ApiDecoder for MessagesDecoder {
 
     /// Ends the answer. After a stop reason it is complete, even without its last event.
     fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
-        if self.stop.is_some() {
-            self.finish_answer(out);
-            Ok(())
-        } else {
-            Err(DecodeError::broken_stream(
-                "the stream ended in the middle of the answer",
-            ))
+        if self.stop.is_none() {
+            return Err(DecodeError::truncated_stream());
         }
+        self.finish_answer(out);
+        Ok(())
     }
 
     fn may_end(&self) -> bool {

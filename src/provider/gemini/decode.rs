@@ -79,15 +79,9 @@ impl ApiDecoder for GeminiDecoder {
 
     /// Ends the answer. There is no closing event: the stream just ends after the finish reason.
     fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
-        let Some(stop) = self.stop.take() else {
-            return Err(DecodeError::broken_stream(
-                "the stream ended in the middle of the answer",
-            ));
-        };
-        let stop = if stop == StopReason::EndTurn && self.calls > 0 {
-            StopReason::ToolUse
-        } else {
-            stop
+        let stop = match self.stop.take().ok_or_else(DecodeError::truncated_stream)? {
+            StopReason::EndTurn if self.calls > 0 => StopReason::ToolUse,
+            stop => stop,
         };
         out.push(StreamEvent::Stop(stop));
         Ok(())

@@ -51,13 +51,6 @@ impl ApiDecoder for OllamaDecoder {
         }
         Ok(progress)
     }
-
-    fn finish_stream(&mut self, _out: &mut EventQueue) -> Result<(), DecodeError> {
-        // Every answer ends with a line that says so.
-        Err(DecodeError::broken_stream(
-            "the stream ended in the middle of the answer",
-        ))
-    }
 }
 
 impl OllamaDecoder {

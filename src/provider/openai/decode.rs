@@ -81,13 +81,10 @@ impl ApiDecoder for ChatDecoder {
     }
 
     fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
-        if self.finish.is_some() {
-            self.finish_answer(out)
-        } else {
-            Err(DecodeError::broken_stream(
-                "the stream ended in the middle of the answer",
-            ))
+        if self.finish.is_none() {
+            return Err(DecodeError::truncated_stream());
         }
+        self.finish_answer(out)
     }
 
     fn may_end(&self) -> bool {
