@@ -45,6 +45,9 @@ impl DecodeError {
     }
 }
 
+/// The result of decoding, usually with the [`StreamProgress`] of what was decoded.
+pub(crate) type DecodeResult<T = StreamProgress> = Result<T, DecodeError>;
+
 /// The decoded events that the reader has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
@@ -106,15 +109,14 @@ pub(crate) trait ApiDecoder: Send {
     /// # Errors
     ///
     /// Fails if the event is an error of the provider, or malformed where that would leave a hole in the answer.
-    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue)
-    -> Result<StreamProgress, DecodeError>;
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> DecodeResult;
 
     /// Ends the answer after the body has ended regularly. By default, only a closing event ends an answer.
     ///
     /// # Errors
     ///
     /// Fails if the answer is not complete.
-    fn finish_stream(&mut self, _out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn finish_stream(&mut self, _out: &mut EventQueue) -> DecodeResult<()> {
         Err(DecodeError::truncated_stream())
     }
 
@@ -152,7 +154,7 @@ impl StreamDecoder {
     /// # Errors
     ///
     /// Fails like [`ApiDecoder::decode_event`], or if an event is too large.
-    pub(crate) fn push(&mut self, chunk: &[u8], out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
+    pub(crate) fn push(&mut self, chunk: &[u8], out: &mut EventQueue) -> DecodeResult {
         let Self { sse, api } = self;
         let mut result = Ok(StreamProgress::Nothing);
         let pushed = sse.push(chunk, |event| feed_event(api.as_mut(), &event, out, &mut result));
@@ -171,7 +173,7 @@ impl StreamDecoder {
     /// # Errors
     ///
     /// Fails if the answer is not complete; with the message of a gateway if the body ended with one.
-    pub(crate) fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
+    pub(crate) fn finish_stream(&mut self, out: &mut EventQueue) -> DecodeResult<()> {
         let Self { sse, api } = self;
         let mut result = Ok(StreamProgress::Nothing);
         sse.finish(|event| feed_event(api.as_mut(), &event, out, &mut result));
@@ -197,12 +199,7 @@ impl StreamDecoder {
 }
 
 /// Passes an event to the decoder unless the stream has failed or stopped before.
-fn feed_event(
-    api: &mut dyn ApiDecoder,
-    event: &SseEvent,
-    out: &mut EventQueue,
-    result: &mut Result<StreamProgress, DecodeError>,
-) {
+fn feed_event(api: &mut dyn ApiDecoder, event: &SseEvent, out: &mut EventQueue, result: &mut DecodeResult) {
     let Ok(so_far) = *result else { return };
     if !out.has_stopped() {
         *result = api.decode_event(event, out).map(|progress| progress.max(so_far));

@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::decode::DecodeError;
+use super::decode::{DecodeError, DecodeResult};
 use super::sse::SseEvent;
 use super::stream::{SearchReport, StreamEvent};
 use crate::base::text::one_line;
@@ -17,7 +17,7 @@ use crate::domain::WebSource;
 const EXCERPT: usize = 300;
 
 /// Parses the JSON object of an event; `None` if the event carries nothing. An error in any shape keeps its message.
-pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, DecodeError> {
+pub(super) fn parse_event(event: &SseEvent) -> DecodeResult<Option<Value>> {
     let data = event.data.trim();
     if event.name == "error" {
         return Err(DecodeError::Reported(data.to_owned()));
@@ -49,7 +49,7 @@ fn malformed_event_error(data: &str, reason: &str) -> DecodeError {
 }
 
 /// Returns the kind of an event: its `type`, otherwise its SSE name.
-pub(super) fn kind<'e>(value: &'e Value, event: &'e SseEvent) -> Result<&'e str, DecodeError> {
+pub(super) fn kind<'e>(value: &'e Value, event: &'e SseEvent) -> DecodeResult<&'e str> {
     match text(value, "type") {
         Some(kind) => Ok(kind),
         None if !value["error"].is_null() => Err(DecodeError::Reported(event.data.clone())),
@@ -94,7 +94,7 @@ pub(super) fn read_source(page: &Value, field: &str) -> Option<StreamEvent> {
 }
 
 /// Returns a text without which the answer would have a hole; empty if the field is null or absent.
-pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> Result<&'v str, DecodeError> {
+pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> DecodeResult<&'v str> {
     match &object[field] {
         Value::String(text) => Ok(text),
         Value::Null => Ok(""),
@@ -103,7 +103,7 @@ pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> Result<&'v str,
 }
 
 /// Returns a piece of a tool's input. Some servers send the whole object instead of its text.
-pub(super) fn needed_input(object: &Value, field: &str) -> Result<String, DecodeError> {
+pub(super) fn needed_input(object: &Value, field: &str) -> DecodeResult<String> {
     match &object[field] {
         input @ Value::Object(_) => Ok(input.to_string()),
         _ => needed_text(object, field).map(str::to_owned),
@@ -111,7 +111,7 @@ pub(super) fn needed_input(object: &Value, field: &str) -> Result<String, Decode
 }
 
 /// Returns an object that contains parts of the answer; `None` if the field is null or absent.
-pub(super) fn needed_object<'v>(object: &'v Value, field: &str) -> Result<Option<&'v Value>, DecodeError> {
+pub(super) fn needed_object<'v>(object: &'v Value, field: &str) -> DecodeResult<Option<&'v Value>> {
     match &object[field] {
         value @ Value::Object(_) => Ok(Some(value)),
         Value::Null => Ok(None),
@@ -120,7 +120,7 @@ pub(super) fn needed_object<'v>(object: &'v Value, field: &str) -> Result<Option
 }
 
 /// Returns a list of objects that contain parts of the answer. A single object counts as a list of one.
-pub(super) fn needed_objects<'v>(object: &'v Value, field: &str) -> Result<Vec<&'v Value>, DecodeError> {
+pub(super) fn needed_objects<'v>(object: &'v Value, field: &str) -> DecodeResult<Vec<&'v Value>> {
     let items = match &object[field] {
         Value::Array(items) => items.iter().filter(|item| !item.is_null()).collect(),
         one @ Value::Object(_) => vec![one],

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::domain::Usage;
 use crate::provider::decode::{
-    ApiDecoder, DecodeError, EventQueue, StreamProgress, ToolInput, complete_tools,
+    ApiDecoder, DecodeError, DecodeResult, EventQueue, StreamProgress, ToolInput, complete_tools,
 };
 use crate::provider::fields::{
     kind, needed_input, needed_object, needed_text, optional_number, parse_event, read_source, text,
@@ -44,11 +44,7 @@ enum StreamBlock {
 }
 
 impl ApiDecoder for MessagesDecoder {
-    fn decode_event(
-        &mut self,
-        event: &SseEvent,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> DecodeResult {
         let Some(value) = parse_event(event)? else {
             return Ok(StreamProgress::Nothing);
         };
@@ -83,7 +79,7 @@ impl ApiDecoder for MessagesDecoder {
     }
 
     /// Ends the answer. After a stop reason it is complete, even without its last event.
-    fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn finish_stream(&mut self, out: &mut EventQueue) -> DecodeResult<()> {
         if self.stop.is_none() {
             return Err(DecodeError::truncated_stream());
         }
@@ -99,11 +95,7 @@ impl ApiDecoder for MessagesDecoder {
 impl MessagesDecoder {
     /// Handles the start of a message. Some gateways send it twice. A different id begins another message, which voids
     /// the one before it.
-    fn message_started(
-        &mut self,
-        message: &Value,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn message_started(&mut self, message: &Value, out: &mut EventQueue) -> DecodeResult {
         let id = text(message, "id");
         let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
         if is_other && self.last.is_some() {
@@ -147,7 +139,7 @@ impl MessagesDecoder {
         }
     }
 
-    fn block_started(&mut self, event: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
+    fn block_started(&mut self, event: &Value, out: &mut EventQueue) -> DecodeResult {
         let Some(block) = needed_object(event, "content_block")? else {
             return Err(DecodeError::broken_stream(
                 "a block of the answer began without its content",
@@ -217,12 +209,7 @@ impl MessagesDecoder {
         }
     }
 
-    fn tool_started(
-        &mut self,
-        index: u32,
-        block: &Value,
-        out: &mut EventQueue,
-    ) -> Result<StreamBlock, DecodeError> {
+    fn tool_started(&mut self, index: u32, block: &Value, out: &mut EventQueue) -> DecodeResult<StreamBlock> {
         let Some(name) = text(block, "name").filter(|name| !name.is_empty()) else {
             return Err(DecodeError::broken_stream(
                 "a tool call of the answer has no name",
@@ -248,7 +235,7 @@ impl MessagesDecoder {
         Ok(StreamBlock::Tool { full_input })
     }
 
-    fn decode_delta(&mut self, event: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
+    fn decode_delta(&mut self, event: &Value, out: &mut EventQueue) -> DecodeResult {
         let Some(delta) = needed_object(event, "delta")? else {
             return Ok(StreamProgress::Event);
         };
@@ -275,12 +262,7 @@ impl MessagesDecoder {
         })
     }
 
-    fn tool_input(
-        &mut self,
-        event: &Value,
-        json: String,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn tool_input(&mut self, event: &Value, json: String, out: &mut EventQueue) -> DecodeResult {
         let index = self.index_of(event);
         let tool = index.and_then(|index| Some((index, self.tools.get_mut(&index)?)));
         match tool {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::domain::Usage;
-use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, StreamProgress};
+use crate::provider::decode::{ApiDecoder, DecodeError, DecodeResult, EventQueue, StreamProgress};
 use crate::provider::error::ProviderFault;
 use crate::provider::fields::{
     needed_object, needed_objects, needed_text, optional_list, optional_number, parse_event, read_source,
@@ -46,11 +46,7 @@ impl TextSignature {
 }
 
 impl ApiDecoder for GeminiDecoder {
-    fn decode_event(
-        &mut self,
-        event: &SseEvent,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> DecodeResult {
         let Some(value) = parse_event(event)? else {
             return Ok(StreamProgress::Nothing);
         };
@@ -78,7 +74,7 @@ impl ApiDecoder for GeminiDecoder {
     }
 
     /// Ends the answer. There is no closing event: the stream just ends after the finish reason.
-    fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn finish_stream(&mut self, out: &mut EventQueue) -> DecodeResult<()> {
         let stop = match self.stop.take().ok_or_else(DecodeError::truncated_stream)? {
             StopReason::EndTurn if self.calls > 0 => StopReason::ToolUse,
             stop => stop,
@@ -93,7 +89,7 @@ impl ApiDecoder for GeminiDecoder {
 }
 
 impl GeminiDecoder {
-    fn push_part(&mut self, part: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
+    fn push_part(&mut self, part: &Value, out: &mut EventQueue) -> DecodeResult {
         let signature = text(part, SIGNATURE).filter(|signature| !signature.is_empty());
         if let Some(call) = needed_object(part, "functionCall")? {
             return self.push_call(call, signature, out);
@@ -126,12 +122,7 @@ impl GeminiDecoder {
         })
     }
 
-    fn push_call(
-        &mut self,
-        call: &Value,
-        signature: Option<&str>,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn push_call(&mut self, call: &Value, signature: Option<&str>, out: &mut EventQueue) -> DecodeResult {
         let Some(name) = text(call, "name").filter(|name| !name.is_empty()) else {
             return Err(DecodeError::broken_stream(
                 "a function call of the answer has no name",
@@ -195,7 +186,7 @@ impl GeminiDecoder {
 }
 
 /// Reads why the answer ended.
-fn read_finish(reason: &str, words: Option<&str>) -> Result<StopReason, DecodeError> {
+fn read_finish(reason: &str, words: Option<&str>) -> DecodeResult<StopReason> {
     Ok(match reason {
         "MAX_TOKENS" => StopReason::MaxTokens,
         "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII"

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::domain::Usage;
-use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, StreamProgress};
+use crate::provider::decode::{ApiDecoder, DecodeError, DecodeResult, EventQueue, StreamProgress};
 use crate::provider::fields::{
     needed_input, needed_object, needed_objects, needed_text, optional_number, parse_event, text,
 };
@@ -18,11 +18,7 @@ pub(crate) struct OllamaDecoder {
 }
 
 impl ApiDecoder for OllamaDecoder {
-    fn decode_event(
-        &mut self,
-        event: &SseEvent,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> DecodeResult {
         let Some(value) = parse_event(event)? else {
             return Ok(StreamProgress::Nothing);
         };
@@ -54,7 +50,7 @@ impl ApiDecoder for OllamaDecoder {
 }
 
 impl OllamaDecoder {
-    fn push_call(&mut self, call: &Value, out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn push_call(&mut self, call: &Value, out: &mut EventQueue) -> DecodeResult<()> {
         let function = needed_object(call, "function")?.unwrap_or(&Value::Null);
         let Some(name) = text(function, "name").filter(|name| !name.is_empty()) else {
             return Err(DecodeError::broken_stream(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::opaque::OpaqueReasoning;
 use crate::domain::{Cost, Usage};
 use crate::provider::decode::{
-    ApiDecoder, DecodeError, EventQueue, StreamProgress, ToolInput, complete_tools,
+    ApiDecoder, DecodeError, DecodeResult, EventQueue, StreamProgress, ToolInput, complete_tools,
 };
 use crate::provider::error::ProviderFault;
 use crate::provider::fields::{
@@ -49,11 +49,7 @@ struct ToolState {
 }
 
 impl ApiDecoder for ChatDecoder {
-    fn decode_event(
-        &mut self,
-        event: &SseEvent,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> DecodeResult {
         if event.data.trim() == "[DONE]" {
             self.finish_answer(out)?;
             return Ok(StreamProgress::Event);
@@ -80,7 +76,7 @@ impl ApiDecoder for ChatDecoder {
         Ok(progress)
     }
 
-    fn finish_stream(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn finish_stream(&mut self, out: &mut EventQueue) -> DecodeResult<()> {
         if self.finish.is_none() {
             return Err(DecodeError::truncated_stream());
         }
@@ -93,12 +89,7 @@ impl ApiDecoder for ChatDecoder {
 }
 
 impl ChatDecoder {
-    fn decode_choice(
-        &mut self,
-        choice: &Value,
-        data: &str,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn decode_choice(&mut self, choice: &Value, data: &str, out: &mut EventQueue) -> DecodeResult {
         let delta = needed_object(choice, "delta")?.filter(|delta| *delta != &json!({}));
         // Some servers answer with one whole message. With or after a piece it only repeats the content.
         let message = if delta.is_some() || self.has_content {
@@ -116,7 +107,7 @@ impl ChatDecoder {
         Ok(progress)
     }
 
-    fn decode_delta(&mut self, delta: &Value, out: &mut EventQueue) -> Result<StreamProgress, DecodeError> {
+    fn decode_delta(&mut self, delta: &Value, out: &mut EventQueue) -> DecodeResult {
         self.fresh = false;
         // A piece may repeat its reasoning under several names; only the first is used.
         let thought = non_empty_text(&delta["reasoning_content"])
@@ -146,7 +137,7 @@ impl ChatDecoder {
     }
 
     /// Decodes content in parts, as Mistral's thinking models send it.
-    fn decode_parts(&mut self, parts: &[Value], out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn decode_parts(&mut self, parts: &[Value], out: &mut EventQueue) -> DecodeResult<()> {
         for part in parts {
             if let Some(thinking) = part.get("thinking") {
                 let text = non_empty_text(thinking).or_else(|| join_entry_texts(thinking));
@@ -176,12 +167,7 @@ impl ChatDecoder {
         }
     }
 
-    fn decode_tool_call(
-        &mut self,
-        call: &Value,
-        function: &Value,
-        out: &mut EventQueue,
-    ) -> Result<(), DecodeError> {
+    fn decode_tool_call(&mut self, call: &Value, function: &Value, out: &mut EventQueue) -> DecodeResult<()> {
         let name = text(function, "name").unwrap_or_default();
         let mut piece = needed_input(function, "arguments")?;
         let (sent, id) = (
@@ -248,7 +234,7 @@ impl ChatDecoder {
         (self.tools.len() - 1, name)
     }
 
-    fn stop_reason(&self, reason: &str, data: &str) -> Result<StopReason, DecodeError> {
+    fn stop_reason(&self, reason: &str, data: &str) -> DecodeResult<StopReason> {
         Ok(match reason {
             "length" | "max_tokens" | "model_length" => StopReason::MaxTokens,
             "content_filter" | "refusal" => {
@@ -309,7 +295,7 @@ impl ChatDecoder {
     }
 
     /// Ends the answer: the server sent its closing marker, or the body ended after a finish reason.
-    fn finish_answer(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
+    fn finish_answer(&mut self, out: &mut EventQueue) -> DecodeResult<()> {
         if self.tools.iter().any(ToolState::lacks_name) {
             return Err(DecodeError::broken_stream(
                 "a tool call of the answer has no name",

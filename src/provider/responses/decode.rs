@@ -11,7 +11,7 @@ use super::freeform::{CLOSING, FreeformFields, escape};
 use super::items::{WireItem, WireItemKind, WireItems};
 use crate::domain::{ToolSpec, Usage};
 use crate::provider::decode::{
-    ApiDecoder, DecodeError, EventQueue, StreamProgress, ToolInput, complete_tools,
+    ApiDecoder, DecodeError, DecodeResult, EventQueue, StreamProgress, ToolInput, complete_tools,
 };
 use crate::provider::fields::{
     kind, needed_input, needed_text, optional_list, optional_number, parse_event, read_source, text,
@@ -94,11 +94,7 @@ impl TextPhase {
 }
 
 impl ApiDecoder for ResponsesDecoder {
-    fn decode_event(
-        &mut self,
-        event: &SseEvent,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> DecodeResult {
         let Some(value) = parse_event(event)? else {
             return Ok(StreamProgress::Nothing);
         };
@@ -154,7 +150,7 @@ impl ResponsesDecoder {
 
     /// Handles the start of a response. Some gateways send it twice. A different id begins another response, which
     /// voids the one before it.
-    fn handle_created(&mut self, response: &Value) -> Result<StreamProgress, DecodeError> {
+    fn handle_created(&mut self, response: &Value) -> DecodeResult {
         let id = text(response, "id");
         let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
         if is_other && !self.items.is_empty() {
@@ -233,12 +229,7 @@ impl ResponsesDecoder {
 
     /// Pushes a piece of a message's text. The first piece follows the message's phase, and a break if another message
     /// had text.
-    fn push_text(
-        &mut self,
-        at: usize,
-        piece: &str,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn push_text(&mut self, at: usize, piece: &str, out: &mut EventQueue) -> DecodeResult {
         if piece.is_empty() {
             return Ok(StreamProgress::Event);
         }
@@ -303,7 +294,7 @@ impl ResponsesDecoder {
         event: &Value,
         is_custom: bool,
         out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    ) -> DecodeResult {
         let piece = if is_custom {
             needed_text(event, "delta")?.to_owned()
         } else {
@@ -323,7 +314,7 @@ impl ResponsesDecoder {
     }
 
     /// Records that a call's input is plain text, which must be known before its input begins.
-    fn note_custom_call(&mut self, tool: usize, is_custom: bool) -> Result<(), DecodeError> {
+    fn note_custom_call(&mut self, tool: usize, is_custom: bool) -> DecodeResult<()> {
         let tool = &mut self.tools[tool];
         if is_custom && tool.has_started && !tool.is_freeform {
             return Err(DecodeError::broken_stream("the input of a function is not JSON"));
@@ -352,12 +343,7 @@ impl ResponsesDecoder {
     }
 
     /// Handles a whole item: pushes whatever did not arrive in pieces.
-    fn handle_item_done(
-        &mut self,
-        event: &Value,
-        item: &Value,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn handle_item_done(&mut self, event: &Value, item: &Value, out: &mut EventQueue) -> DecodeResult {
         let kind = match text(item, "type") {
             Some("message") => WireItemKind::Message { has_text: false },
             Some("reasoning") => WireItemKind::new_reasoning(),
@@ -380,12 +366,7 @@ impl ResponsesDecoder {
         }
     }
 
-    fn message_done(
-        &mut self,
-        at: usize,
-        item: &Value,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn message_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> DecodeResult {
         for part in optional_list(item, "content") {
             for annotation in optional_list(part, "annotations") {
                 push_citation(annotation, out);
@@ -445,12 +426,7 @@ impl ResponsesDecoder {
         StreamProgress::Content
     }
 
-    fn call_done(
-        &mut self,
-        at: usize,
-        item: &Value,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn call_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> DecodeResult {
         let at = self.get_or_add_tool(at);
         self.begin_tool_call(at, item, out);
         if self.tools[at].has_started && self.tools[at].input.is_empty() {
@@ -474,12 +450,7 @@ impl ResponsesDecoder {
         Ok(StreamProgress::Content)
     }
 
-    fn custom_call_done(
-        &mut self,
-        at: usize,
-        item: &Value,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn custom_call_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> DecodeResult {
         let at = self.get_or_add_tool(at);
         self.note_custom_call(at, true)?;
         self.begin_tool_call(at, item, out);
@@ -490,11 +461,7 @@ impl ResponsesDecoder {
     }
 
     /// Handles the end of a custom tool's input, which comes before the end of its item.
-    fn handle_custom_input_done(
-        &mut self,
-        event: &Value,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn handle_custom_input_done(&mut self, event: &Value, out: &mut EventQueue) -> DecodeResult {
         let at = self.items.resolve_piece(event, &WireItemKind::Call(None));
         if matches!(self.items.get(at).kind, WireItemKind::Other) {
             return Ok(StreamProgress::Event);
@@ -509,12 +476,7 @@ impl ResponsesDecoder {
     }
 
     /// Compares the pieces of a custom tool's input with the whole text in `holder`, or pushes that if there were none.
-    fn settle_custom_input(
-        &mut self,
-        at: usize,
-        holder: &Value,
-        out: &mut EventQueue,
-    ) -> Result<(), DecodeError> {
+    fn settle_custom_input(&mut self, at: usize, holder: &Value, out: &mut EventQueue) -> DecodeResult<()> {
         let tool = &self.tools[at];
         let pieces = tool.input.text_from(tool.opening);
         if pieces.is_empty() && tool.early.is_empty() {
@@ -542,12 +504,7 @@ impl ResponsesDecoder {
     }
 
     /// Handles the end of the answer. `kind` is the status that the event implies if the response has none.
-    fn handle_response_end(
-        &mut self,
-        event: &Value,
-        kind: &str,
-        out: &mut EventQueue,
-    ) -> Result<StreamProgress, DecodeError> {
+    fn handle_response_end(&mut self, event: &Value, kind: &str, out: &mut EventQueue) -> DecodeResult {
         let response = &event["response"];
         self.record_usage(&response["usage"], out);
         // Some servers announce no items and send them only here.
