@@ -129,32 +129,8 @@ pub enum RequestShape {
 }
 
 impl RequestShape {
-    /// The number of variants.
-    const COUNT: usize = 18;
-
-    /// Returns the slot of this shape in a message's cache; unique and below [`Self::COUNT`].
-    fn cache_index(self) -> usize {
-        match self {
-            Self::Anthropic => 0,
-            Self::OpenAi => 1,
-            Self::Mistral => 2,
-            Self::DeepSeek => 3,
-            Self::AnthropicBare => 4,
-            Self::Responses => 5,
-            Self::ResponsesBare => 6,
-            Self::OpenAiBare => 7,
-            Self::MistralBare => 8,
-            Self::DeepSeekBare => 9,
-            Self::Gemini => 10,
-            Self::GeminiBare => 11,
-            Self::GeminiOld => 12,
-            Self::GeminiOldBare => 13,
-            Self::Ollama => 14,
-            Self::OllamaBare => 15,
-            Self::ResponsesCustom => 16,
-            Self::ResponsesBareCustom => 17,
-        }
-    }
+    /// The number of variants: the index of the last one plus 1.
+    const COUNT: usize = Self::OllamaBare as usize + 1;
 
     /// Returns the same shape with calls of custom tools. Only the Responses API has them.
     pub(crate) fn with_custom_calls(self) -> Self {
@@ -201,7 +177,7 @@ impl HistoryItem {
 
     /// Returns the message in `shape`; only the first call for a shape runs `encode`.
     pub fn get_or_encode(&self, shape: RequestShape, encode: impl FnOnce(&Message) -> Bytes) -> &Bytes {
-        self.encoded[shape.cache_index()].get_or_init(|| encode(&self.message))
+        self.encoded[shape as usize].get_or_init(|| encode(&self.message))
     }
 
     /// Reports whether everything that a provider attached to the message came from `origin`.
