@@ -11,9 +11,7 @@ use serde_json::Value;
 
 use super::refusal::CommandOrigin;
 use super::run_command::{self, Overtime};
-use super::{
-    CallPreview, DEFAULT_TIMEOUT, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, schema,
-};
+use super::{DEFAULT_TIMEOUT, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, schema};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::{CommandLine, CommandToolSettings, ToolEffect};
 use crate::domain::{Effect, EffectKind, ToolSpec};
@@ -74,10 +72,6 @@ impl DynTool for CommandTool {
         &self.settings.name
     }
 
-    fn is_wait_tool(&self) -> bool {
-        false
-    }
-
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             freeform: None,
@@ -124,10 +118,6 @@ impl PreparedCall for CommandCall {
             // Rules judge the configured command; arguments cannot change it.
             ..Effect::from_command(self.tool.format_command())
         })
-    }
-
-    fn preview_change<'a>(&'a self, _cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {
-        futures::future::ready(Ok(CallPreview::default())).boxed()
     }
 
     /// Returns no limit: the command has its own.

@@ -23,7 +23,9 @@ pub trait DynTool: Send + Sync {
     }
 
     /// Returns whether repeating a call with the same arguments is the normal way to wait.
-    fn is_wait_tool(&self) -> bool;
+    fn is_wait_tool(&self) -> bool {
+        false
+    }
 
     /// Returns whether its field `path`, if it has one, names a file or folder of the workspace.
     fn has_workspace_path(&self) -> bool {
@@ -77,7 +79,9 @@ pub trait PreparedCall: Send + Sync {
     ///
     /// # Errors
     /// The change cannot be computed.
-    fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>>;
+    fn preview_change<'a>(&'a self, _cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {
+        async { Ok(CallPreview::default()) }.boxed()
+    }
 
     /// Returns the tool's own time limit; `None` if it has none or enforces it itself.
     fn timeout(&self) -> Option<Duration>;

@@ -14,9 +14,7 @@ use super::mcp_content::{RenderedContent, render_contents};
 use super::mcp_requests::answer_requests;
 use super::output::{fail_with_message, refuse_input};
 use super::run_command::with_notes;
-use super::{
-    CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress, files, schema,
-};
+use super::{DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, ToolProgress, files, schema};
 use crate::base::CancellationToken;
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{Effect, EffectKind, ForeignTool, SandboxPolicy, ToolSpec};
@@ -59,10 +57,6 @@ impl DynTool for McpServerTool {
 
     fn rule_name(&self) -> &str {
         &self.rule_name
-    }
-
-    fn is_wait_tool(&self) -> bool {
-        false
     }
 
     fn spec(&self) -> ToolSpec {
@@ -123,10 +117,6 @@ impl PreparedCall for McpToolCall {
             }),
             ..Effect::none()
         })
-    }
-
-    fn preview_change<'a>(&'a self, _cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {
-        futures::future::ready(Ok(CallPreview::default())).boxed()
     }
 
     /// Returns no limit: the connection enforces that of the server's settings, and tells the server.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::output::refuse_input;
 use super::tool_source::LoadedTools;
-use super::{CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, schema};
+use super::{DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, schema};
 use crate::base::text::one_line;
 use crate::domain::{Effect, ToolSpec};
 
@@ -95,10 +95,6 @@ impl DynTool for SearchTools {
         SEARCH_TOOLS
     }
 
-    fn is_wait_tool(&self) -> bool {
-        false
-    }
-
     fn spec(&self) -> ToolSpec {
         let mut names = String::new();
         let mut left_out = 0;
@@ -149,10 +145,6 @@ impl PreparedCall for SearchCall {
 
     fn predict_effect(&self, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
-    }
-
-    fn preview_change<'a>(&'a self, _cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {
-        futures::future::ready(Ok(CallPreview::default())).boxed()
     }
 
     fn timeout(&self) -> Option<std::time::Duration> {
