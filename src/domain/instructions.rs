@@ -41,3 +41,18 @@ pub struct InstructionFile {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
+
+impl InstructionFile {
+    /// Returns the record of a file of which nothing is used yet.
+    pub fn new(path: String, kind: InstructionKind, trusted: bool) -> Self {
+        Self {
+            path,
+            kind,
+            name: None,
+            bytes: 0,
+            fingerprint: String::new(),
+            trusted,
+            problem: None,
+        }
+    }
+}

@@ -116,13 +116,8 @@ impl LoadedInstructions {
             self.prompt = Some(instruction.text);
         } else if self.files.is_empty() {
             self.files.push(InstructionFile {
-                path: path.display().to_string(),
-                kind: InstructionKind::Prompt,
-                name: None,
-                bytes: 0,
-                fingerprint: String::new(),
-                trusted: true,
                 problem: Some("it is missing or empty; using the default instructions".to_owned()),
+                ..InstructionFile::new(path.display().to_string(), InstructionKind::Prompt, true)
             });
         }
     }
@@ -131,15 +126,7 @@ impl LoadedInstructions {
         let Some(read) = file::read(source, path) else {
             return;
         };
-        let mut instruction_file = InstructionFile {
-            path: path.display().to_string(),
-            kind,
-            name: None,
-            bytes: 0,
-            fingerprint: String::new(),
-            trusted: source.trusted,
-            problem: None,
-        };
+        let mut instruction_file = InstructionFile::new(path.display().to_string(), kind, source.trusted);
         match read {
             // A blank file counts as missing.
             Ok(read) if read.text.trim().is_empty() => return,

@@ -158,15 +158,8 @@ fn list_skill_folders(source: &PromptFolder, dir: &Path) -> Vec<PathBuf> {
 fn load_skill(source: &PromptFolder, dir: &Path) -> Option<(InstructionFile, Option<Skill>)> {
     let path = dir.join(FILE);
     let prompt_file = file::read(source, &path)?;
-    let mut instruction_file = InstructionFile {
-        path: path.display().to_string(),
-        kind: InstructionKind::Skill,
-        name: None,
-        bytes: 0,
-        fingerprint: String::new(),
-        trusted: source.trusted,
-        problem: None,
-    };
+    let mut instruction_file =
+        InstructionFile::new(path.display().to_string(), InstructionKind::Skill, source.trusted);
     let head = prompt_file.and_then(|prompt_file| {
         instruction_file.fingerprint = compute_fingerprint(&prompt_file.text);
         instruction_file.problem = prompt_file.problem;
