@@ -8,15 +8,13 @@ use super::attempt::OutputVisibility;
 use super::context::TurnContext;
 use super::emit::{push_hidden_message, retract_output};
 use super::loop_state::LoopState;
-use super::model_call::{CallOutcome, call_with_retries};
+use super::model_call::{CallOutcome, build_auxiliary_request, call_with_retries};
 use super::outcome::StepOutcome;
 use super::session_link::{LimitAnswer, TurnStopped};
 use super::transition::{TransitionFacts, next_transition};
 use crate::context::compact;
-use crate::domain::{
-    AgentError, ErrorCode, Event, LimitName, LimitReached, Message, TerminalReason, Transition,
-};
-use crate::provider::{HistoryItem, ModelRequest};
+use crate::domain::{AgentError, ErrorCode, Event, LimitName, LimitReached, TerminalReason, Transition};
+use crate::provider::ModelRequest;
 
 /// Asks the user for more steps at the step limit. Returns the new decision.
 pub(super) async fn at_step_limit(
@@ -91,19 +89,14 @@ pub(super) async fn final_summary(
     let items = cx.link.begin_step().await?.items;
     let model = state.model.clone();
     // As plain text: some APIs reject a history with tool calls if the request has no tools.
-    let transcript = Message::user_text(compact::format_transcript(&items));
+    let transcript = compact::format_transcript(&items);
     let request = Arc::new(ModelRequest {
-        model: model.model.clone(),
         system: cx.prompt.text.for_model(&model.model),
-        messages: vec![HistoryItem::new(transcript)],
-        tools: Arc::default(),
         max_output_tokens: state.max_output,
         is_limit_assumed: state.is_output_assumed(),
         effort: model.effort,
-        cache_key: None,
-        context_window: Some(model.info.window),
-        web_search: false,
         omit_verbosity: state.calibration().has_refused_verbosity(&model),
+        ..build_auxiliary_request(&model, "", transcript)
     });
     // An auxiliary call never falls back: what `without` says happens instead.
     let fallbacks = state.access.disable_fallback(Some(without));
