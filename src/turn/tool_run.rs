@@ -134,17 +134,13 @@ impl ToolRun {
 
     pub(super) fn from_carried(carried: CarriedCall) -> Self {
         Self {
-            id: carried.call.id,
-            title: carried.call.name.clone(),
-            name: carried.call.name,
-            input: Ok(carried.call.input),
             carried: true,
             approval: carried.approval,
-            note: None,
-            uncheckpointed: false,
-            judged: None,
-            approved: None,
-            sandbox: SandboxPolicy::default(),
+            ..Self::new(RequestedCall {
+                id: carried.call.id,
+                name: carried.call.name,
+                input: Ok(carried.call.input),
+            })
         }
     }
 
