@@ -68,7 +68,7 @@ impl Color {
 }
 
 /// Applies styles, or leaves text plain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Styler {
     /// Whether to use colors.
     pub(super) use_color: bool,

@@ -9,7 +9,7 @@ use super::style::{Styler, char_width};
 const LONGEST_LINK: usize = 400;
 
 /// Wraps words into lines and keeps the style across line breaks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LineWrapper {
     styler: Styler,
     max: usize,
@@ -32,16 +32,7 @@ impl LineWrapper {
         Self {
             styler,
             max,
-            out: String::new(),
-            column: 0,
-            hang: String::new(),
-            hang_width: 0,
-            spaces: 0,
-            word: String::new(),
-            word_width: 0,
-            wanted: String::new(),
-            word_look: String::new(),
-            out_look: String::new(),
+            ..Self::default()
         }
     }
 

@@ -48,9 +48,10 @@ impl fmt::Display for Mode {
 }
 
 /// The kind of change that a tool call would make outside the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EffectKind {
     /// Touches nothing outside the session, such as an update of the plan.
+    #[default]
     None,
     Read,
     Write,
@@ -59,7 +60,7 @@ pub enum EffectKind {
 }
 
 /// What a tool call would do, as far as an approval needs to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
     /// The most serious kind, if the call has several effects.
     pub kind: EffectKind,
@@ -98,19 +99,7 @@ pub struct ForeignTool {
 impl Effect {
     /// Returns an effect that touches nothing outside the session.
     pub fn none() -> Self {
-        Self {
-            kind: EffectKind::None,
-            paths: Vec::new(),
-            subject: String::new(),
-            outside: false,
-            secret: false,
-            findings: None,
-            has_program: false,
-            confinement: Confinement::None,
-            sandbox: None,
-            foreign: None,
-            stands_for: Vec::new(),
-        }
+        Self::default()
     }
 
     /// Returns the effect of running a command line whose files have not been checked.
@@ -122,9 +111,7 @@ impl Effect {
             ..Self::none()
         }
     }
-}
 
-impl Effect {
     /// Returns whether the settings of its tool demand that its command is confined.
     pub fn demands_sandbox(&self) -> bool {
         self.foreign.is_none() && self.sandbox.is_some_and(|policy| policy != SandboxPolicy::Off)

@@ -302,7 +302,7 @@ fn render_line(line: &str) -> Cow<'_, str> {
 }
 
 /// The start and the end of a text; the part in between is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OutputEnds {
     /// The longest text that is not cut, in bytes.
     max: usize,
@@ -316,10 +316,7 @@ impl OutputEnds {
     fn new(max: usize) -> Self {
         Self {
             max,
-            head: String::new(),
-            tail: String::new(),
-            bytes: 0,
-            line_feeds: 0,
+            ..Self::default()
         }
     }
 
