@@ -44,8 +44,9 @@ word_enum! {
 }
 
 /// The underlying cause of an error, as text. It is stored and sent, so the original error may be from another process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[error("{0}")]
 pub struct ErrorCause(String);
 
 impl From<String> for ErrorCause {
@@ -67,14 +68,6 @@ impl Deref for ErrorCause {
         &self.0
     }
 }
-
-impl fmt::Display for ErrorCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ErrorCause {}
 
 /// An error with all that a client needs to show it and to suggest what to do. Printed as `[code] message: cause`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
