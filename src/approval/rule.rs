@@ -246,22 +246,14 @@ impl Rule {
     /// Returns whether the pattern allows a simple command; a `*` is narrow.
     pub(crate) fn allows_command(&self, command: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
-            pattern.text.matches_words(command)
-                || pattern
-                    .text
-                    .without_optional_tail()
-                    .is_some_and(|head| head == command)
+            pattern.text.matches_words(command) || pattern.text.without_optional_tail() == Some(command)
         })
     }
 
     /// Returns whether the pattern matches a whole text (a simple command, an MCP call's subject); a `*` is wide.
     pub(crate) fn matches_text(&self, subject: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
-            pattern.widest_text().is_match(subject)
-                || pattern
-                    .text
-                    .without_optional_tail()
-                    .is_some_and(|head| head == subject)
+            pattern.widest_text().is_match(subject) || pattern.text.without_optional_tail() == Some(subject)
         })
     }
 
