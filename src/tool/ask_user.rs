@@ -2,6 +2,8 @@
 //!
 //! Checks the question and formats the reply. Must not know how the client asks; [`super::UserPrompt`] does.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -48,17 +50,15 @@ impl Tool for AskUser {
         theirs and that you cannot find out yourself: what they meant, which of several ways they want. Not for \
         permission (that is asked by itself), and not for what can be looked up.";
 
+    /// None: people take their time.
+    const TIMEOUT: Option<Duration> = None;
+
     fn call_title(&self, input: &AskUserInput) -> String {
         format_title("Ask:", &input.question)
     }
 
     fn predict_effect(&self, _: &AskUserInput, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
-    }
-
-    /// Returns no limit: people take their time.
-    fn call_timeout(&self, _: &AskUserInput) -> Option<std::time::Duration> {
-        None
     }
 
     async fn run(&self, input: AskUserInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {

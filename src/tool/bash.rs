@@ -70,6 +70,9 @@ impl Tool for Bash {
         Of output beyond about 11 KB you get the start and the end, and a path for \
         read_file and grep to the whole. To read, find or change files use the tools made for it.";
 
+    /// None: the command has its own limit.
+    const TIMEOUT: Option<Duration> = None;
+
     fn call_title(&self, input: &BashInput) -> String {
         let command = one_line(&reveal_hidden_characters(&input.command), 120);
         let command = match &input.workdir {
@@ -108,11 +111,6 @@ impl Tool for Bash {
             },
             ..Effect::from_command(line)
         })
-    }
-
-    /// Returns no limit: the command has its own.
-    fn call_timeout(&self, _input: &BashInput) -> Option<Duration> {
-        None
     }
 
     /// Returns true: a cancel stops the command in stages, and its output so far is reported (R-CANCEL).

@@ -29,6 +29,9 @@ impl Tool for BashKill {
     const DESCRIPTION: &'static str = "Ends a background process and all that it started (SIGTERM, after a \
         second SIGKILL), and gives the last of its output.";
 
+    /// None: ending a process takes at most 1.5 s.
+    const TIMEOUT: Option<Duration> = None;
+
     fn call_title(&self, input: &BashKillInput) -> String {
         format!("End {}", one_line(&strip_control_characters(&input.id), 40))
     }
@@ -36,11 +39,6 @@ impl Tool for BashKill {
     /// Predicts no effect: it ends only what this session started.
     fn predict_effect(&self, _input: &BashKillInput, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
-    }
-
-    /// Returns no limit: ending a process takes at most 1.5 s.
-    fn call_timeout(&self, _input: &BashKillInput) -> Option<Duration> {
-        None
     }
 
     /// Returns true: it takes at most 1.5 s, and a half-ended process is useless.

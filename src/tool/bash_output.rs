@@ -38,6 +38,9 @@ impl Tool for BashOutput {
         whether it still runs. To wait for a process that ends by itself, set wait_s instead of calling \
         again and again.";
 
+    /// None: the wait has its own limit.
+    const TIMEOUT: Option<Duration> = None;
+
     const WAITS: bool = true;
 
     fn call_title(&self, input: &BashOutputInput) -> String {
@@ -49,11 +52,6 @@ impl Tool for BashOutput {
 
     fn predict_effect(&self, _input: &BashOutputInput, _cx: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
-    }
-
-    /// Returns no limit: the wait has its own.
-    fn call_timeout(&self, _input: &BashOutputInput) -> Option<Duration> {
-        None
     }
 
     /// Returns true: output that was taken must reach the history. The wait itself obeys a cancel immediately.

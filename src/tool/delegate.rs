@@ -265,6 +265,9 @@ impl Tool for Delegate {
         is all that you get of it. Good for searches through much material and for parts that do not depend on each \
         other; not for what takes you a call or two. Parts that change the same files belong to one sub-agent.";
 
+    /// None: each sub-agent has its own limit.
+    const TIMEOUT: Option<Duration> = None;
+
     fn call_title(&self, input: &DelegateInput) -> String {
         match &input.tasks {
             Some(tasks) => {
@@ -278,11 +281,6 @@ impl Tool for Delegate {
     /// Predicts no effect: each call of a sub-agent is judged separately.
     fn predict_effect(&self, _: &DelegateInput, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
-    }
-
-    /// Returns no limit: each sub-agent has its own.
-    fn call_timeout(&self, _: &DelegateInput) -> Option<Duration> {
-        None
     }
 
     /// Returns true: a canceled sub-agent may finish its tools, and its partial result is reported.

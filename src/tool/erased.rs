@@ -173,7 +173,7 @@ impl<T: Tool> PreparedCall for TypedCall<T> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        self.tool.call_timeout(&self.input)
+        T::TIMEOUT
     }
 
     fn finishes_on_cancel(&self) -> bool {

@@ -124,6 +124,9 @@ pub trait Tool: Send + Sync + 'static {
     /// Whether the result depends on all files of the workspace, whichever file a call names.
     const READS_WORKSPACE: bool = false;
 
+    /// The time limit of a call; `None` if the tool enforces its own (see [`ToolContext::time_limit`]).
+    const TIMEOUT: Option<Duration> = Some(DEFAULT_TIMEOUT);
+
     /// How models that are trained on it write the input as plain text.
     const FREEFORM: Option<FreeformInput> = None;
 
@@ -159,11 +162,6 @@ pub trait Tool: Send + Sync + 'static {
         _cx: &ToolContext,
     ) -> impl Future<Output = Result<CallPreview, ToolError>> + Send {
         async { Ok(CallPreview::default()) }
-    }
-
-    /// Returns the time limit of a call; `None` if the tool enforces its own (see [`ToolContext::time_limit`]).
-    fn call_timeout(&self, _input: &Self::Input) -> Option<Duration> {
-        Some(DEFAULT_TIMEOUT)
     }
 
     /// Returns whether a cancel waits for the call to finish (atomic and short) instead of dropping it.

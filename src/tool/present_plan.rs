@@ -3,6 +3,8 @@
 //! Only asks and tells the model the answer. It must not set the mode: the session does, when the user's own answer to
 //! the question of this tool names one.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -39,17 +41,15 @@ impl Tool for PresentPlan {
     const DESCRIPTION: &'static str = "Only in plan mode: shows the user your finished plan and asks whether to carry \
         it out. Their answer alone ends plan mode.";
 
+    /// None: people take their time.
+    const TIMEOUT: Option<Duration> = None;
+
     fn call_title(&self, _: &PresentPlanInput) -> String {
         "Present the plan".to_owned()
     }
 
     fn predict_effect(&self, _: &PresentPlanInput, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
-    }
-
-    /// Returns no limit: people take their time.
-    fn call_timeout(&self, _: &PresentPlanInput) -> Option<std::time::Duration> {
-        None
     }
 
     async fn run(&self, input: PresentPlanInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {

@@ -146,6 +146,7 @@ macro_rules! tools {
             type Input = PlannedAct;
             const NAME: &'static str = $name;
             const DESCRIPTION: &'static str = "Simulated.";
+            const TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
             fn call_title(&self, input: &PlannedAct) -> String {
                 assert_ne!(input.how, "panic_title", "{EXPECTED_PANIC}");
@@ -167,10 +168,6 @@ macro_rules! tools {
                     return Err(ToolError::Reported("cannot be done".into()));
                 }
                 Ok(CallPreview::default())
-            }
-
-            fn call_timeout(&self, _input: &PlannedAct) -> Option<Duration> {
-                Some(Duration::from_secs(30))
             }
 
             fn finishes_on_cancel(&self) -> bool {
