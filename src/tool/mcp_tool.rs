@@ -188,11 +188,7 @@ impl McpToolCall {
                 Ok(with_remark(output, &sampled))
             }
             Err(McpError::Cancelled) => Err(ToolError::Cancelled),
-            Err(McpError::TimedOut(limit)) => Ok(ToolOutput {
-                is_error: true,
-                timed_out: true,
-                ..ToolOutput::text(format!("timed out after {} s", limit.as_secs_f64()))
-            }),
+            Err(McpError::TimedOut(limit)) => Ok(ToolOutput::timed_out(limit)),
             Err(error) => {
                 let text = format!("MCP server {}: {error}", self.tool.served.settings.name);
                 match error {

@@ -1,6 +1,7 @@
 //! What a call returns: a preview, a result, or an error. Plain values; knows no tool.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::domain::{ContentRef, FileLocation, MediaData};
 
@@ -47,6 +48,15 @@ impl ToolOutput {
         Self {
             text: text.into(),
             ..Self::default()
+        }
+    }
+
+    /// Creates the result of a call that its time limit has ended.
+    pub(crate) fn timed_out(limit: Duration) -> Self {
+        Self {
+            is_error: true,
+            timed_out: true,
+            ..Self::text(format!("timed out after {} s", limit.as_secs_f64()))
         }
     }
 }

@@ -94,11 +94,7 @@ impl Tool for WebSearch {
                 fail_with_message(strip_control_characters(&reason).into_owned())
             }
             Err(ModelFailure::Cancelled) if cx.cancel.is_cancelled() => Err(ToolError::Cancelled),
-            Err(ModelFailure::Cancelled) => Ok(ToolOutput {
-                is_error: true,
-                timed_out: true,
-                ..ToolOutput::text(format!("timed out after {} s", limit.as_secs_f64()))
-            }),
+            Err(ModelFailure::Cancelled) => Ok(ToolOutput::timed_out(limit)),
         }
     }
 }

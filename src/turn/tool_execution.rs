@@ -299,11 +299,6 @@ async fn run_with_timeout(
     run: impl Future<Output = Result<ToolOutput, ToolError>>,
 ) -> Result<ToolOutput, ToolError> {
     let Some(limit) = limit else { return run.await };
-    tokio::time::timeout(limit, run).await.unwrap_or_else(|_| {
-        Ok(ToolOutput {
-            is_error: true,
-            timed_out: true,
-            ..ToolOutput::text(format!("timed out after {} s", limit.as_secs_f64()))
-        })
-    })
+    let ended = tokio::time::timeout(limit, run).await;
+    ended.unwrap_or_else(|_| Ok(ToolOutput::timed_out(limit)))
 }
