@@ -296,10 +296,7 @@ pub struct Decision {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "deserialize_present"
     )]
-    #[cfg_attr(
-        test,
-        proptest(strategy = "proptest::option::of(super::arbitrary::arb_json())")
-    )]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_optional_json()"))]
     pub input: Option<Arc<Value>>,
     /// The rule as edited by the user; `None` if unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]

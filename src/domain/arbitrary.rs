@@ -23,6 +23,11 @@ pub(super) fn arb_answers() -> impl Strategy<Value = Answers> {
     btree_map(any::<String>(), arb_list(), 0..3)
 }
 
+/// Returns any JSON, or nothing.
+pub(super) fn arb_optional_json() -> impl Strategy<Value = Option<Arc<Value>>> {
+    proptest::option::of(arb_json())
+}
+
 /// Returns any JSON.
 pub(super) fn arb_json() -> impl Strategy<Value = Arc<Value>> {
     // Floats with few digits: serde_json may parse long ones with a rounding error.

@@ -127,10 +127,7 @@ pub struct ProviderCall {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "deserialize_present"
     )]
-    #[cfg_attr(
-        test,
-        proptest(strategy = "proptest::option::of(super::arbitrary::arb_json())")
-    )]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_optional_json()"))]
     pub extra: Option<Arc<Value>>,
     /// The provider and model, as in [`Signature::origin`].
     pub origin: Arc<str>,

@@ -57,10 +57,7 @@ pub struct ToolCallUpdate {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "deserialize_present"
     )]
-    #[cfg_attr(
-        test,
-        proptest(strategy = "proptest::option::of(super::arbitrary::arb_json())")
-    )]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_optional_json()"))]
     pub input: Option<Arc<Value>>,
     /// The result; present exactly when the status is final.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -140,7 +140,7 @@ pub struct AgentQuestion {
 }
 
 /// One field of a question.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct QuestionField {
     /// The key of its answer.
@@ -208,13 +208,9 @@ impl AgentQuestion {
             detail,
             fields: vec![QuestionField {
                 name: CHOICE_FIELD.to_owned(),
-                label: String::new(),
                 choices: choices.iter().map(choice).collect(),
-                several: false,
-                free: false,
                 required: true,
-                value_type: None,
-                default: Vec::new(),
+                ..QuestionField::default()
             }],
             url: None,
         }

@@ -116,14 +116,12 @@ fn build_question(input: &AskUserInput, cx: &ToolContext) -> Result<AgentQuestio
             .map(|text| strip_control_characters(text).into_owned()),
         fields: vec![QuestionField {
             name: ANSWER.to_owned(),
-            label: String::new(),
             choices: choices.iter().map(choice).collect(),
             several: input.several.unwrap_or(false),
             // The user can always write an answer of their own.
             free: true,
             required: true,
-            value_type: None,
-            default: Vec::new(),
+            ..QuestionField::default()
         }],
     })
 }

@@ -114,18 +114,15 @@ fn build_question(input: &PresentPlanInput, cx: &ToolContext) -> AgentQuestion {
         detail: Some(strip_control_characters(&input.plan).into_owned()),
         fields: vec![QuestionField {
             name: ANSWER.to_owned(),
-            label: String::new(),
             choices: vec![
                 choice(Mode::AutoEdit.name(), "Yes, edit freely (mode autoEdit)"),
                 choice(Mode::Ask.name(), "Yes, ask before each edit (mode ask)"),
                 choice(KEEP, "No, keep planning"),
             ],
-            several: false,
             // What the user writes instead is for the next version of the plan.
             free: true,
             required: true,
-            value_type: None,
-            default: Vec::new(),
+            ..QuestionField::default()
         }],
     }
 }
