@@ -103,13 +103,9 @@ impl StoreReader {
         window: EventWindow,
         limit: usize,
     ) -> Result<EventPage, StoreError> {
-        let session = session.clone();
-        self.read(
-            move |connection| match find_session_number(connection, &session)? {
-                Some(num) => read_page(connection, num, window, limit),
-                None => Ok(EventPage::default()),
-            },
-        )
+        self.read_of_session(session, move |connection, num| {
+            read_page(connection, num, window, limit)
+        })
         .await
     }
 
@@ -127,13 +123,10 @@ impl StoreReader {
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
     pub async fn read_turn(&self, session: &SessionId, turn: &TurnId) -> Result<EventPage, StoreError> {
-        let (session, turn) = (session.clone(), turn.clone());
-        self.read(
-            move |connection| match find_session_number(connection, &session)? {
-                Some(num) => events_of_turn(connection, num, &turn),
-                None => Ok(EventPage::default()),
-            },
-        )
+        let turn = turn.clone();
+        self.read_of_session(session, move |connection, num| {
+            events_of_turn(connection, num, &turn)
+        })
         .await
     }
 
@@ -146,11 +139,7 @@ impl StoreReader {
         session: &SessionId,
         seq: u64,
     ) -> Result<Option<Result<StoredEvent, SkippedRow>>, StoreError> {
-        let session = session.clone();
-        self.read(move |connection| {
-            let Some(num) = find_session_number(connection, &session)? else {
-                return Ok(None);
-            };
+        self.read_of_session(session, move |connection, num| {
             let mut statement =
                 connection.prepare_cached("SELECT id, turn, at_ms, kind, json FROM events WHERE id = ?")?;
             Ok(statement
@@ -165,11 +154,7 @@ impl StoreReader {
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
     pub async fn last_end(&self, session: &SessionId) -> Result<Option<StoredEvent>, StoreError> {
-        let session = session.clone();
-        self.read(move |connection| {
-            let Some(num) = find_session_number(connection, &session)? else {
-                return Ok(None);
-            };
+        self.read_of_session(session, move |connection, num| {
             // Scans the primary key from the end: few events follow the last end of a turn.
             let mut statement = connection.prepare_cached(
                 "SELECT id, turn, at_ms, kind, json FROM events
@@ -192,14 +177,7 @@ impl StoreReader {
         &self,
         session: &SessionId,
     ) -> Result<(Vec<PendingEvent>, Vec<SkippedRow>), StoreError> {
-        let session = session.clone();
-        self.read(
-            move |connection| match find_session_number(connection, &session)? {
-                Some(num) => read_pending_rows(connection, num),
-                None => Ok(Default::default()),
-            },
-        )
-        .await
+        self.read_of_session(session, read_pending_rows).await
     }
 
     /// Returns the file changes of a session in order, each with its cause: the turn or the revert.
@@ -209,12 +187,8 @@ impl StoreReader {
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
     pub async fn read_changes(&self, session: &SessionId) -> Result<Vec<(String, FileChange)>, StoreError> {
-        let session = session.clone();
-        self.read(move |connection| {
+        self.read_of_session(session, move |connection, num| {
             let mut changes = Vec::new();
-            let Some(num) = find_session_number(connection, &session)? else {
-                return Ok(changes);
-            };
             let mut statement = connection
                 .prepare_cached("SELECT cause, path, json FROM changes WHERE session = ? ORDER BY num")?;
             let mut rows = statement.query([num])?;
@@ -235,11 +209,7 @@ impl StoreReader {
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
     pub async fn list_turns(&self, session: &SessionId) -> Result<Vec<TurnId>, StoreError> {
-        let session = session.clone();
-        self.read(move |connection| {
-            let Some(num) = find_session_number(connection, &session)? else {
-                return Ok(Vec::new());
-            };
+        self.read_of_session(session, move |connection, num| {
             let (first, last) = event_ids(num);
             let mut statement = connection.prepare_cached(
                 "SELECT turn FROM events WHERE id BETWEEN ? AND ? AND kind = 'turn_started' AND turn IS NOT NULL
@@ -474,6 +444,22 @@ impl StoreReader {
                 mode: mode.as_deref().and_then(Mode::from_name),
             }))
         })
+        .await
+    }
+
+    /// Runs `work` like [`Self::read`], with the number of the session. An unknown session has nothing to read.
+    async fn read_of_session<T: Default + Send + 'static>(
+        &self,
+        session: &SessionId,
+        work: impl FnOnce(&Connection, i64) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let session = session.clone();
+        self.read(
+            move |connection| match find_session_number(connection, &session)? {
+                Some(num) => work(connection, num),
+                None => Ok(T::default()),
+            },
+        )
         .await
     }
 
