@@ -166,19 +166,20 @@ pub struct PendingKey {
 }
 
 impl PendingKey {
-    /// Returns the key of all pieces of a message.
-    pub fn for_partial(message: &MessageId) -> Self {
+    fn new(kind: PendingKind, key: impl ToString) -> Self {
         Self {
-            kind: PendingKind::Partial,
-            key: message.to_string(),
+            kind,
+            key: key.to_string(),
         }
     }
 
+    /// Returns the key of all pieces of a message.
+    pub fn for_partial(message: &MessageId) -> Self {
+        Self::new(PendingKind::Partial, message)
+    }
+
     fn for_piece(message: &MessageId, before: u64) -> Self {
-        Self {
-            kind: PendingKind::Partial,
-            key: format!("{message}{PIECE}{before}"),
-        }
+        Self::new(PendingKind::Partial, format_args!("{message}{PIECE}{before}"))
     }
 
     /// Whether this key covers the row with the key `other`.
@@ -190,50 +191,32 @@ impl PendingKey {
 
     /// Returns the key of a steer.
     pub fn for_steer(key: &str) -> Self {
-        Self {
-            kind: PendingKind::Steer,
-            key: key.to_owned(),
-        }
+        Self::new(PendingKind::Steer, key)
     }
 
     /// Returns the key of a queued prompt.
     pub fn for_queued(key: &str) -> Self {
-        Self {
-            kind: PendingKind::Queued,
-            key: key.to_owned(),
-        }
+        Self::new(PendingKind::Queued, key)
     }
 
     /// Returns the key of a decision on an approval.
     pub fn for_decision(approval: &ApprovalId) -> Self {
-        Self {
-            kind: PendingKind::Decision,
-            key: approval.to_string(),
-        }
+        Self::new(PendingKind::Decision, approval)
     }
 
     /// Returns the key of an open inquiry.
     pub fn for_inquiry(inquiry: &InquiryId) -> Self {
-        Self {
-            kind: PendingKind::Inquiry,
-            key: inquiry.to_string(),
-        }
+        Self::new(PendingKind::Inquiry, inquiry)
     }
 
     /// Returns the key of a reply to an inquiry.
     pub fn for_reply(inquiry: &InquiryId) -> Self {
-        Self {
-            kind: PendingKind::Reply,
-            key: inquiry.to_string(),
-        }
+        Self::new(PendingKind::Reply, inquiry)
     }
 
     /// Returns the key of an open approval.
     pub fn for_approval(approval: &ApprovalId) -> Self {
-        Self {
-            kind: PendingKind::Approval,
-            key: approval.to_string(),
-        }
+        Self::new(PendingKind::Approval, approval)
     }
 }
 
