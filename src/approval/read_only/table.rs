@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::base::word_list::WordList;
+use crate::domain::words::word_enum;
 
 /// Rows of `programs | operands | options;`.
 ///
@@ -159,69 +160,46 @@ pub(super) struct ReadOnlyCommand {
     pub(super) long: Vec<&'static str>,
 }
 
-/// The meaning of the words that are not options.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum OperandRule {
-    /// `list`: files to list.
-    List,
-    /// `read`: files to read.
-    Read,
-    /// `compare`: files to read, or folders whose files are read.
-    Compare,
-    /// `grep`: a pattern, unless `-e` or `-f` gave one; then files to read, or to search if `-r` is given.
-    Grep,
-    /// `rg`: a pattern, unless `-e` or `-f` gave one; then files and folders to search.
-    Ripgrep,
-    /// `find`: folders to list, then an expression.
-    Find,
-    /// `text`: text that names no file.
-    Text,
-    /// `lookup`: names to look up with `-v` or `-V`; without, the command would run.
-    Lookup,
-    /// `one-file`: a file to read; the command would write a second one.
-    OneFile,
-    /// `none`.
-    #[default]
-    Nothing,
-    /// `date`: a format that begins with `+`: anything else would set the clock.
-    DateFormat,
-    /// `printf`: a format, then text.
-    PrintFormat,
-    /// `listing`: none: git would create or delete something by that name. With `-l` they are patterns.
-    OnlyWithList,
-    /// `verb-or-none=WORD,WORD`: none, or one of these words first.
-    VerbOrNone,
-    /// `verb=WORD,WORD`: one of these words first.
-    Verb,
-    /// `revisions`: revisions and paths of a git repository.
-    Revisions,
-    /// `rule`: anything. It never counts as reading, mostly because it runs the project's own code. The row says which
-    /// options a rule covers.
-    RuleOnly,
-}
-
-impl OperandRule {
-    fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "list" => Self::List,
-            "read" => Self::Read,
-            "compare" => Self::Compare,
-            "grep" => Self::Grep,
-            "rg" => Self::Ripgrep,
-            "find" => Self::Find,
-            "text" => Self::Text,
-            "lookup" => Self::Lookup,
-            "one-file" => Self::OneFile,
-            "none" => Self::Nothing,
-            "date" => Self::DateFormat,
-            "printf" => Self::PrintFormat,
-            "listing" => Self::OnlyWithList,
-            "verb-or-none" => Self::VerbOrNone,
-            "verb" => Self::Verb,
-            "revisions" => Self::Revisions,
-            "rule" => Self::RuleOnly,
-            _ => return None,
-        })
+word_enum! {
+    /// The meaning of the words that are not options.
+    #[derive(Default)]
+    pub(super) enum OperandRule {
+        /// Files to list.
+        List = "list",
+        /// Files to read.
+        Read = "read",
+        /// Files to read, or folders whose files are read.
+        Compare = "compare",
+        /// A pattern, unless `-e` or `-f` gave one; then files to read, or to search if `-r` is given.
+        Grep = "grep",
+        /// A pattern, unless `-e` or `-f` gave one; then files and folders to search.
+        Ripgrep = "rg",
+        /// Folders to list, then an expression.
+        Find = "find",
+        /// Text that names no file.
+        Text = "text",
+        /// Names to look up with `-v` or `-V`; without, the command would run.
+        Lookup = "lookup",
+        /// A file to read; the command would write a second one.
+        OneFile = "one-file",
+        /// None.
+        #[default]
+        Nothing = "none",
+        /// A format that begins with `+`: anything else would set the clock.
+        DateFormat = "date",
+        /// A format, then text.
+        PrintFormat = "printf",
+        /// None: git would create or delete something by that name. With `-l` they are patterns.
+        OnlyWithList = "listing",
+        /// `verb-or-none=WORD,WORD`: none, or one of these words first.
+        VerbOrNone = "verb-or-none",
+        /// `verb=WORD,WORD`: one of these words first.
+        Verb = "verb",
+        /// Revisions and paths of a git repository.
+        Revisions = "revisions",
+        /// Anything. It never counts as reading, mostly because it runs the project's own code. The row says which
+        /// options a rule covers.
+        RuleOnly = "rule",
     }
 }
 
@@ -242,7 +220,7 @@ static COMMANDS: LazyLock<HashMap<&str, ReadOnlyCommand>> = LazyLock::new(|| {
                     "any-option" => command.has_any_option = true,
                     "one-dash" => command.has_one_dash = true,
                     // `more` has no meaning of its own.
-                    _ => command.operands = OperandRule::parse(word).unwrap_or(command.operands),
+                    _ => command.operands = OperandRule::from_name(word).unwrap_or(command.operands),
                 }
             }
             for option in options.split_whitespace() {
