@@ -14,8 +14,8 @@ use super::models::{LearntFacts, ModelLists, ModelVerdict, Models};
 use super::services::{Rules, SessionSettings, SettingsSource, SubagentModel};
 use crate::approval::Rule;
 use crate::config::{
-    self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, McpServerSettings,
-    Redactor, SandboxSettings, Settings, Trust,
+    self, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, McpServerSettings, Redactor,
+    SandboxSettings, Settings, Trust,
 };
 use crate::domain::{Mode, SessionId};
 use crate::mcp::{McpFolder, McpManager, McpRegistration};
@@ -343,16 +343,11 @@ fn build_tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
         .collect()
 }
 
-fn agent_settings<'a>(settings: &'a Settings, name: Option<&str>) -> &'a AgentSettings {
-    name.and_then(|name| settings.find_agent(name))
-        .unwrap_or_else(|| settings.default_agent())
-}
-
 impl SettingsSource for ConfigStore {
     fn session_settings(&self, session: &SessionInfo) -> SessionSettings {
         let folder = self.folder_config(&session.folder);
         let settings = folder.loaded.settings.clone();
-        let agent = agent_settings(&settings, session.agent.as_deref());
+        let agent = folder.models.agent_settings(session.agent.as_deref());
         let system = self.system_prompt_source(session, agent);
         let limits = TurnLimits {
             max_steps: agent.max_steps,
@@ -461,7 +456,7 @@ impl SettingsSource for ConfigStore {
     }
 
     fn default_mode(&self, folder: &Path, name: Option<&str>) -> Mode {
-        agent_settings(&self.folder_config(folder).loaded.settings, name).mode
+        self.folder_config(folder).models.agent_settings(name).mode
     }
 
     fn judge_model(&self, session: &SessionInfo, model: &str) -> ModelVerdict {

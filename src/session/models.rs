@@ -558,7 +558,8 @@ impl Models {
         !is_named && provider.model.is_none()
     }
 
-    fn agent_settings(&self, name: Option<&str>) -> &AgentSettings {
+    /// Returns the settings of an agent, or of the default agent if there is none of this name.
+    pub(super) fn agent_settings(&self, name: Option<&str>) -> &AgentSettings {
         name.and_then(|name| self.settings.find_agent(name))
             .unwrap_or_else(|| self.settings.default_agent())
     }
@@ -621,11 +622,7 @@ impl ModelSource for Arc<Models> {
         provider: &str,
         model: Option<&str>,
     ) -> Result<ResolvedModel, AgentError> {
-        let agent = choice
-            .agent
-            .as_deref()
-            .and_then(|name| self.settings.find_agent(name));
-        let agent = agent.unwrap_or_else(|| self.settings.default_agent());
+        let agent = self.agent_settings(choice.agent.as_deref());
         let mut chosen = self.choose_by_name(provider, agent)?;
         // The agent's own route may name a model for this provider.
         let of_route = agent

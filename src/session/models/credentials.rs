@@ -61,9 +61,7 @@ impl Models {
         if !self.keys.can_ask() {
             return FailedCredentials::new();
         }
-        let agent = agent
-            .and_then(|name| self.settings.find_agent(name))
-            .unwrap_or_else(|| self.settings.default_agent());
+        let agent = self.agent_settings(agent);
         let named = model.map(|model| model.split_once('/').map_or(model, |(provider, _)| provider));
         let named = named.filter(|name| self.settings.providers.contains_key(*name));
         if let Some(name) = named.or(agent.provider.as_deref()) {
