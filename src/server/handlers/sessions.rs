@@ -57,14 +57,7 @@ impl Service {
             .open_new_session(&self.state.configured, wanted)
             .await;
         let created = opened.map_err(RequestError::from)?;
-        if let Some(message) = &created.model_gone {
-            let warning = to_wire::server_warning("model_gone", message);
-            self.state.outbox.push(Outgoing::Notification {
-                body: to_wire::encode_frame(&warning),
-                group: None,
-                permit: None,
-            });
-        }
+        self.push_warning("model_gone", created.model_gone.as_deref());
         Ok(NewSessionResult {
             session_id: created.id.to_string(),
             model: created.model,
@@ -149,13 +142,16 @@ impl Service {
         let more = page.iter().filter(|record| !skipped.contains(record));
         let more: Vec<SkippedRow> = more.cloned().collect();
         skipped.extend(more);
-        let Some(message) = SkippedRow::format_warning(session, &skipped) else {
-            return;
-        };
-        tracing::warn!(%session, "{message}");
-        let body = to_wire::encode_frame(&to_wire::server_warning(SkippedRow::CODE, &message));
+        let message = SkippedRow::format_warning(session, &skipped);
+        self.push_warning(SkippedRow::CODE, message.as_deref());
+    }
+
+    /// Sends a warning that belongs to no event, if there is one.
+    fn push_warning(&self, code: &str, message: Option<&str>) {
+        let Some(message) = message else { return };
+        tracing::warn!(code, "{message}");
         self.state.outbox.push(Outgoing::Notification {
-            body,
+            body: to_wire::encode_frame(&to_wire::server_warning(code, message)),
             group: None,
             permit: None,
         });
