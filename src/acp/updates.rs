@@ -12,6 +12,7 @@ use crate::domain::{
     Block, CircuitState, Cost, Event, FileLocation, Mode, PlanItem, PlanStatus, Reference, ToolCallStatus,
     ToolResult,
 };
+use crate::workspace::diff::{DiffSides, build_file_header};
 use crate::workspace::prompts::PromptCommand;
 
 /// Bytes of arguments beyond which they are left out: the content of the call shows what matters.
@@ -20,7 +21,7 @@ const MAX_INPUT: usize = 64 << 10;
 /// The slash command that makes the history smaller.
 pub(super) const COMPACT: &str = "compact";
 
-/// Hunks of a diff that are shown as such.
+/// Hunks of a diff that are shown as such. A file that has more than are left is text.
 const MAX_HUNKS: usize = 200;
 
 /// Returns the name of the update that carries a piece of a message.
@@ -126,7 +127,7 @@ pub(super) fn result_content(result: &ToolResult) -> Vec<Value> {
 
 /// Converts a unified diff to one block for each hunk, with the lines around the change.
 ///
-/// A file stays text if it has no hunk, if it was moved, or if its diff was cut: the protocol has no block for these.
+/// A file stays text if it was removed empty, if it was moved, or if its diff was cut: the protocol has no block for these.
 pub(super) fn diff_content(diff: &str, places: &[FileLocation], cwd: &Path) -> Vec<Value> {
     let diff = reveal_hidden_characters(diff);
     let as_text = |diff: &str| text_content(&format!("```diff\n{diff}\n```"));
@@ -135,7 +136,7 @@ pub(super) fn diff_content(diff: &str, places: &[FileLocation], cwd: &Path) -> V
         .filter_map(|place| uri::path_of(&place.uri).ok())
         .collect();
     let files = split_files(&diff);
-    let mut content = Vec::new();
+    let (mut content, mut room) = (Vec::new(), MAX_HUNKS);
     for file in &files {
         let [old, new] = read_header(file);
         let is_moved = old.zip(new).is_some_and(|(old, new)| old != new);
@@ -145,14 +146,12 @@ pub(super) fn diff_content(diff: &str, places: &[FileLocation], cwd: &Path) -> V
         let path = path.or_else(|| places.first().filter(|_| files.len() == 1).cloned());
         let path = path.or_else(|| Some(cwd.join(name?)));
         let hunks = path.map(|path| split_hunks(file, &path)).unwrap_or_default();
-        if hunks.is_empty() || is_moved || file.contains("\n[…") {
+        if hunks.is_empty() || hunks.len() > room || is_moved || file.contains("\n[…") {
             content.push(as_text(file));
         } else {
+            room -= hunks.len();
             content.extend(hunks);
         }
-    }
-    if content.len() > MAX_HUNKS {
-        return vec![as_text(&diff)];
     }
     content
 }
@@ -211,8 +210,18 @@ fn read_header(diff: &str) -> [Option<&str>; 2] {
 
 /// Finds the file of a header among the places of the call. The header of a file elsewhere lacks the first slash.
 fn find_place(name: &str, places: &[PathBuf], cwd: &Path) -> Option<PathBuf> {
-    let paths = [cwd, Path::new("/")].map(|folder| folder.join(name));
-    paths.into_iter().find(|path| places.contains(path))
+    let folders = [cwd, Path::new("/")];
+    let paths = folders.map(|folder| folder.join(name));
+    let exact = paths.into_iter().find(|path| places.contains(path));
+    // The header shows hidden characters of a name. The client opens the file by its real one.
+    let to_header = |name: &str| build_file_header(name, DiffSides::OnlyNew);
+    let is_shown = |path: &&PathBuf| {
+        let mut names = folders
+            .iter()
+            .filter_map(|folder| path.strip_prefix(folder).ok()?.to_str());
+        names.any(|rest| to_header(rest) == to_header(name))
+    };
+    exact.or_else(|| places.iter().find(is_shown).cloned())
 }
 
 fn split_hunks(diff: &str, path: &Path) -> Vec<Value> {
@@ -253,7 +262,8 @@ fn split_hunks(diff: &str, path: &Path) -> Vec<Value> {
             new.push_str(text);
         }
     }
-    finish(sides, &mut hunks);
+    // A file that is created empty has no hunk.
+    finish(sides.or_else(|| is_new.then(Default::default)), &mut hunks);
     hunks
 }
 
@@ -456,7 +466,7 @@ impl Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::diff::{DiffSides, build_unified_diff};
+    use crate::workspace::diff::build_unified_diff;
 
     #[test]
     fn a_diff_becomes_its_hunks() {
@@ -528,7 +538,7 @@ mod tests {
             (cut.to_owned(), as_text(cut)),
             (
                 "--- /dev/null\n+++ b/empty\n".to_owned(),
-                as_text("--- /dev/null\n+++ b/empty\n"),
+                item("/w/empty", json!(null), ""),
             ),
             (
                 "--- a/bye\n+++ /dev/null\n".to_owned(),
@@ -549,11 +559,39 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_of_very_many_hunks_is_text() {
-        let diff: String = (0..=MAX_HUNKS)
-            .map(|n| build_unified_diff(&format!("{n}.txt"), DiffSides::OnlyNew, "", "x\n").text)
-            .collect();
-        let shown = diff_content(&diff, &[], Path::new("/w"));
-        assert_eq!(shown, [text_content(&format!("```diff\n{diff}\n```"))]);
+    fn a_file_of_very_many_hunks_is_text_and_the_others_are_not() {
+        let lines = |changed: &str| -> String {
+            let line = |n: usize| if n % 10 == 0 { changed } else { "same\n" };
+            (0..=10 * MAX_HUNKS).map(line).collect()
+        };
+        let small = |n: usize| build_unified_diff(&format!("{n}.txt"), DiffSides::OnlyNew, "", "x\n").text;
+        let large = build_unified_diff("big.txt", DiffSides::Both, &lines("old\n"), &lines("new\n")).text;
+        let shown = diff_content(
+            &[small(1), large.clone(), small(2)].concat(),
+            &[],
+            Path::new("/w"),
+        );
+        assert_eq!((shown.len(), &shown[0]["path"]), (3, &json!("/w/1.txt")));
+        assert_eq!(shown[1], text_content(&format!("```diff\n{large}\n```")));
+        assert_eq!(shown[2]["path"], "/w/2.txt");
+        let many: String = (0..=MAX_HUNKS).map(small).collect();
+        let shown = diff_content(&many, &[], Path::new("/w"));
+        let count = |kind: &str| shown.iter().filter(|item| item["type"] == kind).count();
+        assert_eq!((count("diff"), count("content")), (MAX_HUNKS, 1));
+    }
+
+    #[test]
+    fn a_file_with_hidden_characters_in_its_name_is_shown_under_its_real_path() {
+        let names = ["ü\u{202e}.txt", "sub/a\u{200b}b.txt", "/etc/\u{1b}x"];
+        let diff = |name: &&str| build_unified_diff(name, DiffSides::OnlyNew, "", "x\n").text;
+        let whole: String = names.iter().map(diff).collect();
+        let paths = names.map(|name| Path::new("/w").join(name));
+        let place = |path: &PathBuf| FileLocation {
+            uri: uri::uri_of(path),
+            line: None,
+        };
+        let shown = diff_content(&whole, &paths.each_ref().map(place), Path::new("/w"));
+        let shown: Vec<&Value> = shown.iter().map(|item| &item["path"]).collect();
+        assert_eq!(shown, paths.each_ref().map(|path| json!(path)).each_ref());
     }
 }
