@@ -63,10 +63,9 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Ends the history: returns the last plan, title and usage, and the calls that have not ended.
-    pub(super) fn finish(self) -> (impl Iterator<Item = Value>, Vec<ToolCallUpdate>) {
-        let last = [self.plan, self.title, self.usage].into_iter().flatten();
-        (last, self.open.into_values().collect())
+    /// Ends the history: returns the last plan, title and usage.
+    pub(super) fn finish(self) -> impl Iterator<Item = Value> {
+        [self.plan, self.title, self.usage].into_iter().flatten()
     }
 
     fn show_message(&self, message: &Message) -> Vec<Value> {

@@ -151,17 +151,16 @@ async fn open_session(
     // An error means that the store ended with the server: then the stored events are all there are.
     let _ = loaded.passed.await;
     let mut skipped = loaded.skipped;
-    let mut open_calls = Vec::new();
     if let Some(mut replay) = replay {
-        open_calls = replay_history(state, &loaded.snapshot, &mut skipped).await?;
-        replay.tail.open_calls.clone_from(&open_calls);
+        replay_history(state, &loaded.snapshot, &mut skipped).await?;
+        replay.tail.open_calls.clone_from(&loaded.open_calls);
         replay.tail.seq = loaded.snapshot.seq;
         replay.tail.partial = loaded.partial;
     }
     let skipped = SkippedRow::format_warning(&id, &skipped);
     let skipped = skipped.map(|message| Notice::new("warning", SkippedRow::CODE, message));
     let replaced = name_servers(state, &id, &loaded.snapshot.info.folder, &servers);
-    ask_open_questions(state, &opening, &loaded.snapshot, &open_calls);
+    ask_open_questions(state, &opening, &loaded.snapshot, &loaded.open_calls);
     let answer = json!({
         "modes": options::mode_state(loaded.snapshot.choice.mode),
         "configOptions": options::config_options(state, &id).await?,
@@ -182,13 +181,13 @@ fn refuse_other_folder(cwd: &Path, own: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Sends the stored history up to the last event of the snapshot, and returns the calls that have not ended. Later
-/// events are sent as they happen.
+/// Sends the stored history up to the last event of the snapshot, without the calls that have not ended. Later events
+/// are sent as they happen.
 async fn replay_history(
     state: &AcpContext,
     snapshot: &SessionSnapshot,
     skipped: &mut Vec<SkippedRow>,
-) -> Result<Vec<ToolCallUpdate>, Error> {
+) -> Result<(), Error> {
     let id = &snapshot.info.id;
     let cwd = snapshot.info.cwd.clone();
     let (mut replay, options) = (Replay::new(&cwd), state.feeds.options(id));
@@ -209,12 +208,10 @@ async fn replay_history(
         // A client that reads slowly slows the replay down.
         state.outbox.wait_for_room().await;
     }
-    let (last, open_calls) = replay.finish();
-    for mut update in last {
-        options.name_paths(&mut update);
+    for update in replay.finish() {
         state.feeds.send(id, update);
     }
-    Ok(open_calls)
+    Ok(())
 }
 
 /// Asks again what a turn has left open.

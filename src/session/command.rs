@@ -12,7 +12,7 @@ use crate::base::CancellationToken;
 use crate::domain::{
     AgentError, ApprovalId, Block, ChangeKind, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply,
     InstructionFile, MessageId, Mode, OpenApproval, OpenInquiry, PromptQueue, RequestSubject, SessionId,
-    ToolCallId, TurnEnd, TurnId, Usage,
+    ToolCallId, ToolCallUpdate, TurnEnd, TurnId, Usage,
 };
 use crate::provider::{CircuitView, Effort};
 use crate::store::{Holder, SkippedRow, StoreError, StoreHealth};
@@ -275,6 +275,8 @@ pub struct SessionInfo {
 #[derive(Debug)]
 pub struct LoadReply {
     pub snapshot: SessionSnapshot,
+    /// The calls that have not ended, with all that is known about them.
+    pub open_calls: Vec<ToolCallUpdate>,
     pub partial: Option<PartialMessage>,
     /// Records that could not be read so far. The loaded page may lack more.
     pub skipped: Vec<SkippedRow>,

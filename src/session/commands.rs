@@ -411,6 +411,7 @@ impl Actor {
         let passed = self.journal.flush();
         let _ = reply.send(Ok(LoadReply {
             snapshot: self.to_snapshot(),
+            open_calls: self.state.open.calls.values().cloned().collect(),
             partial: self.partial.message.clone(),
             skipped: self.journal.take_skipped(),
             passed,

@@ -314,12 +314,13 @@ impl SessionState {
     }
 
     fn tool_call(&mut self, update: &ToolCallUpdate) {
+        let earlier = self.open.calls.remove(&update.id);
         if update.status.is_final() {
             // A call that did not run has no duration, and brought no content.
             self.has_untrusted_content |= update.duration_ms.is_some() && tool::is_untrusted(&update.name);
-            self.open.calls.remove(&update.id);
         } else {
-            self.open.calls.insert(update.id.clone(), update.clone());
+            let call = earlier.iter().fold(update.clone(), ToolCallUpdate::merge_earlier);
+            self.open.calls.insert(update.id.clone(), call);
         }
     }
 
