@@ -197,7 +197,7 @@ async fn introduce(state: &AcpContext, (session, notes): Introduction) {
     for note in notes.into_iter().flatten() {
         state.feeds.add_note(&session, note);
     }
-    let Some(info) = send_commands(state, &session).await else {
+    let Some(info) = send_commands(state, &session, true).await else {
         return;
     };
     // The folder was explained at its first session, unless something is new.
@@ -207,16 +207,17 @@ async fn introduce(state: &AcpContext, (session, notes): Introduction) {
 /// Sends the commands of sessions whose client knows others: prompts of MCP servers come and go (R-MCP).
 async fn update_commands(state: &AcpContext) {
     for session in state.feeds.list_sessions_with_commands() {
-        send_commands(state, &session).await;
+        send_commands(state, &session, false).await;
     }
 }
 
-/// Sends a session's commands, unless the client has the same list. Returns `None` if the session is not live.
-async fn send_commands(state: &AcpContext, session: &SessionId) -> Option<SessionInfo> {
+/// Sends a session's commands, unless the client has the same list since it opened the session. Returns `None` if the
+/// session is not live.
+async fn send_commands(state: &AcpContext, session: &SessionId, is_opened: bool) -> Option<SessionInfo> {
     let snapshot = state.sessions.inspect_live(session).await?;
     let change = *state.configured.mcp().subscribe_changes().borrow();
     let commands = state.configured.list_commands(&snapshot.info).await;
     let update = updates::commands(commands.iter());
-    state.feeds.show_commands(session, change, update);
+    state.feeds.show_commands(session, change, update, is_opened);
     Some(snapshot.info)
 }

@@ -159,10 +159,11 @@ impl SessionFeed {
         &self.options
     }
 
-    /// Sends the list of commands as of a change of MCP servers, unless the client has the same or a newer one.
-    pub(super) fn show_commands(&mut self, change: u64, update: Value) -> Vec<Outgoing> {
+    /// Sends the list of commands as of a change of MCP servers, unless the client has a newer one, or the same and did
+    /// not open the session again.
+    pub(super) fn show_commands(&mut self, change: u64, update: Value, is_opened: bool) -> Vec<Outgoing> {
         if let Some((known, shown)) = &self.commands
-            && (change < *known || *shown == update)
+            && (change < *known || (!is_opened && *shown == update))
         {
             return Vec::new();
         }

@@ -82,9 +82,10 @@ impl Feeds {
         self.outbox.push(to_notification(session.as_str(), update, None));
     }
 
-    /// Sends a session's list of commands as of a change of MCP servers, unless the client has the same or a newer one.
-    pub(super) fn show_commands(&self, session: &SessionId, change: u64, update: Value) {
-        self.with_feed(session, |slot| slot.feed.show_commands(change, update));
+    /// Sends a session's list of commands as of a change of MCP servers, unless the client has a newer one, or the same
+    /// and the session was not opened again.
+    pub(super) fn show_commands(&self, session: &SessionId, change: u64, update: Value, is_opened: bool) {
+        self.with_feed(session, |slot| slot.feed.show_commands(change, update, is_opened));
     }
 
     /// Returns the sessions whose client has a list of commands.
