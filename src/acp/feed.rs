@@ -98,6 +98,8 @@ pub(super) struct SessionFeed {
     calls: BTreeMap<ToolCallId, CallView>,
     /// Notices for a client without notices: shown when the next turn starts.
     waiting: Vec<String>,
+    /// The information that such a client has. Each load brings it again.
+    informed: HashSet<String>,
     /// The list of commands that was sent last, and the change of MCP servers that it is as new as.
     commands: Option<(u64, Value)>,
     /// The window and the cost that were shown last.
@@ -143,6 +145,7 @@ impl SessionFeed {
             last_chunk: None,
             calls: BTreeMap::new(),
             waiting: Vec::new(),
+            informed: HashSet::new(),
             commands: None,
             last_usage: None,
             compacts: false,
@@ -319,7 +322,7 @@ impl SessionFeed {
         let mut out = Vec::new();
         if self.options.shows_notices {
             self.push(notice.into_update(true, ""), &mut out);
-        } else {
+        } else if notice.severity != "info" || self.informed.insert(notice.title.clone()) {
             let Notice {
                 title, description, ..
             } = notice;

@@ -227,6 +227,31 @@ fn a_server_of_the_client_comes_before_a_configured_one_of_its_name() {
 }
 
 #[test]
+fn the_servers_of_the_client_are_named_once_in_the_conversation() {
+    let world = world_with(&["--start", "exit"], "");
+    let client = AcpClient::start(&world, json!({}));
+    let servers = json!([program("peer", &world.path("note"), "")]);
+    let session = new_session(&client, &world, servers.clone());
+    let mut shown = String::new();
+    for _ in 0..2 {
+        for _ in 0..2 {
+            let params = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": servers});
+            client.call("session/load", params);
+            // Follows the notes of the load.
+            client.update("available_commands_update");
+        }
+        world.mock().push(Reply::text("done"));
+        client.answer(client.prompt(&session, "go"));
+        shown += &chunk_text(&client.taken_updates(), "agent_message_chunk");
+    }
+    assert_eq!(
+        shown.matches("The editor's MCP servers are used: peer").count(),
+        1,
+        "{shown}"
+    );
+}
+
+#[test]
 fn both_kinds_of_servers_work_side_by_side() {
     let world = world_with(&[], "[approvals]\nallow = [\"mcp:peer/echo\"]");
     // There are so many tools that the model loads definitions.
