@@ -4,7 +4,6 @@
 //! Users press stop and go on typing, so the next prompt often arrives while the canceled one still ends.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::CancellationToken;
@@ -16,8 +15,8 @@ pub(super) struct OpenPrompts(Arc<Mutex<HashMap<SessionId, Vec<Arc<PromptState>>
 
 struct PromptState {
     canceled: CancellationToken,
-    /// The session has it, and gets its cancels.
-    is_posted: AtomicBool,
+    /// The session has it, and gets its cancels; or the prompt has ended before.
+    posted: CancellationToken,
     ended: CancellationToken,
 }
 
@@ -40,7 +39,7 @@ impl OpenPrompts {
         }
         let state = Arc::new(PromptState {
             canceled: request.child_token(),
-            is_posted: AtomicBool::new(false),
+            posted: CancellationToken::new(),
             ended: CancellationToken::new(),
         });
         let earlier = open.clone();
@@ -58,12 +57,20 @@ impl OpenPrompts {
         let sessions = self.lock();
         let mut was_waiting = false;
         for prompt in sessions.get(session).into_iter().flatten() {
-            was_waiting |= !prompt.canceled.is_cancelled() && !prompt.is_posted.load(Ordering::Relaxed);
+            was_waiting |= !prompt.canceled.is_cancelled() && !prompt.posted.is_cancelled();
             prompt.canceled.cancel();
         }
         // The turn before a waiting prompt is canceled already, and a second cancel would skip its graceful end.
         if !was_waiting {
             cancel_turn();
+        }
+    }
+
+    /// Waits until the session has the prompts that are open now, so that what follows does not overtake them.
+    pub(super) async fn wait_until_posted(&self, session: &SessionId) {
+        let open = self.lock().get(session).cloned().unwrap_or_default();
+        for prompt in open {
+            prompt.posted.cancelled().await;
         }
     }
 
@@ -93,8 +100,9 @@ impl OpenPrompt {
         if self.state.canceled.is_cancelled() {
             return None;
         }
-        self.state.is_posted.store(true, Ordering::Relaxed);
-        Some(post())
+        let posted = post();
+        self.state.posted.cancel();
+        Some(posted)
     }
 }
 
@@ -107,6 +115,7 @@ impl Drop for OpenPrompt {
                 sessions.remove(&self.session);
             }
         }
+        self.state.posted.cancel();
         self.state.ended.cancel();
     }
 }

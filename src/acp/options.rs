@@ -145,6 +145,10 @@ pub(super) async fn set_option(
     let Some(value) = value.as_str() else {
         return Err(invalid_param("the value of this option is a string"));
     };
+    // The turn of a prompt that came first begins without the choice. A mode applies to a turn that runs, too.
+    if option != "mode" {
+        state.prompts.wait_until_posted(session).await;
+    }
     let choose = |model, effort| {
         state
             .sessions

@@ -334,17 +334,36 @@ fn a_repeated_question_names_a_file_outside_of_the_folder() {
     client.prompt(&session, "write");
     let first = client.asked("session/request_permission");
     drop(client);
+    // The second time in the same process.
     let client = AcpClient::start(&world, json!({}));
-    client.call(
-        "session/load",
-        json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
-    );
-    let again = client.asked("session/request_permission");
-    let call = |asked: &Value| asked["params"]["toolCall"].clone();
-    assert_eq!(call(&again)["locations"], call(&first)["locations"]);
-    let path = call(&again)["content"][0]["path"].clone();
-    assert_eq!(path, call(&first)["content"][0]["path"]);
-    assert!(path.as_str().unwrap().ends_with("/outside.txt"), "{path}");
+    for method in ["session/resume", "session/load", "session/resume"] {
+        client.call(
+            method,
+            json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
+        );
+        let again = client.asked("session/request_permission");
+        let call = |asked: &Value| asked["params"]["toolCall"].clone();
+        assert_eq!(call(&again)["locations"], call(&first)["locations"], "{method}");
+        let path = call(&again)["content"][0]["path"].clone();
+        assert_eq!(path, call(&first)["content"][0]["path"], "{method}");
+        assert!(path.as_str().unwrap().ends_with("/outside.txt"), "{path}");
+    }
+}
+
+#[test]
+fn each_load_brings_the_commands_again() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    client.update("available_commands_update");
+    for method in ["session/load", "session/resume", "session/load"] {
+        client.call(
+            method,
+            json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
+        );
+        let commands = client.update("available_commands_update");
+        assert_eq!(commands["availableCommands"][0]["name"], "compact", "{method}");
+    }
 }
 
 #[test]
@@ -927,6 +946,27 @@ fn options_that_are_sent_at_once_all_count() {
         let shown = client.call("session/resume", resume)["configOptions"].clone();
         let values: Vec<&Value> = (0..3).map(|at| &shown[at]["currentValue"]).collect();
         assert_eq!(values, ["full", "mock/mock-model", "high"], "{first}");
+    }
+}
+
+#[test]
+fn a_choice_does_not_overtake_the_prompt_before_it() {
+    let world = World::with(Config {
+        tables: "[agent.reviewer]\ntools = [\"read_file\"]".to_owned(),
+        ..Config::default()
+    });
+    let client = AcpClient::start(&world, json!({}));
+    for (option, value) in [("agent", "reviewer"), ("model", "other/other-model")] {
+        let session = client.new_session(&world);
+        world.mock().push(Reply::text("done"));
+        let prompt = client.prompt(&session, "go");
+        let params = json!({"sessionId": session, "configId": option, "value": value});
+        let chosen = client.answer(client.request("session/set_config_option", params));
+        assert_eq!(chosen["error"].is_null(), option == "model", "{chosen}");
+        assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+        let request = world.wait_for_request(world.requests() - 1);
+        assert_eq!(request.body["model"], "mock-model", "{option}");
+        assert!(request.body["tools"].as_array().unwrap().len() > 1, "{option}");
     }
 }
 
