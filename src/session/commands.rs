@@ -97,9 +97,9 @@ impl Actor {
                 reply,
             } => self.reply_inquiry(inquiry, answer, reply),
             SessionCommand::SetMode { mode, reply } => self.set_mode(mode, reply),
-            SessionCommand::SetModel { model, effort, reply } => {
-                let full_name = gathered.name.take().and_then(|name| name.full_name);
-                self.set_model(model, full_name, effort, reply);
+            SessionCommand::SetModel { effort, reply, .. } => {
+                let model = gathered.name.take().and_then(|name| name.full_name);
+                self.set_model(model, effort, reply);
             }
             SessionCommand::SetAgent { agent, reply } => {
                 let start = gathered.name.take().map(|name| name.start);
@@ -337,16 +337,11 @@ impl Actor {
         self.update_session(None, event, reply);
     }
 
-    fn set_model(
-        &mut self,
-        model: Option<String>,
-        full_name: Option<String>,
-        effort: Option<EffortChoice>,
-        reply: Reply<()>,
-    ) {
+    /// Changes the model, by its name with its provider, and the effort.
+    fn set_model(&mut self, model: Option<String>, effort: Option<EffortChoice>, reply: Reply<()>) {
         let effort = effort.map(|effort| effort.name().to_owned());
         let choice = ContentChoice {
-            model: full_name,
+            model: model.clone(),
             effort: effort.clone(),
             mode: None,
         };

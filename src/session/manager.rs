@@ -63,9 +63,7 @@ impl SessionManager {
     }
 
     /// Remembers the user's choice for new sessions of a folder. If the store is not ready, the choice is forgotten.
-    pub fn remember_choice(&self, info: &SessionInfo, mut choice: ContentChoice) {
-        let profiles = &self.services.profiles;
-        choice.model = choice.model.map(|model| profiles.full_model_name(info, &model));
+    pub fn remember_choice(&self, info: &SessionInfo, choice: ContentChoice) {
         if let Some(write) = remembered_choice_write(info, choice)
             && self.services.store.writes.try_send(write).is_err()
         {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use super::SessionManager;
 use super::command::{CommandError, EffortChoice, SessionCommand, SessionInfo};
 use super::config_store::ConfigStore;
+use super::services::SettingsSource;
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
 use crate::store::ContentChoice;
@@ -61,7 +62,7 @@ impl SessionManager {
             folder,
             cwd,
             agent,
-            choice: chosen,
+            choice: mut chosen,
             remembered,
         } = wanted;
         if let Some(agent) = &agent {
@@ -76,9 +77,10 @@ impl SessionManager {
             cwd,
             agent,
         };
-        if let Some(model) = &chosen.model {
+        if let Some(model) = &mut chosen.model {
             let checked = configured.check_model(&info, model).await;
             checked.map_err(NewSessionError::UnknownModel)?;
+            *model = configured.full_model_name(&info, model);
         }
         let mut model_gone = None;
         // A remembered model is checked there, and causes a warning instead of an error.
