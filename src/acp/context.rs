@@ -47,7 +47,7 @@ pub(super) struct AcpContext {
 }
 
 /// A session, and notes that its client may only get after the session's id.
-pub(super) type Introduction = (SessionId, [Option<Notice>; 2]);
+pub(super) type Introduction = (SessionId, [Option<Notice>; 3]);
 
 impl AcpContext {
     /// Returns how a session is shown, by the settings of its folder.
@@ -109,7 +109,7 @@ impl AcpContext {
     }
 
     /// Has a session introduced once the request is answered.
-    pub(super) fn introduce_after(&self, request: Id, session: SessionId, notes: [Option<Notice>; 2]) {
+    pub(super) fn introduce_after(&self, request: Id, session: SessionId, notes: [Option<Notice>; 3]) {
         let mut waiting = self.introductions.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.insert(request, (session, notes));
     }

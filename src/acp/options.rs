@@ -105,7 +105,9 @@ pub(super) async fn describe_options(state: &AcpContext, snapshot: &SessionSnaps
             .map(|name| json!({"value": name, "name": name}));
         options.push(select(
             ("agent", "Agent", "_agentls_agent"),
-            agent.unwrap_or(DEFAULT_AGENT),
+            agent
+                .filter(|name| settings.agents.contains_key(*name))
+                .unwrap_or(DEFAULT_AGENT),
             values,
         ));
     }

@@ -50,7 +50,7 @@ pub(super) async fn new_session(
     state.feeds.set_options(&created.id, options);
     let gone = created.model_gone;
     let gone = gone.map(|message| Notice::new("warning", "model_gone", message));
-    let notes = [gone, name_servers(state, &created.id, &cwd, &servers)];
+    let notes = [None, gone, name_servers(state, &created.id, &cwd, &servers)];
     let options = options::config_options(state, &created.id).await?;
     let answer = json!({
         "sessionId": created.id.as_str(),
@@ -159,13 +159,15 @@ async fn open_session(
     }
     let skipped = SkippedRow::format_warning(&id, &skipped);
     let skipped = skipped.map(|message| Notice::new("warning", SkippedRow::CODE, message));
+    let gone = state.configured.describe_gone(&loaded.snapshot);
+    let gone = gone.map(|message| Notice::new("warning", "model_gone", message));
     let replaced = name_servers(state, &id, &loaded.snapshot.info.folder, &servers);
     ask_open_questions(state, &opening, &loaded.snapshot, &loaded.open_calls);
     let answer = json!({
         "modes": options::mode_state(loaded.snapshot.choice.mode),
         "configOptions": options::config_options(state, &id).await?,
     });
-    state.introduce_after(request, id, [skipped, replaced]);
+    state.introduce_after(request, id, [skipped, gone, replaced]);
     Ok(answer)
 }
 

@@ -372,6 +372,9 @@ impl SettingsSource for ConfigStore {
             ),
         };
         let tools = settings.tools.clone();
+        let mut unreadable = settings.approvals.unreadable.clone();
+        // Only the limits of the agent that is gone may have made the session's mode safe.
+        unreadable.extend(folder.models.describe_gone(session.agent.as_deref(), None));
         SessionSettings {
             turn: TurnSettings {
                 models: Arc::new(folder.models.clone()),
@@ -429,7 +432,7 @@ impl SettingsSource for ConfigStore {
                     .approvals
                     .sandboxed
                     .map(|choice| choice == config::SandboxedCommands::Ask),
-                unreadable: settings.approvals.unreadable.clone(),
+                unreadable,
             },
             approval_timeout: settings.approvals.timeout_s.map(|limit| limit.0),
             on_cancel: match settings.tools.bash.on_cancel {

@@ -263,10 +263,8 @@ impl Models {
 
     /// Chooses the provider and model of a session from its own choice, its agent's, and the configuration.
     fn choose_model(&self, agent: Option<&str>, model: Option<&str>) -> Result<ChosenModel, AgentError> {
-        let agent = agent
-            .and_then(|name| self.settings.find_agent(name))
-            .unwrap_or_else(|| self.settings.default_agent());
-        if let Some(named) = model {
+        let agent = self.agent_settings(agent);
+        if let Some(named) = self.existing_model(model) {
             return self.choose_by_name(named, agent);
         }
         match self.default_choice(agent) {
@@ -450,6 +448,7 @@ impl Models {
         let effort = wanted.and_then(|wanted| spec.nearest_effort(&model, wanted));
         let info = self.model_info(&spec, &model);
         let notes = [
+            self.describe_gone(choice.agent.as_deref(), choice.model.as_deref()),
             reason,
             describe_effort(&model, info.reasoning, wanted, effort),
             describe_end(&spec, &model),
@@ -550,7 +549,7 @@ impl Models {
 
     /// Returns whether neither the choice nor the configuration names a model of the provider.
     fn is_default(&self, choice: &ModelChoice, provider: &ProviderSettings) -> bool {
-        let is_named = match choice.model.as_deref() {
+        let is_named = match self.existing_model(choice.model.as_deref()) {
             // A provider's own name means its default model.
             Some(named) => !self.settings.providers.contains_key(named),
             None => self.agent_settings(choice.model_agent()).model.is_some(),

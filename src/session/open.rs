@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::SessionManager;
-use super::command::{CommandError, EffortChoice, SessionCommand, SessionInfo};
+use super::command::{CommandError, EffortChoice, SessionCommand, SessionInfo, SessionSnapshot};
 use super::config_store::ConfigStore;
 use super::services::SettingsSource;
 use crate::domain::{Mode, SessionId};
@@ -145,6 +145,13 @@ impl ConfigStore {
     async fn check_model(&self, info: &SessionInfo, model: &str) -> Result<(), String> {
         let models = self.folder_config(&info.folder).models.clone();
         models.check_model(info.agent.as_deref(), model).await
+    }
+
+    /// Says which agent and model of a session are gone, and what is used instead.
+    pub fn describe_gone(&self, snapshot: &SessionSnapshot) -> Option<String> {
+        let (info, model) = (&snapshot.info, snapshot.choice.model.as_deref());
+        let models = self.folder_config(&info.folder).models.clone();
+        models.describe_gone(info.agent.as_deref(), model)
     }
 
     /// Returns why the last chosen model is no longer available, or `None` if it is.

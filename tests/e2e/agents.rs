@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Config, World};
+use crate::harness::{Client, Config, World};
 use crate::mock_llm::{RecordedRequest, Reply};
 
 fn world(tables: &str) -> World {
@@ -83,6 +83,74 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
     );
     let refused = client.refused("agent/newSession", json!({"agent": "nobody"}));
     assert!(refused.message.contains("nobody"), "{refused:?}");
+}
+
+#[test]
+fn an_agent_and_a_model_that_are_gone_are_named_and_nothing_becomes_looser() {
+    let world = world(
+        "[agent.reviewer]\nmode = 'plan'\n\
+         [provider.gone]\nkind = 'openai'\nbase_url = 'http://127.0.0.1:9/'\napi_key = 'k'\n",
+    );
+    let warnings = |client: &Client, name: &str| -> Vec<(bool, String)> {
+        let notes = client.notes().into_iter();
+        let warnings =
+            notes.filter(|note| note.method == "agent/warning" && note.text("message").contains(name));
+        warnings
+            .map(|note| {
+                (
+                    note.params["sessionId"].is_string(),
+                    note.text("message").to_owned(),
+                )
+            })
+            .collect()
+    };
+    let client = world.start();
+    let chosen = json!({"agent": "reviewer", "model": "gone/model"});
+    let [session, other] = [(); 2].map(|()| client.session_with(chosen.clone()));
+    for session in [&session, &other] {
+        let named: Value = client.call("agent/renameSession", json!({"sessionId": session, "title": "t"}));
+        assert_eq!(named, json!({}));
+    }
+    world.configure(Config::default());
+    let _: Value = client.call("agent/reloadConfig", json!({}));
+    let write = json!({"path": "b.txt", "content": "x"});
+    for _ in 0..2 {
+        world.mock().push(Reply::tool("write_file", write.clone()));
+        world.mock().push(Reply::text("done"));
+        client.ask(&session, "write");
+        assert_eq!(
+            world.wait_for_request(world.requests() - 1).body["model"],
+            "mock-model"
+        );
+    }
+    assert_eq!(world.read("b.txt"), None, "the mode is still `plan`");
+    let told = warnings(&client, "reviewer");
+    assert!(
+        told.len() == 2 && told.iter().all(|(of_session, _)| *of_session),
+        "{told:?}"
+    );
+    assert!(told[0].1.contains("gone/model") && told[0].1.contains("mock/mock-model is used"));
+    assert!(
+        !told[1].1.contains("gone/model"),
+        "the session has another model: {told:?}"
+    );
+    drop(client);
+
+    let client = world.start();
+    for session in [&session, &other] {
+        let read_only = json!({"sessionId": session, "readOnly": true});
+        let _: Value = client.call("agent/loadSession", read_only);
+    }
+    assert_eq!(warnings(&client, "reviewer"), []);
+    for (session, has_model) in [(&session, false), (&other, true)] {
+        assert_eq!(json!(client.load(session).state.mode), "plan");
+        let told = warnings(&client, "reviewer");
+        let (of_session, last) = told.last().unwrap();
+        assert!(
+            !of_session && last.contains("gone/model") == has_model,
+            "{told:?}"
+        );
+    }
 }
 
 #[test]

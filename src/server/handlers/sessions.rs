@@ -111,6 +111,8 @@ impl Service {
         let _ = loaded.passed.await;
         let page = read_page(&self.state.sessions, &id, &wanted, loaded.snapshot.seq).await?;
         self.warn_skipped(&id, loaded.skipped, &page.skipped);
+        let gone = self.state.configured.describe_gone(&loaded.snapshot);
+        self.push_warning("model_gone", gone.filter(|_| !read_only).as_deref());
         let events = page
             .events
             .iter()

@@ -2,7 +2,7 @@
 //!
 //! [`Models::judge_model`] never contacts a provider, because commands of a session must not wait for the network.
 
-use super::Models;
+use super::{ChosenModel, Models};
 use crate::base::nearest::nearest_name;
 use crate::base::text::prefix_within;
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings};
@@ -87,6 +87,45 @@ impl Models {
             Some(date) => Err(format!("{named} was retired on {date}")),
             None => Ok(()),
         }
+    }
+
+    /// Returns the model of a session, unless its provider is gone. A session names each model with its provider.
+    pub(super) fn existing_model<'m>(&self, named: Option<&'m str>) -> Option<&'m str> {
+        let (known, broken) = (&self.settings.providers, &self.settings.broken_providers);
+        let is_gone = |named: &str| {
+            let provider = named.split_once('/').map(|(provider, _)| provider);
+            provider.is_some_and(|name| !known.contains_key(name) && !broken.contains_key(name))
+        };
+        named.filter(|named| !is_gone(named))
+    }
+
+    /// Says which agent and model of a session are gone from the configuration, and what is used instead.
+    pub fn describe_gone(&self, agent: Option<&str>, model: Option<&str>) -> Option<String> {
+        let gone_agent = agent.filter(|name| self.settings.find_agent(name).is_none());
+        let gone_model = model.filter(|_| self.existing_model(model).is_none());
+        let instead = match gone_model.and_then(|_| self.choose_model(agent, None).ok()) {
+            Some(ChosenModel::Known {
+                provider,
+                model: Some(model),
+                ..
+            }) => format!("{provider}/{model}"),
+            _ => "the configured model".to_owned(),
+        };
+        let notes = [
+            gone_agent.map(|name| {
+                format!(
+                    "the agent of this session, {name}, is no longer configured: the agent default is used, and asks \
+                     before each change"
+                )
+            }),
+            gone_model.map(|named| {
+                format!(
+                    "the model of this session, {named}, is not used, because its provider is no longer configured: \
+                     {instead} is used"
+                )
+            }),
+        ];
+        notes.into_iter().flatten().reduce(|all, note| all + "; " + &note)
     }
 
     /// Returns the provider and model that `named` means, or `None` if no configured provider can be called.

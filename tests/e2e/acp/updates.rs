@@ -273,6 +273,70 @@ fn a_model_that_is_gone_is_named_after_the_sessions_id() {
 }
 
 #[test]
+fn an_agent_and_a_model_that_are_gone_are_named_at_each_opening_and_in_the_turn() {
+    const REVIEWER: &str = "[agent.reviewer]\nmode = \"plan\"\n";
+    const GONE: &str =
+        "[provider.gone]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/\"\napi_key = \"k\"\n";
+    let configured = |tables: &str| Config {
+        tables: tables.to_owned(),
+        ..Config::default()
+    };
+    let world = World::with(configured(&format!("{REVIEWER}{GONE}")));
+    let client = AcpClient::start(&world, notices());
+    let [session, live] = [(); 2].map(|()| client.new_session(&world));
+    for session in [&session, &live] {
+        set(&client, session, "agent", "reviewer");
+        set(&client, session, "model", "gone/model");
+    }
+    client.call("session/close", json!({"sessionId": session}));
+    world.configure(Config::default());
+    let gone = |update: &Value, parts: &[&str]| {
+        let title = update["title"].as_str().unwrap();
+        let has_all = parts.iter().all(|part| title.contains(part));
+        assert!(update["severity"] == "warning" && has_all, "{title}");
+    };
+    let both = [
+        "reviewer, is no longer configured",
+        "gone/model",
+        "mock/mock-model is used",
+    ];
+    for method in ["session/load", "session/resume"] {
+        let params = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []});
+        let opened = client.call(method, params);
+        // What only reads does not begin to write.
+        assert_eq!(opened["modes"]["currentModeId"], "plan");
+        let values = ["mode", "model", "agent"].map(|id| option_value(&opened["configOptions"], id));
+        assert_eq!(values, ["plan", "mock/mock-model", "default"]);
+        gone(&client.update("notice"), &both);
+    }
+    let write = json!({"path": "b.txt", "content": "x"});
+    for session in [&session, &live] {
+        // The limits of the agent are gone too, so even this mode asks.
+        for (mode, asks) in [("plan", false), ("full", true)] {
+            set(&client, session, "mode", mode);
+            world.mock().push(Reply::tool("write_file", write.clone()));
+            world.mock().push(Reply::text("done"));
+            let prompt = client.prompt(session, "write");
+            if asks {
+                let asked = client.asked("session/request_permission");
+                let why = asked["params"]["_meta"]["agentls"]["why"].as_str().unwrap();
+                assert!(why.contains("reviewer"), "{why}");
+                choose(&client, &asked, "deny");
+            }
+            assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+            assert_eq!(
+                world.wait_for_request(world.requests() - 1).body["model"],
+                "mock-model"
+            );
+        }
+        let mut updates = client.taken_updates();
+        updates.retain(|update| update["sessionUpdate"] == "notice");
+        gone(&updates[0], &both);
+    }
+    assert_eq!(world.read("b.txt"), None);
+}
+
+#[test]
 fn a_compaction_moves_the_meter_of_the_context() {
     let world = World::new();
     world.mock().allow_rewrites();
