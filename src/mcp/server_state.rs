@@ -86,6 +86,7 @@ impl Phase {
 }
 
 /// A server that answers.
+#[derive(Clone)]
 pub(super) struct ReadyServer {
     pub(super) connection: Arc<dyn McpConnection>,
     pub(super) tools: Vec<Arc<McpTool>>,

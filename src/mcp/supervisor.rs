@@ -326,12 +326,8 @@ async fn list_prompts(connection: &dyn McpConnection) -> Result<Vec<Arc<McpPromp
     if !connection.peer().has_prompts {
         return Ok(Vec::new());
     }
-    Ok(connection
-        .list_prompts()
-        .await?
-        .into_iter()
-        .map(Arc::new)
-        .collect())
+    let prompts = connection.list_prompts().await?;
+    Ok(prompts.into_iter().map(Arc::new).collect())
 }
 
 /// Follows a running server until it ends or is stopped.
@@ -374,11 +370,9 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
 fn take_late_prompts(shared: &ServerShared, prompts: Vec<Arc<McpPrompt>>) {
     if let Some(known) = shared.last_ready().filter(|known| known.awaits_prompts) {
         shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
-            connection: known.connection.clone(),
-            tools: known.tools.clone(),
             prompts,
             awaits_prompts: false,
-            list_changes: known.list_changes,
+            ..ReadyServer::clone(&known)
         })));
     }
 }
