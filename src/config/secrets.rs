@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+use url::Url;
 
 use super::Settings;
 use crate::base::hash;
@@ -49,8 +50,8 @@ impl Redactor {
         redactor
     }
 
-    /// Redacts this text from now on, also in its JSON form. In a header value (`Bearer …`), each long word also
-    /// counts on its own.
+    /// Redacts this text from now on, also in its forms in URLs and in JSON. In a header value (`Bearer …`), each long
+    /// word also counts on its own.
     pub fn learn_secret(&self, secret: &SecretString) {
         add_secret(&self.known, secret.expose_secret(), SHORTEST);
         for word in long_words(secret) {
@@ -211,20 +212,41 @@ pub fn long_words(secret: &SecretString) -> impl Iterator<Item = &str> {
     words.filter(|word| word.len() >= SHORTEST_IN_CONTENT)
 }
 
-/// Adds a text of at least `shortest` bytes, also in its JSON form.
+/// Adds a text of at least `shortest` bytes, also in the forms that it has in URLs and in JSON.
 fn add_secret(known: &RwLock<Vec<SecretString>>, plain: &str, shortest: usize) {
     if plain.len() < shortest {
         return;
     }
-    // Logs and requests contain JSON, where a secret with quotes looks different.
-    let quoted = serde_json::Value::from(plain).to_string();
     let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
-    for form in [plain, quoted.trim_matches('"')] {
-        if !known.iter().any(|have| have.expose_secret() == form) {
-            known.push(form.into());
+    let in_urls = forms_in_urls(plain).filter(|form| form.len() >= shortest);
+    for form in std::iter::once(plain.to_owned()).chain(in_urls) {
+        // Logs and requests contain JSON, where a secret with quotes looks different.
+        let quoted = Value::from(&*form).to_string();
+        for form in [&form, quoted.trim_matches('"')] {
+            if !known.iter().any(|have| have.expose_secret() == form) {
+                known.push(form.into());
+            }
         }
     }
     known.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
+}
+
+/// Returns what the parser of URLs makes of a text in a path, in a query, as user info, and as a host.
+fn forms_in_urls(plain: &str) -> impl Iterator<Item = String> {
+    [
+        ("http://h/", ""),
+        ("http://h/?", ""),
+        ("http://", "@h/"),
+        ("http://", "/"),
+    ]
+    .into_iter()
+    .filter_map(move |(before, after)| {
+        let url = Url::parse(&format!("{before}{plain}{after}")).ok()?;
+        // A number as a host becomes an IP address, which may be anybody's.
+        url.domain()?;
+        let form = url.as_str().strip_prefix(before)?.strip_suffix(after)?;
+        Some(form.to_owned())
+    })
 }
 
 fn replace_secrets<'a>(known: &[SecretString], bytes: &'a [u8]) -> Cow<'a, [u8]> {
@@ -325,6 +347,26 @@ mod tests {
         assert_eq!(output, "*** ");
         // Text that cannot be a key does not wait.
         assert_eq!(redactor.redact_pieces().push("started\n"), "started\n");
+    }
+
+    #[test]
+    fn secret_is_redacted_in_every_form_that_it_has_in_urls() {
+        let redactor = Redactor::default();
+        for secret in ["Sécret \"1\" %41", "user-Name:pass|w", "2130706433", "a/../bc"] {
+            redactor.learn_secret(&secret.into());
+        }
+        for (given, clean) in [
+            ("http://h/Sécret \"1\" %41/x", "http://h/***/x"),
+            ("http://h/S%C3%A9cret%20%221%22%20%41/x", "http://h/***/x"),
+            ("http://user-Name:pass%7Cw@h/", "http://***@h/"),
+            ("http://2130706433/", "http://***/"),
+            ("http://127.0.0.1/bc", "http://127.0.0.1/bc"),
+        ] {
+            assert_eq!(redactor.redact_text(given), clean);
+        }
+        redactor.learn_secret(&"Tenant-ABC.example".into());
+        let parsed = Url::parse("https://Tenant-ABC.example/mcp").unwrap();
+        assert_eq!(redactor.redact_text(parsed.as_str()), "https://***/mcp");
     }
 
     #[test]

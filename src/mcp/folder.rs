@@ -15,7 +15,6 @@ use super::connection::{
     MAX_TOOLS, McpCall, McpCallResult, McpError, McpPrompt, McpPromptMessage, McpResource, McpTool, McpWait,
 };
 use super::content::McpContent;
-use super::http::hide_secrets;
 use super::names::{name_for_models, name_for_rules};
 use super::registration::UnusableServer;
 use super::server::McpServer;
@@ -421,7 +420,7 @@ fn usable_tools<'a>(
     tools.filter(|tool| settings.has_tool(&tool.name))
 }
 
-/// Describes a server; one that nobody holds has no handle.
+/// Describes a server; one that nobody holds has no handle. Its target may contain secrets.
 pub(super) fn describe_server(
     folder: &Path,
     settings: &McpServerSettings,
@@ -452,7 +451,7 @@ pub(super) fn describe_server(
             let words = std::iter::once(command).chain(&settings.args);
             words.cloned().collect::<Vec<_>>().join(" ")
         }
-        (None, url) => hide_secrets(url.as_deref().unwrap_or_default()),
+        (None, url) => url.clone().unwrap_or_default(),
     };
     McpServerStatus {
         name: settings.name.clone(),

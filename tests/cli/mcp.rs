@@ -410,6 +410,23 @@ fn all_settings_of_a_server_are_shown() {
 }
 
 #[test]
+fn an_address_is_shown_as_it_is_written_without_its_credentials() {
+    let world = World::new();
+    world.configure(
+        "[mcp.remote]\nurl = \"http://${A_TOKEN}:x@Host-${A_TOKEN}.Example:9/é/${A_TOKEN} z?k=v\"\n",
+    );
+    for arguments in [
+        &["mcp", "list"][..],
+        &["mcp", "get", "remote"],
+        &["doctor", "--offline"],
+    ] {
+        let mut command = world.command(arguments);
+        let done = command.env("A_TOKEN", "Canary-é0123456789").output().unwrap();
+        CommandResult::of(&done).assert_stdout("http://***:hidden@Host-***.Example:9/é/*** z?hidden");
+    }
+}
+
+#[test]
 fn a_failed_request_is_explained_without_the_secrets_of_its_address() {
     let world = World::with(json!([{"repeat": true, "events": [{"text": "hello"}]}]));
     let mine = world.config();

@@ -116,6 +116,54 @@ fn credentials_in_arguments_and_addresses_are_hidden() {
     assert_eq!(leaks(&world.data(), &secrets), [""; 0]);
 }
 
+/// The parser of URLs encodes some characters, and makes others small.
+#[test]
+fn credentials_in_addresses_are_hidden_however_urls_encode_them() {
+    let world = World::new();
+    let file = json!({"servers": {
+        "a-host": {"url": "http://${env:HOST_TOKEN}.invalid/mcp"},
+        "b-path": {"url": "http://127.0.0.1:9/x/${env:PATH_TOKEN}/y"},
+        "c-user": {"url": "http://${env:USER_TOKEN}@127.0.0.1:9/"},
+        "d-query": {"url": "http://127.0.0.1:9/${env:QUERY_TOKEN}"},
+    }});
+    world.write(".vscode/mcp.json", file.to_string());
+    let env = [
+        ("HOST_TOKEN", "CANARY-Host-0123456789"),
+        ("PATH_TOKEN", "canary \"é\" %41-0123456789"),
+        ("USER_TOKEN", "canary-User:|0123456789"),
+        ("QUERY_TOKEN", "canary-path?canary-query"),
+    ];
+    let encoded = [
+        "canary-host-0123456789",
+        "canary%20%22%C3%A9%22%20%41-0123456789",
+        "canary-User:%7C0123456789",
+        "canary-path",
+    ];
+    let secrets = env.iter().map(|(_, value)| *value).chain(encoded);
+    let client = world.start_with(Options {
+        env: env
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+        secrets: secrets.map(str::to_owned).collect(),
+        ..Options::default()
+    });
+    trust_workspace(&world, &client);
+    let listed = servers(&client);
+    let targets: Vec<&str> = listed
+        .iter()
+        .filter_map(|server| server["target"].as_str())
+        .collect();
+    assert_eq!(
+        targets,
+        [
+            "http://***.invalid/mcp",
+            "http://127.0.0.1:9/x/***/y",
+            "http://***@127.0.0.1:9/",
+            "http://127.0.0.1:9/***"
+        ]
+    );
+}
+
 #[test]
 fn project_gives_its_program_no_file_of_elsewhere() {
     let world = World::new();

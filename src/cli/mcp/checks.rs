@@ -7,7 +7,6 @@ use super::McpCommands;
 use crate::cli::doctor_models::{Check, CheckState};
 use crate::config::McpServerSettings;
 use crate::domain::{McpServerState, McpServerStatus};
-use crate::mcp::hide_secrets;
 use crate::workspace::process::find_own_program;
 
 const NAME: &str = "mcp server";
@@ -36,7 +35,7 @@ impl McpCommands<'_> {
             }
             McpServerState::Untrusted => {
                 let from = self.source_of(status.source.as_deref());
-                let target = self.clean(&hide_secrets(&status.target));
+                let target = self.clean_target(&status.target);
                 let hint =
                     "the folder is not trusted, so it does not start; run /trust in a chat to review it";
                 let text = format!("{name}: {target} ({from})");
@@ -85,7 +84,7 @@ impl McpCommands<'_> {
 
     fn check_address(&self, settings: &McpServerSettings, status: &McpServerStatus) -> Check {
         let name = &settings.name;
-        let address = self.clean(&hide_secrets(settings.url.as_deref().unwrap_or_default()));
+        let address = self.clean_target(&status.target);
         let (access, hint) = match &settings.bearer_token_env {
             Some(variable) => (format!(" with the token of {variable}"), None),
             None if status.login.has_tokens => (", logged in".to_owned(), None),

@@ -106,7 +106,7 @@ impl<'a> McpCommands<'a> {
                 _ => Color::Bold,
             };
             let name = format!("{:<20} ", server.name);
-            let target = self.clean(&hide_secrets(&server.target));
+            let target = self.clean_target(&server.target);
             let from = self.source_of(server.source.as_deref());
             let text = format!("{target}  ({from}; {})", self.describe_state(server));
             screen.write_entry(&styler.paint_text(color, &name), 21, text.trim_start());
@@ -172,7 +172,7 @@ impl<'a> McpCommands<'a> {
             && server.state == McpServerState::Untrusted
         {
             let from = self.source_of(server.source.as_deref());
-            screen.write_line(&format!("{name}  {}", self.clean(&hide_secrets(&server.target))));
+            screen.write_line(&format!("{name}  {}", self.clean_target(&server.target)));
             screen.write_line(&format!(
                 "from: {from}; the folder is not trusted, so it does not start"
             ));
@@ -196,7 +196,7 @@ impl<'a> McpCommands<'a> {
                 lines.extend(server.cwd.iter().map(|cwd| ("cwd", cwd.display().to_string())));
                 lines.push(("sandbox", server.sandbox_policy().to_string()));
             }
-            (None, url) => lines.extend(url.iter().map(|url| ("url", hide_secrets(url)))),
+            (None, url) => lines.extend(url.iter().map(|url| ("url", self.clean_target(url)))),
         }
         let hide = |name: &String| format!("{name} (hidden)");
         lines.extend(server.env.keys().map(|name| ("env", hide(name))));
@@ -378,7 +378,8 @@ impl<'a> McpCommands<'a> {
         let address = self
             .manager
             .begin_login(&self.folder, &self.registration, name)
-            .await?;
+            .await
+            .map_err(|error| self.clean(&error.to_string()))?;
         screen.write_line(
             "Open this address in your browser. It works once, and for ten minutes; Ctrl-C ends the login.",
         );
@@ -452,6 +453,11 @@ impl<'a> McpCommands<'a> {
 
     fn shorten(&self, path: &Path) -> String {
         format_path(path, self.source.env.home_dir())
+    }
+
+    /// Returns a command or an address without what may be a secret.
+    fn clean_target(&self, target: &str) -> String {
+        self.clean(&hide_secrets(&self.redactor.redact_text(target)))
     }
 
     /// Returns a text in one line, without secrets and invisible characters.

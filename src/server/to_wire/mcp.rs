@@ -4,6 +4,7 @@
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::Redactor;
 use crate::domain::{McpServerState, McpServerStatus};
+use crate::mcp::hide_secrets;
 use crate::protocol as wire;
 
 /// The longest text of a field, in characters.
@@ -20,7 +21,7 @@ pub fn mcp_server_info(server: &McpServerStatus, redactor: &Redactor) -> wire::M
         name: server.name.clone(),
         folder: server.folder.display().to_string(),
         state: mcp_state(&server.state),
-        target: clean(&server.target),
+        target: clean(&hide_secrets(&redactor.redact_text(&server.target))),
         source: server.source.as_deref().map(clean),
         title: server.title.as_deref().map(clean),
         reason,
