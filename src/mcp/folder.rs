@@ -18,7 +18,7 @@ use super::content::McpContent;
 use super::names::{name_for_models, name_for_rules};
 use super::registration::UnusableServer;
 use super::server::McpServer;
-use super::server_state::{Phase, ReadyServer};
+use super::server_state::{NextStart, Phase, ReadyServer};
 use crate::base::CancellationToken;
 use crate::config::McpServerSettings;
 use crate::domain::{McpLoginStatus, McpServerState, McpServerStatus, SandboxPolicy};
@@ -142,9 +142,14 @@ impl McpFolder {
         self.servers.iter().find(|server| server.settings.name == name)
     }
 
-    /// Starts the servers that do not run yet.
+    /// Starts the servers that do not run yet. The failure of one that rests is reported again, because what begins now
+    /// lacks it.
     pub fn need_servers(&self) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         for server in &self.servers {
+            if matches!(server.server.phase(), Phase::Failed(_, next) if next != NextStart::WhenNeeded) {
+                reported.remove(&server.settings.name);
+            }
             server.server.need();
         }
     }
@@ -189,7 +194,7 @@ impl McpFolder {
         let mut new = Vec::new();
         for server in &self.servers {
             let name = &server.settings.name;
-            let mut last_line = None;
+            let mut more = String::new();
             let (times_ready, mut reason) = match server.server.phase() {
                 Phase::Failed(error, _) if error.needs_login() => {
                     // A login counts for every server at its address, so also for one that the client names.
@@ -201,8 +206,11 @@ impl McpFolder {
                     };
                     (server.server.times_ready(), format!("{error}; {hint}"))
                 }
-                Phase::Failed(error, _) => {
-                    last_line = server.server.stderr_lines().pop();
+                Phase::Failed(error, next) => {
+                    more = next.describe_rest();
+                    if let Some(line) = server.server.stderr_lines().pop() {
+                        more.push_str(&format!("; the last line of its log: {line}"));
+                    }
                     (server.server.times_ready(), error.to_string())
                 }
                 Phase::Ready(ready) if ready.tools.len().max(ready.prompts.len()) > MAX_TOOLS => {
@@ -217,9 +225,7 @@ impl McpFolder {
             };
             let failure = (times_ready, reason.clone());
             if reported.insert(name.clone(), failure.clone()).as_ref() != Some(&failure) {
-                if let Some(line) = last_line {
-                    reason.push_str(&format!("; the last line of its log: {line}"));
-                }
+                reason.push_str(&more);
                 new.push((name.clone(), reason));
             }
         }
@@ -308,7 +314,11 @@ impl McpFolder {
             let known = unusable.find(|server| server.name == name);
             known.map_or_else(|| format!("unknown MCP server {name:?}"), UnusableServer::explain)
         })?;
-        known.server.need();
+        match known.server.phase() {
+            // Whoever names it does not have to wait.
+            Phase::Failed(_, NextStart::AfterRest(_)) => known.server.restart(),
+            _ => known.server.need(),
+        }
         // A server that is still starting after that is an error below.
         let _ = timeout(limit, async {
             known.server.wait_until_settled().await;
@@ -442,8 +452,8 @@ pub(super) fn describe_server(
             login.problem = (error != McpError::NeedsLogin).then(|| error.to_string());
             McpServerState::NeedsLogin
         }
-        Some(Phase::Failed(error, _)) => McpServerState::Failed {
-            reason: error.to_string(),
+        Some(Phase::Failed(error, next)) => McpServerState::Failed {
+            reason: format!("{error}{}", next.describe_rest()),
         },
     };
     let target = match (&settings.command, &settings.url) {

@@ -16,6 +16,7 @@ use super::connection::{
 use super::{McpContent, McpFolder, McpManager, McpRegistration};
 use crate::base::clock;
 use crate::config::McpServerSettings;
+use crate::domain::McpServerState;
 use crate::workspace::WorkspaceShared;
 
 /// How long a start takes.
@@ -133,6 +134,22 @@ impl Fixture {
         }
     }
 
+    /// Creates a server whose third failure in a row was a while ago.
+    async fn resting() -> Self {
+        let fixture = Self::new();
+        for _ in 0..3 {
+            assert_eq!(fixture.start_turn().await.0, START);
+            tokio::time::sleep(PAUSE).await;
+        }
+        fixture
+    }
+
+    /// Returns the failures that a turn reports now.
+    fn take_failures(&self) -> Vec<String> {
+        let failures = self.folder.take_new_failures();
+        failures.into_iter().map(|(_, reason)| reason).collect()
+    }
+
     /// Does what a turn does first. Returns how long it waits, and why it cannot go on.
     async fn start_turn(&self) -> (Duration, Option<String>) {
         let started = clock::now();
@@ -148,9 +165,14 @@ async fn the_turn_that_starts_a_failed_server_again_waits_for_it() {
     let fixture = Fixture::new();
     let reason = Some("no database".to_owned());
     assert_eq!(fixture.start_turn().await, (START, reason.clone()));
-    // Within the pause, no turn waits for it.
-    assert_eq!(fixture.start_turn().await, (Duration::ZERO, reason.clone()));
-    // That turn needs it, so it starts when the pause is over.
+    assert_eq!(fixture.take_failures(), ["no database"]);
+    // Within the pause, a turn waits for the next start, and says again what it lacks.
+    fixture.folder.need_servers();
+    assert_eq!(fixture.folder.names_of_starting(), ["peer"]);
+    let (took, missing) = fixture.start_turn().await;
+    assert!(took > START && took < START * 2 && missing == reason, "{took:?}");
+    assert_eq!(fixture.take_failures(), ["no database"]);
+    assert_eq!(fixture.take_failures(), [""; 0]);
     tokio::time::sleep(PAUSE).await;
     fixture.connector.works.store(true, Ordering::Relaxed);
     fixture.folder.need_servers();
@@ -161,16 +183,46 @@ async fn the_turn_that_starts_a_failed_server_again_waits_for_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_rests_after_three_failures_is_not_waited_for() {
-    let fixture = Fixture::new();
-    for _ in 0..3 {
-        assert_eq!(fixture.start_turn().await.0, START);
-        tokio::time::sleep(PAUSE).await;
+    let fixture = Fixture::resting().await;
+    let rests = "no database; after three failures in a row, it is tried again in 40 s at the earliest";
+    for _ in 0..2 {
+        assert_eq!(fixture.start_turn().await.0, Duration::ZERO);
+        // Each turn says once that it lacks the server.
+        assert_eq!(fixture.take_failures(), [rests]);
+        assert_eq!(fixture.take_failures(), [""; 0]);
     }
+    let reason = rests.to_owned();
+    assert_eq!(
+        fixture.manager.list_live()[0].state,
+        McpServerState::Failed { reason }
+    );
+    // The next turn after the rest starts it.
+    let changes = fixture.manager.subscribe_changes();
+    tokio::time::sleep(PAUSE * 2 + START).await;
+    assert!(changes.has_changed().unwrap());
+    let reason = "no database".to_owned();
+    assert_eq!(
+        fixture.manager.list_live()[0].state,
+        McpServerState::Failed { reason }
+    );
     fixture.connector.works.store(true, Ordering::Relaxed);
-    assert_eq!(fixture.start_turn().await.0, Duration::ZERO);
-    // A person does not have to wait.
+    assert_eq!(fixture.start_turn().await, (START, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_does_not_wait_for_the_end_of_a_rest() {
+    let fixture = Fixture::resting().await;
+    fixture.connector.works.store(true, Ordering::Relaxed);
     assert!(fixture.manager.restart_server(Path::new("/w"), "peer"));
     assert_eq!(fixture.start_turn().await, (START, None));
+    // Nor if a prompt names the server, within a rest or a pause.
+    let failed_once = Fixture::new();
+    failed_once.start_turn().await;
+    for fixture in [Fixture::resting().await, failed_once] {
+        fixture.connector.works.store(true, Ordering::Relaxed);
+        let connected = fixture.folder.connect_server("peer", START * 2).await;
+        assert_eq!(connected.err(), None);
+    }
 }
 
 #[tokio::test(start_paused = true)]

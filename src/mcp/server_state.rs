@@ -16,6 +16,7 @@ use super::connection::{
 };
 use super::http::{HttpAccess, open_login_client};
 use super::stderr::StderrTail;
+use crate::base::clock::{self, Instant};
 use crate::base::{CancellationToken, uri};
 use crate::config::{McpServerSettings, NetworkSettings, Redactor, SandboxSettings};
 use crate::oauth::{TokenSource, TokenStore};
@@ -56,8 +57,10 @@ pub(super) enum Phase {
 /// When a server that has failed starts again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextStart {
-    /// It rests. Afterwards it starts if someone has needed it since.
-    AfterRest { is_needed: bool },
+    /// After a short pause, if someone has needed it since. Whoever does waits for that.
+    AfterPause { is_needed: bool },
+    /// When someone needs it after this time.
+    AfterRest(Instant),
     /// When someone needs it.
     WhenNeeded,
     /// Someone needs it, and the supervisor is about to start it or to find that it still needs a login.
@@ -65,9 +68,13 @@ pub(super) enum NextStart {
 }
 
 impl Phase {
-    /// Returns whether nothing happens before someone needs the server, or its rest is over.
+    /// Returns whether nothing happens before someone needs the server.
     pub(super) fn is_settled(&self) -> bool {
-        !matches!(self, Self::Starting | Self::Failed(_, NextStart::Undecided))
+        match self {
+            Self::Starting | Self::Failed(_, NextStart::Undecided) => false,
+            Self::Failed(_, NextStart::AfterPause { is_needed }) => !is_needed,
+            _ => true,
+        }
     }
 
     /// Notes that someone needs the server. Returns whether that changed anything.
@@ -75,13 +82,24 @@ impl Phase {
         let next = match self {
             Self::Idle => Self::Starting,
             Self::Failed(error, NextStart::WhenNeeded) => Self::Failed(error.clone(), NextStart::Undecided),
-            Self::Failed(error, NextStart::AfterRest { is_needed: false }) => {
-                Self::Failed(error.clone(), NextStart::AfterRest { is_needed: true })
+            Self::Failed(error, NextStart::AfterPause { is_needed: false }) => {
+                Self::Failed(error.clone(), NextStart::AfterPause { is_needed: true })
             }
             _ => return false,
         };
         *self = next;
         true
+    }
+}
+
+impl NextStart {
+    /// Continues the reason of a failure with how long the server still rests.
+    pub(super) fn describe_rest(self) -> String {
+        let Self::AfterRest(until) = self else {
+            return String::new();
+        };
+        let seconds = until.saturating_duration_since(clock::now()).as_secs_f64().ceil();
+        format!("; after three failures in a row, it is tried again in {seconds} s at the earliest")
     }
 }
 
@@ -196,24 +214,19 @@ impl ServerShared {
     /// Lets the next need start a server that has failed: its rest is over, or it still lacks a login.
     pub(super) fn set_startable(&self) {
         self.phase.send_if_modified(|phase| match phase {
-            Phase::Failed(_, next @ (NextStart::AfterRest { is_needed: false } | NextStart::Undecided)) => {
+            Phase::Failed(_, NextStart::AfterPause { is_needed: true }) => false,
+            Phase::Failed(_, next) => {
                 *next = NextStart::WhenNeeded;
                 true
             }
             _ => false,
         });
+        self.note_change();
     }
 
     /// Waits until someone needs the server.
     pub(super) async fn wait_until_needed(&self) {
-        let is_needed = |phase: &Phase| match phase {
-            Phase::Starting => true,
-            Phase::Failed(_, next) => matches!(
-                next,
-                NextStart::AfterRest { is_needed: true } | NextStart::Undecided
-            ),
-            Phase::Idle | Phase::Ready(_) => false,
-        };
+        let is_needed = |phase: &Phase| !phase.is_settled();
         // The channel is open as long as this exists.
         let _ = self.phase.subscribe().wait_for(is_needed).await;
     }

@@ -95,23 +95,19 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
         tracing::warn!(server = shared.setup.settings.name, %error, failures, "an MCP server failed");
         let tokens = shared.find_token_change().await;
         // A server that crashed at work starts again by itself; one that does not even start waits for the next turn.
-        let starts_by_itself = was_ready && !needs_login && failures < TRIP;
-        if !starts_by_itself {
+        let is_needed = was_ready && !needs_login && failures < TRIP;
+        if !is_needed {
             shared.set_last_ready(None);
         }
-        let next_start = if needs_login {
-            NextStart::WhenNeeded
-        } else {
-            NextStart::AfterRest {
-                is_needed: starts_by_itself,
-            }
+        let (pause, next_start) = match failures {
+            _ if needs_login => (Duration::ZERO, NextStart::WhenNeeded),
+            TRIP.. => (COOLDOWN, NextStart::AfterRest(clock::now() + COOLDOWN)),
+            _ => (
+                BACKOFF.delay_after(failures, random::random_unit()),
+                NextStart::AfterPause { is_needed },
+            ),
         };
         shared.set_phase(Phase::Failed(error, next_start));
-        let pause = if failures >= TRIP {
-            COOLDOWN
-        } else {
-            BACKOFF.delay_after(failures, random::random_unit())
-        };
         let next = async {
             if needs_login {
                 return wait_for_other_tokens(shared, tokens).await;

@@ -80,11 +80,30 @@ fn a_server_that_does_not_start_delays_the_first_call_within_its_limit_and_visib
         said.contains("MCP server peer: it did not start within 1.5 s"),
         "{said}"
     );
-    // It is not waited for again, and nobody hears of it twice.
+    // Within the pauses after that, turns wait for it again, and say that they lack it.
+    for _ in 0..2 {
+        let took = plain_turn(&world, &client, &session);
+        assert!(took >= Duration::from_millis(1_400), "{took:?}");
+    }
+    let said = warnings(&client, &session);
+    assert_eq!(said.matches("it did not start within 1.5 s").count(), 3, "{said}");
+    // A turn of any session within the rest says so at once.
+    let rests = "; after three failures in a row, it is tried again in ";
+    let session = client.session();
     let took = plain_turn(&world, &client, &session);
     assert!(took < Duration::from_millis(1_400), "{took:?}");
-    assert_eq!(warnings(&client, &session), said);
-    assert_eq!(servers(&client)[0]["state"], "failed");
+    let said = warnings(&client, &session);
+    assert!(
+        said.contains(&format!(
+            "it did not start within 1.5 s (startup_timeout_s){rests}"
+        )),
+        "{said}"
+    );
+    let listed = &servers(&client)[0];
+    assert!(
+        listed["state"] == "failed" && listed["reason"].to_string().contains(rests),
+        "{listed}"
+    );
 }
 
 #[test]
@@ -434,8 +453,14 @@ fn a_server_rests_after_three_crashes_between_which_it_did_nothing() {
     for _ in 0..2 {
         call_tool(&world, &client, &session, "crash", json!({}));
     }
+    let before = warnings(&client, &session).len();
     let rests = call_tool(&world, &client, &session, "echo", json!({"text": "again"}));
     assert!(rests.contains("unknown tool"), "{rests}");
+    let said = warnings(&client, &session).split_off(before);
+    assert!(
+        said.contains("exit code 3; after three failures in a row, it is tried again in "),
+        "{said}"
+    );
     assert_eq!(state(), "failed");
 }
 
