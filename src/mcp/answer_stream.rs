@@ -10,8 +10,12 @@ use rmcp::RoleClient;
 use rmcp::service::RxJsonRpcMessage;
 use sse_stream::Sse;
 
-use super::stdio::{TOO_LONG, fail_request, fail_unreadable, find_answered_id};
+use super::stdio::{TOO_LONG, fail_request, find_answered_id};
 use crate::base::error_chain::innermost_message;
+use crate::base::text::prefix_within;
+
+/// How much is shown of an answer that cannot be read, in bytes.
+const MAX_SHOWN: usize = 256;
 
 type EventResult = Result<Sse, sse_stream::Error>;
 
@@ -48,13 +52,27 @@ fn complete_event(id: i64, can_resume: &mut bool, event: Option<EventResult>) ->
 fn mend_event(id: i64, mut event: Sse) -> Sse {
     let data = event.data.take().unwrap_or_default();
     let parsed = serde_json::from_str::<RxJsonRpcMessage<RoleClient>>(&data);
+    // The stream contains only the answer and what the server sends on its own, which names a method.
+    let may_answer = data.contains('{') && !data.contains("\"method\"");
     event.data = match (parsed, find_answered_id(data.as_bytes(), data.as_bytes())) {
         (_, Some(other)) if other != id => None,
         (Ok(_), _) => Some(data),
-        (Err(error), Some(_)) => to_event(&fail_unreadable(id, &error)).data,
-        (Err(_), None) => None,
+        (Err(error), found) if found.is_some() || may_answer => {
+            let problem = format!("{error}: {}", prefix_within(&data, MAX_SHOWN));
+            to_event(&fail_request(id, describe_unreadable(&problem))).data
+        }
+        (Err(_), _) => None,
     };
     event
+}
+
+/// Explains why an answer over HTTP cannot be read, from the error of the parser and the start of the answer.
+pub(super) fn describe_unreadable(problem: &str) -> String {
+    if problem.contains("JSON-RPC message: [") {
+        "its answer is a list of messages, which agentls does not support over HTTP".to_owned()
+    } else {
+        format!("its answer is not valid JSON-RPC ({problem})")
+    }
 }
 
 fn to_event(failure: &RxJsonRpcMessage<RoleClient>) -> Sse {

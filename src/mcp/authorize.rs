@@ -20,7 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sse_stream::Sse;
 use tokio::sync::watch;
 
-use super::answer_stream::complete_answer;
+use super::answer_stream::{complete_answer, describe_unreadable};
 use super::connection::McpError;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::text::{one_line, one_line_of_words, reveal_hidden_characters};
@@ -211,6 +211,10 @@ fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -> Option<St
                 "the server answered with {kind} instead of JSON; check its `url`"
             ));
         }
+        StreamableHttpError::UnexpectedServerResponse(text) => {
+            let unreadable = text.strip_prefix("could not parse JSON response as ServerJsonRpcMessage: ");
+            return unreadable.map(describe_unreadable);
+        }
         _ => return None,
     };
     let is_refused =
@@ -227,7 +231,7 @@ fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -> Option<St
 
 /// Gives an error the id of the request that it answers. Servers that refuse a request before they read it send no id or
 /// one of their own, and the request would wait until its limit. If the server refuses the session, a new one is
-/// started, as after HTTP 404. A stream of events without an answer gets an error.
+/// started, as after HTTP 404. Anything else that does not answer the request becomes an error.
 fn mend_answer(
     sent: &ClientJsonRpcMessage,
     has_session: bool,
@@ -236,17 +240,31 @@ fn mend_answer(
     let JsonRpcMessage::Request(JsonRpcRequest { id, .. }) = sent else {
         return Ok(answer);
     };
-    if let StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _) = &mut answer
-        && error.id.as_ref() != Some(id)
-    {
-        if has_session && error.error.message.to_lowercase().contains("session") {
-            return Err(StreamableHttpError::SessionExpired);
+    let problem = match (&mut answer, id) {
+        (StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _), _) => {
+            let is_about_session = error.error.message.to_lowercase().contains("session");
+            if has_session && is_about_session && error.id.as_ref() != Some(id) {
+                return Err(StreamableHttpError::SessionExpired);
+            }
+            error.id = Some(id.clone());
+            return Ok(answer);
         }
-        error.id = Some(id.clone());
-    } else if let (StreamableHttpPostResponse::Sse(events, _), RequestId::Number(id)) = (&mut answer, id) {
-        *events = complete_answer(*id, std::mem::replace(events, empty().boxed()));
-    }
-    Ok(answer)
+        (StreamableHttpPostResponse::Json(JsonRpcMessage::Response(response), _), _)
+            if response.id == *id =>
+        {
+            return Ok(answer);
+        }
+        (StreamableHttpPostResponse::Sse(events, _), RequestId::Number(id)) => {
+            *events = complete_answer(*id, std::mem::replace(events, empty().boxed()));
+            return Ok(answer);
+        }
+        (StreamableHttpPostResponse::Accepted, _) => {
+            "it took the request without an answer (HTTP 202 or 204)"
+        }
+        _ => "its answer does not belong to the request",
+    };
+    let failure = JsonRpcMessage::error(rmcp::ErrorData::internal_error(problem, None), Some(id.clone()));
+    Ok(StreamableHttpPostResponse::Json(failure, None))
 }
 
 /// Recognizes a refusal without a challenge, which the SDK reports as any other status. Removes the address, whose query

@@ -14,6 +14,7 @@ use rmcp::RoleClient;
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
@@ -88,7 +89,7 @@ impl StdioTransport {
 
     fn read_message(&mut self, text: &[u8]) {
         let message = serde_json::from_slice(text).or_else(|error| {
-            let failure = match find_answered_id(text, text) {
+            let failure = match find_unreadable_id(text) {
                 Some(id) => Some(fail_unreadable(id, &error)),
                 None => self.split.add_line(text),
             };
@@ -282,7 +283,7 @@ fn fail_split((id, _): (i64, Instant)) -> RxJsonRpcMessage<RoleClient> {
 }
 
 /// Returns an error in the place of an answer that cannot be read.
-pub(super) fn fail_unreadable(id: i64, error: &serde_json::Error) -> RxJsonRpcMessage<RoleClient> {
+fn fail_unreadable(id: i64, error: &serde_json::Error) -> RxJsonRpcMessage<RoleClient> {
     fail_request(id, format!("its answer is not valid JSON-RPC ({error})"))
 }
 
@@ -290,6 +291,15 @@ pub(super) fn fail_unreadable(id: i64, error: &serde_json::Error) -> RxJsonRpcMe
 pub(super) fn fail_request(id: i64, reason: String) -> RxJsonRpcMessage<RoleClient> {
     let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, reason, None);
     JsonRpcMessage::error(error, Some(RequestId::Number(id)))
+}
+
+/// Returns the id of the request that a text is for which is not a message.
+fn find_unreadable_id(text: &[u8]) -> Option<i64> {
+    let parsed = serde_json::from_slice::<Value>(text).unwrap_or_default();
+    // Neither a result nor an error, or both. What programs log may have an id too.
+    let is_answer = parsed.get("jsonrpc").is_some() && parsed.get("method").is_none();
+    let id = parsed.get("id").filter(|_| is_answer).and_then(Value::as_i64);
+    id.or_else(|| find_answered_id(text, text))
 }
 
 /// Returns the id of the request that an answer is for, of which `start` and `end` have at least the edges. Servers
@@ -301,7 +311,9 @@ pub(super) fn find_answered_id(start: &[u8], end: &[u8]) -> Option<i64> {
     );
     let squeeze = |bytes: &[u8]| -> String {
         let text = String::from_utf8_lossy(bytes);
-        text.chars().filter(|c| !c.is_whitespace()).collect()
+        let chars = text.chars().filter(|c| !c.is_whitespace());
+        // Programs in Python write an answer with the wrong quotes.
+        chars.map(|c| if c == '\'' { '"' } else { c }).collect()
     };
     let is_answer = |rest: &str| rest.starts_with("\"result\":") || rest.starts_with("\"error\":");
     let (start, end) = (squeeze(start), squeeze(end));
@@ -381,6 +393,7 @@ mod tests {
                 Some(7),
             ),
             (r#"{"result":{"a"#, r#",\"id\":7}"}}"#, None),
+            ("{'jsonrpc': '2.0', 'id': 7, 'result': {'a", "'}}", Some(7)),
             // Requests of the server, and what is no message.
             (r#"{"jsonrpc":"2.0","id":7,"method":"a"#, r#""}}"#, None),
             (
@@ -392,6 +405,21 @@ mod tests {
         ] {
             let found = find_answered_id(start.as_bytes(), end.as_bytes());
             assert_eq!(found, expected, "{start} … {end}");
+        }
+    }
+
+    #[test]
+    fn the_request_of_what_is_no_message_is_found() {
+        for (text, expected) in [
+            (r#"{"jsonrpc":"2.0","id":7}"#, Some(7)),
+            (r#"{"result":{},"error":{},"id":7,"jsonrpc":"2.0"}"#, Some(7)),
+            (r#"{"id":7,"jsonrpc":"2.0","result":NaN}"#, Some(7)),
+            (r#"{"id":7,"level":"info"}"#, None),
+            (r#"{"jsonrpc":"2.0","id":7,"method":7}"#, None),
+            (r#"{"jsonrpc":"2.0","id":null}"#, None),
+            ("{bad", None),
+        ] {
+            assert_eq!(find_unreadable_id(text.as_bytes()), expected, "{text}");
         }
     }
 

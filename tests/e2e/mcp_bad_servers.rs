@@ -220,6 +220,91 @@ fn an_answer_that_is_not_valid_json_fails_its_call_with_the_reason() {
 }
 
 #[test]
+fn a_reply_over_http_that_is_no_answer_fails_its_call_at_once() {
+    let peer = HttpPeer::start(&[]);
+    let world = world_at(&peer, "");
+    let client = world.start();
+    let none = "it took the request without an answer (HTTP 202 or 204)";
+    let other = "its answer does not belong to the request";
+    let batch = r#"[{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}]"#;
+    let list = "its answer is a list of messages, which agentls does not support over HTTP";
+    for (status, body, reason) in [
+        (202, "", none),
+        (204, "", none),
+        (
+            200,
+            r#"{"jsonrpc":"2.0","id":987654321,"result":{"content":[]}}"#,
+            other,
+        ),
+        (
+            200,
+            r#"{"jsonrpc":"2.0","id":"ID","result":{"content":[]}}"#,
+            other,
+        ),
+        (
+            200,
+            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#,
+            other,
+        ),
+        (200, batch, list),
+        (
+            200,
+            "{bad",
+            "its answer is not valid JSON-RPC (key must be a string",
+        ),
+        (
+            200,
+            r#"{"jsonrpc":"2.0","id":ID}"#,
+            "its answer is not valid JSON-RPC (unrecognized",
+        ),
+        (200, "", "its answer is not valid JSON-RPC (EOF"),
+    ] {
+        // Each in its own session, because a tool that fails three times rests.
+        let session = client.session();
+        let failed = call_tool(
+            &world,
+            &client,
+            &session,
+            "garbage",
+            json!({"status": status, "body": body}),
+        );
+        assert!(failed.contains(reason), "{body}: {failed}");
+    }
+    for (answer, reason) in [
+        ("{bad", "its answer is not valid JSON-RPC (key must be a string"),
+        (
+            r#"{"jsonrpc":"2.0","id":ID}"#,
+            "its answer is not valid JSON-RPC (unrecognized",
+        ),
+        (batch, list),
+    ] {
+        let session = client.session();
+        let failed = call_tool(&world, &client, &session, "garbage", json!({"answer": answer}));
+        assert!(failed.contains(reason), "{answer}: {failed}");
+    }
+    let session = client.session();
+    let next = call_tool(&world, &client, &session, "echo", json!({"text": "still here"}));
+    assert!(next.contains("still here"), "{next}");
+}
+
+#[test]
+fn an_answer_of_a_program_that_is_no_message_fails_its_call_at_once() {
+    let world = world_with(&[], ALLOW);
+    let client = world.start();
+    for answer in [
+        r#"{"jsonrpc":"2.0","id":ID}"#,
+        "{'jsonrpc': '2.0', 'id': ID, 'result': {'content': []}}",
+    ] {
+        let session = client.session();
+        let failed = call_tool(&world, &client, &session, "garbage", json!({"answer": answer}));
+        assert!(
+            failed.contains("its answer is not valid JSON-RPC"),
+            "{answer}: {failed}"
+        );
+    }
+}
+
+#[test]
 fn a_server_that_writes_over_several_lines_is_reported_at_once() {
     let world = world_with(&["--start", "indent"], "startup_timeout_s = 60");
     let client = world.start();

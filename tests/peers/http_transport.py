@@ -112,6 +112,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.options.anonymous_errors and message.get("params", {}).get("name") == "refuse":
             self.reply_error("not today")
             return
+        arguments = message.get("params", {}).get("arguments") or {}
+        if "status" in arguments:
+            self.reply_text(arguments["status"], arguments["body"].replace("ID", str(message["id"])), "application/json")
+            return
         if "method" not in message or "id" not in message:
             session.connection.receive(message)
             self.reply(202, None)

@@ -408,8 +408,8 @@ class Connection:
             self.send(arguments["answer"].replace("ID", str(request)).encode("latin-1") + b"\n", request)
             threading.Event().wait()
         for line in (b"Listening on port 1\n", b"{]\n", b"\xff\xfe\n", b"[]\n", b"null\n", b"\n"):
-            # The text of an event over HTTP is UTF-8.
-            if not (self.options.http and b"\xff" in line):
+            # The text of an event over HTTP is UTF-8, and an object there is an answer.
+            if not (self.options.http and (b"\xff" in line or b"{" in line)):
                 self.send(line, request)
         return text("garbage sent")
 
