@@ -998,7 +998,7 @@ fn a_chosen_agent_outlives_the_server() {
 #[test]
 fn a_chosen_agent_begins_with_what_was_last_chosen_for_it() {
     let world = World::with(Config {
-        tables: "[agent.reviewer]\nmode = \"plan\"\nmodel = \"mock/own-model\"".to_owned(),
+        tables: "[agent.reviewer]\nmode = \"plan\"\nmodel = \"own-model\"".to_owned(),
         ..Config::default()
     });
     let client = AcpClient::start(&world, json!({}));
