@@ -369,6 +369,8 @@ impl Actor {
             }
             if counts.model_changes == 0 {
                 choice.model = start.model;
+            }
+            if counts.effort_changes == 0 {
                 choice.effort = start.effort.as_deref().and_then(Effort::from_name);
             }
             self.create_row();

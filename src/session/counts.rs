@@ -22,8 +22,10 @@ pub struct EventCounts {
     pub cancels: u64,
     /// How often the mode was chosen.
     pub mode_changes: u64,
-    /// How often the model or the effort was chosen.
+    /// How often the model was chosen.
     pub model_changes: u64,
+    /// How often the effort was chosen.
+    pub effort_changes: u64,
     /// By tool name.
     pub tool_calls: BTreeMap<String, u64>,
     /// By error code, including errors that ended no turn.
@@ -49,7 +51,8 @@ impl EventCounts {
                 mode, model, effort, ..
             } => {
                 self.mode_changes += u64::from(mode.is_some());
-                self.model_changes += u64::from(model.is_some() || effort.is_some());
+                self.model_changes += u64::from(model.is_some());
+                self.effort_changes += u64::from(effort.is_some());
             }
             Event::TurnEnded(end) => self.count_end(end),
             _ => {}

@@ -1025,6 +1025,16 @@ fn a_chosen_agent_begins_with_what_was_last_chosen_for_it() {
         assert_eq!(set(&session, "agent", "default"), remembered);
     }
     set(&session, "agent", "reviewer");
+    // Each choice in a session stays, and only that one.
+    for (option, value, expected) in [
+        ("effort", "max", ["ask", "mock/own-model", "max"]),
+        ("model", "mock/third-model", ["ask", "mock/third-model", "low"]),
+        ("mode", "plan", ["plan", "mock/own-model", "low"]),
+    ] {
+        let session = client.new_session(&world);
+        set(&session, option, value);
+        assert_eq!(set(&session, "agent", "reviewer"), expected);
+    }
     drop(client);
     let client = AcpClient::start(&world, json!({}));
     let resume = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []});

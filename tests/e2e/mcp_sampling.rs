@@ -187,7 +187,7 @@ fn while_two_sessions_call_a_server_no_model_answers_it_and_a_question_says_so()
     let (busy, asking) = (client.session(), client.session());
     world.mock().push(Reply::tool("mcp__peer__hang", json!({})));
     let waiting = client.prompt(&busy, "wait");
-    world.wait_until(|| std::fs::read_to_string(&log).is_ok_and(|log| log.contains("hang")));
+    world.wait_until(|| std::fs::read_to_string(&log).is_ok_and(|log| log.contains("\"hang\"")));
     let messages = json!([{"role": "user", "content": {"type": "text", "text": "Sum up."}}]);
     push_call(&world, json!({"params": {"messages": messages, "maxTokens": 9}}));
     client.ask(&asking, "go");
