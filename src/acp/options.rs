@@ -69,7 +69,7 @@ pub(super) async fn describe_options(state: &AcpContext, snapshot: &SessionSnaps
     let agent = snapshot.info.agent.as_deref();
     let listed = configured
         .models
-        .list_models(agent, snapshot.choice.model.as_deref(), false)
+        .list_models(&snapshot.choice.to_model_choice(&snapshot.info), false)
         .await;
     let current = listed.models.iter().find(|model| model.current);
     let current = current.map(|model| format!("{}/{}", model.provider, model.model));

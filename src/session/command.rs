@@ -16,6 +16,7 @@ use crate::domain::{
 };
 use crate::provider::{CircuitView, Effort};
 use crate::store::{Holder, SkippedRow, StoreError, StoreHealth};
+use crate::turn::ModelChoice;
 
 /// A command for a session. Commands are handled in the order in which they were posted.
 #[derive(Debug)]
@@ -345,10 +346,25 @@ pub struct SessionChoice {
     pub mode: Mode,
     /// `provider/model`.
     pub model: Option<String>,
+    /// The model as an earlier version stored it, perhaps without its provider.
+    pub bare_model: Option<String>,
     /// The last announced reason for the choice of the model.
     pub model_reason: Option<String>,
     /// Reasoning effort.
     pub effort: Option<Effort>,
+}
+
+impl SessionChoice {
+    /// Returns the model for the agent of a session.
+    pub fn to_model_choice(&self, info: &SessionInfo) -> ModelChoice {
+        ModelChoice {
+            agent: info.agent.clone(),
+            model: self.model.clone(),
+            has_provider: self.model != self.bare_model,
+            effort: self.effort,
+            ..ModelChoice::default()
+        }
+    }
 }
 
 /// A snapshot of a session's state.

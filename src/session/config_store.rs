@@ -374,14 +374,15 @@ impl SettingsSource for ConfigStore {
         let tools = settings.tools.clone();
         let mut unreadable = settings.approvals.unreadable.clone();
         // Only the limits of the agent that is gone may have made the session's mode safe.
-        unreadable.extend(folder.models.describe_gone(session.agent.as_deref(), None));
+        let choice = ModelChoice {
+            agent: session.agent.clone(),
+            ..ModelChoice::default()
+        };
+        unreadable.extend(folder.models.describe_gone(&choice));
         SessionSettings {
             turn: TurnSettings {
                 models: Arc::new(folder.models.clone()),
-                choice: ModelChoice {
-                    agent: session.agent.clone(),
-                    ..ModelChoice::default()
-                },
+                choice,
                 prompt_source: system,
                 limits,
                 context: ContextPolicy {

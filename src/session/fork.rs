@@ -52,6 +52,7 @@ impl SessionManager {
             agent: row.agent.clone(),
             mode: row.mode,
             model: row.model.clone(),
+            bare_model: row.bare_model.clone(),
             effort: row.effort.clone(),
             ..SessionRow::new(fork.clone(), row.folder, row.cwd, clock::wall_ms())
         };

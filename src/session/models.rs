@@ -180,13 +180,14 @@ impl Models {
     }
 
     /// Lists what can be chosen, and what is in use. With `live`, the providers are asked for their own lists first.
-    pub async fn list_models(&self, agent: Option<&str>, current: Option<&str>, live: bool) -> ModelListing {
-        self.gather_credentials(agent, current).await;
+    pub async fn list_models(&self, current: &ModelChoice, live: bool) -> ModelListing {
+        let (agent, model) = (current.agent.as_deref(), self.existing_model(current));
+        self.gather_credentials(agent, model).await;
         if live {
             self.read_lists().await;
         }
         let now = self.current_settings();
-        let chosen = match self.choose_model(agent, current) {
+        let chosen = match self.choose_model(agent, model) {
             Ok(ChosenModel::Probe { model }) if live => self.probe_model(model).await,
             known => known,
         };
@@ -264,7 +265,7 @@ impl Models {
     /// Chooses the provider and model of a session from its own choice, its agent's, and the configuration.
     fn choose_model(&self, agent: Option<&str>, model: Option<&str>) -> Result<ChosenModel, AgentError> {
         let agent = self.agent_settings(agent);
-        if let Some(named) = self.existing_model(model) {
+        if let Some(named) = model {
             return self.choose_by_name(named, agent);
         }
         match self.default_choice(agent) {
@@ -448,7 +449,7 @@ impl Models {
         let effort = wanted.and_then(|wanted| spec.nearest_effort(&model, wanted));
         let info = self.model_info(&spec, &model);
         let notes = [
-            self.describe_gone(choice.agent.as_deref(), choice.model.as_deref()),
+            self.describe_gone(choice),
             reason,
             describe_effort(&model, info.reasoning, wanted, effort),
             describe_end(&spec, &model),
@@ -549,7 +550,7 @@ impl Models {
 
     /// Returns whether neither the choice nor the configuration names a model of the provider.
     fn is_default(&self, choice: &ModelChoice, provider: &ProviderSettings) -> bool {
-        let is_named = match self.existing_model(choice.model.as_deref()) {
+        let is_named = match self.existing_model(choice) {
             // A provider's own name means its default model.
             Some(named) => !self.settings.providers.contains_key(named),
             None => self.agent_settings(choice.model_agent()).model.is_some(),
@@ -595,11 +596,21 @@ enum ChosenModel {
     },
 }
 
+impl ChosenModel {
+    /// Returns the model with its provider, if it is known.
+    fn full_name(self) -> Option<String> {
+        match self {
+            Self::Known { provider, model, .. } => Some(format!("{provider}/{}", model?)),
+            Self::Probe { model } => Some(format!("ollama/{}", model?)),
+        }
+    }
+}
+
 impl ModelSource for Arc<Models> {
     fn resolve_model(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
         let (models, choice) = (self.clone(), choice.clone());
         async move {
-            let (agent, model) = (choice.model_agent(), choice.model.as_deref());
+            let (agent, model) = (choice.model_agent(), models.existing_model(&choice));
             let unanswered = models.gather_credentials(agent, model).await;
             let chosen = match models.choose_model(agent, model) {
                 Ok(ChosenModel::Probe { model }) => models.probe_model(model).await,

@@ -89,7 +89,8 @@ impl SessionManager {
             let model = chosen.model.clone().or_else(|| {
                 let model = last.model?;
                 model_gone = configured.explain_missing_model(&info, &model);
-                model_gone.is_none().then_some(model)
+                let is_there = model_gone.is_none();
+                is_there.then(|| configured.full_model_name(&info, &model))
             });
             ContentChoice {
                 model,
@@ -149,9 +150,8 @@ impl ConfigStore {
 
     /// Says which agent and model of a session are gone, and what is used instead.
     pub fn describe_gone(&self, snapshot: &SessionSnapshot) -> Option<String> {
-        let (info, model) = (&snapshot.info, snapshot.choice.model.as_deref());
-        let models = self.folder_config(&info.folder).models.clone();
-        models.describe_gone(info.agent.as_deref(), model)
+        let models = self.folder_config(&snapshot.info.folder).models.clone();
+        models.describe_gone(&snapshot.choice.to_model_choice(&snapshot.info))
     }
 
     /// Returns why the last chosen model is no longer available, or `None` if it is.

@@ -106,6 +106,7 @@ impl SessionState {
         self.choice.title.clone_from(&row.title);
         self.choice.mode = row.mode;
         self.choice.model.clone_from(&row.model);
+        self.choice.bare_model.clone_from(&row.bare_model);
         self.choice.effort = row.effort.as_deref().and_then(Effort::from_name);
         self.spending.usage = row.usage;
         self.spending.cost = row.cost;

@@ -200,6 +200,7 @@ impl SubagentSpawner {
                 let caller = cx.settings.choice;
                 choice.model_agent = Some(caller.model_agent().unwrap_or("default").to_owned());
                 (choice.model, choice.effort) = (caller.model, caller.effort);
+                choice.has_provider = caller.has_provider;
                 choice.cheap = profile.subagent_model == SubagentModel::Cheapest;
             }
             cx.settings = TurnSettings {

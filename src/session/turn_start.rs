@@ -20,8 +20,8 @@ use crate::config::{HookMoment, StringList};
 use crate::domain::{FinalAnswer, Inquiry, TerminalReason, TurnId};
 use crate::tool::{NoSpawner, TurnTools};
 use crate::turn::{
-    CarriedCall, ModelChoice, Resumption, SessionLink, SystemPrompt, TurnContext, TurnServices, TurnSettings,
-    TurnSpend, TurnTask,
+    CarriedCall, Resumption, SessionLink, SystemPrompt, TurnContext, TurnServices, TurnSettings, TurnSpend,
+    TurnTask,
 };
 use crate::workspace::Workspace;
 
@@ -101,12 +101,7 @@ impl Actor {
                 unheard_servers: Mutex::default(),
             }),
             settings: TurnSettings {
-                choice: ModelChoice {
-                    agent: self.info.agent.clone(),
-                    model: self.state.choice.model.clone(),
-                    effort: self.state.choice.effort,
-                    ..ModelChoice::default()
-                },
+                choice: self.state.choice.to_model_choice(&self.info),
                 mode: self.state.choice.mode,
                 limits: self.services.adjust_limits(&profile),
                 ..profile.turn.clone()

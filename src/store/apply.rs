@@ -202,6 +202,7 @@ impl WriteBatch<'_> {
             agent,
             mode,
             model,
+            bare_model,
             effort,
             created_ms,
             updated_ms,
@@ -211,14 +212,15 @@ impl WriteBatch<'_> {
             cost,
         } = row;
         let inserted = self.execute_cached(
-            "INSERT OR IGNORE INTO sessions (id, folder, cwd, agent, mode, created_ms, updated_ms, last_seq)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO sessions (id, folder, cwd, agent, mode, bare_model, created_ms, updated_ms, last_seq)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 id.as_str(),
                 folder,
                 cwd,
                 agent,
                 mode.name(),
+                bare_model,
                 created_ms,
                 updated_ms,
                 to_sql_integer(*last_seq)

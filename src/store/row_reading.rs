@@ -11,7 +11,7 @@ use crate::domain::{Cost, Mode, TurnId, Usage};
 /// The columns that [`session_row`] reads, with `num` first.
 pub(super) const SESSION: &str =
     "num, id, folder, cwd, title, agent, mode, model, effort, created_ms, updated_ms,
-     last_seq, open_turn, input, output, cache_read, cache_write, cost";
+     last_seq, open_turn, input, output, cache_read, cache_write, cost, bare_model";
 
 /// Reads a session and its number from a row.
 pub(super) fn session_row(row: &Row<'_>) -> Result<(i64, SessionRow), rusqlite::Error> {
@@ -30,6 +30,7 @@ pub(super) fn session_row(row: &Row<'_>) -> Result<(i64, SessionRow), rusqlite::
         // Fail closed: a mode that only a later version knows counts as the strictest.
         mode: Mode::from_name(&text(6)?).unwrap_or(Mode::Plan),
         model: name(7)?,
+        bare_model: name(18)?,
         effort: name(8)?,
         created_ms: row.get(9)?,
         updated_ms: row.get(10)?,

@@ -30,6 +30,8 @@ pub struct SessionRow {
     pub mode: Mode,
     /// As `provider/model`.
     pub model: Option<String>,
+    /// The model as an earlier version stored it, perhaps without its provider.
+    pub bare_model: Option<String>,
     pub effort: Option<String>,
     /// Creation time, in ms since the epoch.
     pub created_ms: i64,
@@ -55,6 +57,7 @@ impl SessionRow {
             agent: None,
             mode: Mode::default(),
             model: None,
+            bare_model: None,
             effort: None,
             created_ms: now_ms,
             updated_ms: now_ms,

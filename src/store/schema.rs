@@ -125,6 +125,11 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE trust ADD COLUMN accepted TEXT;
     ",
+    // 7. The model of a session as an earlier version stored it: perhaps without its provider.
+    "
+    ALTER TABLE sessions ADD COLUMN bare_model TEXT;
+    UPDATE sessions SET bare_model = model;
+    ",
 ];
 
 /// Schema version that this program writes.

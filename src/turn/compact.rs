@@ -474,6 +474,7 @@ async fn resolve_notes_model(cx: &TurnContext, state: &LoopState) -> Result<Reso
     };
     let choice = ModelChoice {
         model: Some(named.clone()),
+        has_provider: false,
         cheap: false,
         ..cx.settings.choice.clone()
     };

@@ -20,6 +20,8 @@ pub struct ModelChoice {
     pub model_agent: Option<String>,
     /// `provider/model`, `provider` or `model`.
     pub model: Option<String>,
+    /// `model` is a session's choice with its provider, without which it does not count.
+    pub has_provider: bool,
     /// Use the cheapest current model of the provider that this selects, if it is known to be cheaper.
     pub cheap: bool,
     /// Reasoning effort.

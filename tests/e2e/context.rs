@@ -766,16 +766,22 @@ fn overflowing_summary_request_shrinks_at_most_three_times() {
 
 #[test]
 fn another_model_may_write_the_summary() {
-    let world = World::with(config_with("", "compaction_model = \"other/cheap\""));
-    let client = world.start();
-    let session = session_with_long_answers(&world, &client);
-    world.mock().push(notes());
-    client.answer(&compact(&client, &session)).unwrap();
-    let request = world.wait_for_request(world.requests() - 1);
-    assert_eq!(request.body["model"], "cheap");
-    assert!(request.path.ends_with("/chat/completions"), "{}", request.path);
-    let usage = client.all(&session, "agent/usage");
-    assert_eq!(usage.last().unwrap().params["contextWindow"], 200_000);
+    for (named, model, path) in [
+        ("other/cheap", "cheap", "/chat/completions"),
+        // The first part is no provider, so it belongs to the name.
+        ("Org/model", "Org/model", "/messages"),
+    ] {
+        let world = World::with(config_with("", &format!("compaction_model = {named:?}")));
+        let client = world.start();
+        let session = session_with_long_answers(&world, &client);
+        world.mock().push(notes());
+        client.answer(&compact(&client, &session)).unwrap();
+        let request = world.wait_for_request(world.requests() - 1);
+        assert_eq!(request.body["model"], model);
+        assert!(request.path.ends_with(path), "{}", request.path);
+        let usage = client.all(&session, "agent/usage");
+        assert_eq!(usage.last().unwrap().params["contextWindow"], 200_000);
+    }
 }
 
 #[test]

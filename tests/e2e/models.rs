@@ -326,6 +326,51 @@ fn last_choice_is_remembered_per_folder() {
 }
 
 #[test]
+fn a_session_keeps_the_provider_of_its_model() {
+    const GONE: &str =
+        "[provider.gone]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/\"\nmodel = \"g\"\n";
+    let world = world("", "");
+    let path = world.path("config/agentls/config.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace("provider = \"anthropic\"", "provider = \"work\"");
+    std::fs::write(&path, format!("{text}{GONE}")).unwrap();
+    let client = world.start();
+    let early = client.session();
+    assert_eq!(set_model(&client, &early, "work/Org/model"), Ok(()));
+    drop(client);
+    // An earlier version stored the name that the user gave.
+    let store = rusqlite::Connection::open(world.data().join("store.db")).unwrap();
+    let downgrade = "UPDATE events SET json = replace(json, 'work/Org', 'Org');
+        UPDATE sessions SET model = 'Org/model';
+        ALTER TABLE sessions DROP COLUMN bare_model;
+        PRAGMA user_version = 6;";
+    store.execute_batch(downgrade).unwrap();
+    drop(store);
+    let client = world.start();
+    let loaded = client.load(&early);
+    assert_eq!(json!(loaded.state.model), "Org/model");
+    let chosen = client.session();
+    // A provider's own name means its default model.
+    assert_eq!(set_model(&client, &chosen, "gone"), Ok(()));
+    assert_eq!(json!(client.load(&chosen).state.model), "gone/g");
+    let created: Value = client.call("agent/newSession", json!({"model": "gone"}));
+    assert_eq!(created["model"], "gone/g");
+    drop(client);
+    std::fs::write(&path, text).unwrap();
+    let client = world.start();
+    for (session, model, is_gone) in [(&early, "Org/model", false), (&chosen, "ours", true)] {
+        client.load(session);
+        client.ask(session, "hello");
+        let request = world.wait_for_request(world.requests() - 1);
+        assert_eq!(request.body["model"], model);
+        let told = client.notes().into_iter().filter(|note| {
+            note.method == "agent/warning" && note.text("message").contains("no longer configured")
+        });
+        assert_eq!(told.count() > 0, is_gone, "{model}");
+    }
+}
+
+#[test]
 fn remembered_model_needs_a_usable_provider() {
     let world = world("", "");
     let remembered = json!({"remembered": true});

@@ -22,20 +22,19 @@ use crate::tool::mcp_tool::McpServerTool;
 impl Service {
     pub(in crate::server) async fn list_models(&self, params: Value) -> Result<ListModelsResult> {
         let params: ListModelsParams = self.parse_params(params)?;
-        let (folder, agent, current) = match params.session_id {
+        let (folder, current) = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
                 let snapshot = self
                     .ask_session(&session, |reply| SessionCommand::Inspect { reply })
                     .await?;
-                (snapshot.info.folder, snapshot.info.agent, snapshot.choice.model)
+                let current = snapshot.choice.to_model_choice(&snapshot.info);
+                (snapshot.info.folder, current)
             }
-            None => (self.state.folders().swap_remove(0), None, None),
+            None => (self.state.folders().swap_remove(0), Default::default()),
         };
         let models = self.state.configured.folder_config(&folder).models.clone();
-        let mut listed = models
-            .list_models(agent.as_deref(), current.as_deref(), params.live)
-            .await;
+        let mut listed = models.list_models(&current, params.live).await;
         if let Some(name) = params.check {
             let checked = models.check_provider(&name).await;
             let checked = checked

@@ -8,6 +8,7 @@ use crate::base::text::prefix_within;
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings};
 use crate::provider::models::{KnownList, ModelNaming, NameVerdict, check_model_name, current_day};
 use crate::provider::{ApiKind, ProviderSpec};
+use crate::turn::ModelChoice;
 
 /// The verdict on a model name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,13 +60,13 @@ impl Models {
         }
     }
 
-    /// Returns `named` with its provider, so that it keeps its meaning if the default provider changes. Returns it
-    /// unchanged if nothing is configured.
+    /// Returns `named` with its provider, so that it keeps its meaning if the default provider changes. A provider's
+    /// own name becomes its default model. Returns it unchanged if nothing is configured.
     pub fn full_name(&self, agent: Option<&str>, named: &str) -> String {
-        match self.find_target(self.agent_settings(agent), named) {
-            Ok(Some((provider, model))) => format!("{}/{model}", provider.name),
-            Ok(None) | Err(_) => named.to_owned(),
-        }
+        let chosen = self.choose_by_name(named, self.agent_settings(agent)).ok();
+        chosen
+            .and_then(ChosenModel::full_name)
+            .unwrap_or_else(|| named.to_owned())
     }
 
     /// Checks whether a model that the user chose earlier, by its full name, can still be called.
@@ -89,28 +90,26 @@ impl Models {
         }
     }
 
-    /// Returns the model of a session, unless its provider is gone. A session names each model with its provider.
-    pub(super) fn existing_model<'m>(&self, named: Option<&'m str>) -> Option<&'m str> {
+    /// Returns the chosen model, unless it is a session's and its provider is gone.
+    pub(super) fn existing_model<'c>(&self, choice: &'c ModelChoice) -> Option<&'c str> {
         let (known, broken) = (&self.settings.providers, &self.settings.broken_providers);
-        let is_gone = |named: &str| {
+        let is_known = |named: &&str| {
             let provider = named.split_once('/').map(|(provider, _)| provider);
-            provider.is_some_and(|name| !known.contains_key(name) && !broken.contains_key(name))
+            provider.is_none_or(|name| known.contains_key(name) || broken.contains_key(name))
         };
-        named.filter(|named| !is_gone(named))
+        let model = choice.model.as_deref();
+        model.filter(|named| !choice.has_provider || is_known(named))
     }
 
     /// Says which agent and model of a session are gone from the configuration, and what is used instead.
-    pub fn describe_gone(&self, agent: Option<&str>, model: Option<&str>) -> Option<String> {
+    pub fn describe_gone(&self, choice: &ModelChoice) -> Option<String> {
+        let agent = choice.agent.as_deref();
         let gone_agent = agent.filter(|name| self.settings.find_agent(name).is_none());
-        let gone_model = model.filter(|_| self.existing_model(model).is_none());
-        let instead = match gone_model.and_then(|_| self.choose_model(agent, None).ok()) {
-            Some(ChosenModel::Known {
-                provider,
-                model: Some(model),
-                ..
-            }) => format!("{provider}/{model}"),
-            _ => "the configured model".to_owned(),
-        };
+        let model = choice.model.as_deref();
+        let gone_model = model.filter(|_| self.existing_model(choice).is_none());
+        let instead = gone_model.and_then(|_| self.choose_model(agent, None).ok());
+        let instead = instead.and_then(ChosenModel::full_name);
+        let instead = instead.as_deref().unwrap_or("the configured model");
         let notes = [
             gone_agent.map(|name| {
                 format!(

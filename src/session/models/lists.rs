@@ -222,9 +222,9 @@ mod tests {
         ]);
         let models = without_settings(address);
         let label = |model: Result<crate::turn::ResolvedModel, _>| model.map(|model| model.label()).unwrap();
-        let before = models.list_models(None, None, false).await;
+        let before = models.list_models(&ModelChoice::default(), false).await;
         assert!(before.models.is_empty() && before.providers.is_empty());
-        let listed = models.list_models(None, None, true).await;
+        let listed = models.list_models(&ModelChoice::default(), true).await;
         let names: Vec<_> = listed
             .models
             .iter()
@@ -243,6 +243,27 @@ mod tests {
             panic!()
         };
         assert!(reason.contains("unknown model ollama/qwen9"), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn only_a_model_that_a_session_stores_with_its_provider_can_be_gone() {
+        const CAN: &str = "completion tools";
+        let models = without_settings(serve_ollama(&[("qwen3:8b", CAN), ("Org/model", CAN)]));
+        for (has_provider, label) in [(false, "ollama/Org/model"), (true, "ollama/qwen3:8b")] {
+            let choice = ModelChoice {
+                model: Some("Org/model".to_owned()),
+                has_provider,
+                ..ModelChoice::default()
+            };
+            let resolved = models.resolve_model(&choice).await.unwrap();
+            assert_eq!(resolved.label(), label);
+            let reason = resolved.choice_reason.unwrap_or_default();
+            assert_eq!(
+                reason.contains("Org/model, is not used"),
+                has_provider,
+                "{reason}"
+            );
+        }
     }
 
     #[tokio::test]
