@@ -77,7 +77,7 @@ pub(super) async fn ask_permission(
     if let Some(sandbox) = &approval.sandbox {
         about = format!("{about}\n{sandbox}");
     }
-    content.push(updates::text_content(&about));
+    content.push(updates::text_content(&reveal_hidden_characters(&about)));
     let mut call = json!({
         "toolCallId": approval.tool_call.as_str(),
         "title": updates::text_block(&approval.title)["text"],

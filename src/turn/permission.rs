@@ -20,6 +20,7 @@ use super::tool_run::{
 };
 use crate::approval::{Verdict, command_files};
 use crate::base::spawn::{panic_text, run_blocking};
+use crate::base::text::reveal_hidden_characters;
 use crate::domain::{
     Approval, ApprovalId, Confinement, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Risk,
     SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy, ToolCallStatus,
@@ -183,7 +184,7 @@ async fn judge_or_ask(
                 cwd: find_run_folder(cx, &effect).display().to_string(),
                 diff: preview.diff.clone(),
                 risk,
-                why: reason,
+                why: reveal_hidden_characters(&reason).into_owned(),
                 sandbox: describe_confinement(cx, &effect, call.sandbox).await,
                 rule,
             };

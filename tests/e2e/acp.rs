@@ -971,6 +971,29 @@ fn a_choice_does_not_overtake_the_prompt_before_it() {
 }
 
 #[test]
+fn a_question_spells_out_the_hidden_characters_of_a_name() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    for path in ["n\u{200b}ew\u{202e}.txt", "../n\u{200b}ew\u{202e}.txt"] {
+        let write = json!({"path": path, "content": "x"});
+        world.mock().push(Reply::tool("write_file", write));
+        world.mock().push(Reply::text("done"));
+        let prompt = client.prompt(&session, "write");
+        let asked = client.asked("session/request_permission");
+        let call = &asked["params"]["toolCall"];
+        let about = call["content"].as_array().unwrap().last().unwrap();
+        let why = &asked["params"]["_meta"]["agentls"]["why"];
+        for text in [&call["title"], &about["content"]["text"], why] {
+            let text = text.as_str().unwrap();
+            assert!(text.contains("n<U+200B>ew<U+202E>.txt"), "{text}");
+        }
+        choose(&client, &asked, "deny");
+        client.answer(prompt);
+    }
+}
+
+#[test]
 fn a_chosen_agent_outlives_the_server() {
     let world = World::with(Config {
         tables: "[agent.reviewer]\nmode = \"plan\"".to_owned(),
