@@ -98,7 +98,7 @@ pub(super) struct SessionFeed {
     calls: BTreeMap<ToolCallId, CallView>,
     /// Notices for a client without notices: shown when the next turn starts.
     waiting: Vec<String>,
-    /// The information that such a client has. Each load brings it again.
+    /// The notices that such a client has. Each load brings them again.
     informed: HashSet<String>,
     /// The list of commands that was sent last, and the change of MCP servers that it is as new as.
     commands: Option<(u64, Value)>,
@@ -301,7 +301,9 @@ impl SessionFeed {
                 }
             }
             event => {
-                if let Some(notice) = Notice::from_event(event) {
+                // A turn gives the reasons of a load once more.
+                let is_new = |notice: &Notice| !self.informed.contains(&notice.title);
+                if let Some(notice) = Notice::from_event(event).filter(is_new) {
                     let id = format!("note_{}", envelope.seq);
                     let update = notice.into_update(self.options.shows_notices, &id);
                     self.push(update, &mut out);
@@ -322,7 +324,7 @@ impl SessionFeed {
         let mut out = Vec::new();
         if self.options.shows_notices {
             self.push(notice.into_update(true, ""), &mut out);
-        } else if notice.severity != "info" || self.informed.insert(notice.title.clone()) {
+        } else if self.informed.insert(notice.title.clone()) {
             let Notice {
                 title, description, ..
             } = notice;

@@ -279,6 +279,13 @@ async fn notes_wait_for_a_turn_where_notices_are_unknown() {
         "> careful; see the editor's list of models\n\n"
     );
     assert!(old.handle_event(&mut started()).is_empty());
+    // The next load and the turn after it say nothing new.
+    assert!(old.add_note(note()).is_empty() && old.handle_event(&mut started()).is_empty());
+    let warning = Event::Warning {
+        code: "model_chosen".to_owned(),
+        message: note().title,
+    };
+    assert!(old.handle_event(&mut event(warning)).is_empty());
     let mut new = feed(0, true);
     assert_eq!(read(new.add_note(note()))[0]["sessionUpdate"], "notice");
 }
