@@ -11,6 +11,8 @@ use super::updates;
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
 use crate::session::{EffortChoice, SessionCommand, SessionSnapshot};
+use crate::transport::cancel_token;
+use crate::transport::message::cancelled_error;
 
 /// The name of the agent that is used when none is named.
 const DEFAULT_AGENT: &str = "default";
@@ -149,7 +151,11 @@ pub(super) async fn set_option(
     };
     // The turn of a prompt that came first begins without the choice. A mode applies to a turn that runs, too.
     if option != "mode" {
-        state.prompts.wait_until_posted(session).await;
+        let canceled = cancel_token();
+        tokio::select! { biased;
+            () = canceled.cancelled() => return Err(cancelled_error()),
+            () = state.prompts.wait_until_posted(session) => {}
+        }
     }
     let choose = |model, effort| {
         state

@@ -971,6 +971,28 @@ fn a_choice_does_not_overtake_the_prompt_before_it() {
 }
 
 #[test]
+fn a_choice_that_is_canceled_while_it_waits_for_a_prompt_changes_nothing() {
+    let world = World::new();
+    world.write("a.txt", "x\n");
+    let client = AcpClient::start(&world, json!({"fs": {"readTextFile": true}}));
+    let session = client.new_session(&world);
+    let uri = format!("file://{}", world.workspace().join("a.txt").display());
+    let link = json!({"type": "resource_link", "name": "a.txt", "uri": uri});
+    let prompt = client.request("session/prompt", json!({"sessionId": session, "prompt": [link]}));
+    // The prompt begins once the editor has answered.
+    let read = client.asked("fs/read_text_file");
+    let params = json!({"sessionId": session, "configId": "model", "value": "other/other-model"});
+    let choice = client.request("session/set_config_option", params);
+    client.notify("$/cancel_request", json!({"requestId": choice}));
+    client.respond(&read, json!({"content": "x\n"}));
+    assert_eq!(client.answer(choice)["error"]["code"], -32800);
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    client.answer(client.prompt(&session, "next"));
+    let request = world.wait_for_request(world.requests() - 1);
+    assert_eq!(request.body["model"], "mock-model");
+}
+
+#[test]
 fn a_question_spells_out_the_hidden_characters_of_a_name() {
     let world = World::new();
     let client = AcpClient::start(&world, json!({}));
