@@ -33,6 +33,7 @@ pub mod tls;
 mod tls_verifier;
 pub mod uri;
 pub mod utf8;
+pub mod web_address;
 pub mod word_list;
 
 pub use tokio_util::sync::CancellationToken;

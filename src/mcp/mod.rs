@@ -40,6 +40,7 @@ mod stdio;
 mod supervisor;
 mod transport_guard;
 
+pub use crate::base::web_address::hide_secrets;
 pub use connection::{
     McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt,
     McpPromptArgument, McpPromptMessage, McpResource, McpRoot, McpTool, McpWait, PromptReply,
@@ -48,7 +49,6 @@ pub use content::McpContent;
 pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};
 pub use folder::{McpFolder, ServedPrompt, ServedTool, ServerLink};
 pub use form::{FieldKind, FieldOption, Form, FormField};
-pub use http::hide_secrets;
 pub use login::{McpLoginError, McpLogout};
 pub use manager::McpManager;
 pub use prompt_arguments::{describe_arguments, match_arguments};

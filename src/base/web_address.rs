@@ -1,0 +1,46 @@
+//! Addresses of servers as people may see them. Pure: must not resolve names or connect.
+
+/// Returns an address without the parts that may be secrets. The rest stays as it is written, which need not be valid.
+/// Remove known secrets first: one may be in several parts.
+pub fn hide_secrets(address: &str) -> String {
+    let is_scheme = |text: &str| text.trim_start().chars().all(char::is_alphanumeric);
+    let parts = address.split_once("://");
+    let Some((scheme, rest)) = parts.filter(|(scheme, _)| is_scheme(scheme)) else {
+        return address.to_owned();
+    };
+    let (rest, query) = rest
+        .split_once('?')
+        .map_or((rest, ""), |(rest, _)| (rest, "?hidden"));
+    let (authority, path) = rest.split_at(rest.find(['/', '\\', '#']).unwrap_or(rest.len()));
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    match user.split_once(':') {
+        Some((user, _)) => format!("{scheme}://{user}:hidden@{host}{path}{query}"),
+        None => format!("{scheme}://{rest}{query}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_is_shown_as_it_is_written_without_what_may_be_secret() {
+        for (address, shown) in [
+            ("https://Example.com/é %41", "https://Example.com/é %41"),
+            (
+                "https://ada:p@ss@h.example:8/mcp?key=a?b#c",
+                "https://ada:hidden@h.example:8/mcp?hidden",
+            ),
+            ("http://${USER}:x@${HOST}", "http://${USER}:hidden@${HOST}"),
+            ("http://ada@h/a:b@c", "http://ada@h/a:b@c"),
+            ("http://h?key=http://x", "http://h?hidden"),
+            (
+                "npx -y x --url=http://ada:x@h?y",
+                "npx -y x --url=http://ada:x@h?y",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(hide_secrets(address), shown);
+        }
+    }
+}
