@@ -5,12 +5,15 @@
 use std::future::ready;
 
 use futures::StreamExt;
-use futures::stream::{BoxStream, once};
+use futures::stream::{BoxStream, once, unfold};
 use rmcp::RoleClient;
 use rmcp::service::RxJsonRpcMessage;
+use serde::de::IgnoredAny;
 use sse_stream::Sse;
+use tokio::time::timeout_at;
 
-use super::stdio::{TOO_LONG, fail_request, find_answered_id};
+use super::stdio::{ANSWER_GRACE, TOO_LONG, fail_request, find_answered_id};
+use crate::base::clock::{self, Instant};
 use crate::base::error_chain::innermost_message;
 use crate::base::text::prefix_within;
 
@@ -19,51 +22,87 @@ const MAX_SHOWN: usize = 256;
 
 type EventResult = Result<Sse, sse_stream::Error>;
 
+/// The events that answer a request.
+struct AnswerStream {
+    id: i64,
+    /// `None` is the end of the server's stream.
+    events: BoxStream<'static, Option<EventResult>>,
+    can_resume: bool,
+    /// When the request fails, and why: an event looks like its answer, but cannot be read.
+    failure: Option<(Instant, String)>,
+}
+
 /// Adds an error to the events that answer the request `id`, unless they can be resumed. After an answer, the SDK ignores
 /// it.
 pub(super) fn complete_answer(
     id: i64,
     events: BoxStream<'static, EventResult>,
 ) -> BoxStream<'static, EventResult> {
-    let events = events.map(Some).chain(once(ready(None)));
-    let complete = move |can_resume: &mut bool, event| ready(complete_event(id, can_resume, event));
-    events.scan(false, complete).boxed()
+    let answer = AnswerStream {
+        id,
+        events: events.map(Some).chain(once(ready(None))).boxed(),
+        can_resume: false,
+        failure: None,
+    };
+    let next = |mut answer: AnswerStream| async { Some((answer.next_event().await?, answer)) };
+    unfold(answer, next).boxed()
 }
 
-/// Returns the next event in the place of the one of the server, or of the end of its stream.
-fn complete_event(id: i64, can_resume: &mut bool, event: Option<EventResult>) -> Option<EventResult> {
-    let reason = match event {
-        Some(Ok(event)) => {
-            *can_resume |= event.id.is_some();
-            return Some(Ok(mend_event(id, event)));
-        }
-        // The SDK does not resume these.
-        Some(Err(error)) if innermost_message(&error).contains("exceeded the maximum size") => {
-            TOO_LONG.to_owned()
-        }
-        other if *can_resume => return other,
-        Some(Err(error)) => format!("its answer broke off: {}", innermost_message(&error)),
-        None => "its answer ended without a result".to_owned(),
-    };
-    Some(Ok(to_event(&fail_request(id, reason))))
-}
+impl AnswerStream {
+    /// Returns the next event of the server, or an error in the place of the end of its stream.
+    async fn next_event(&mut self) -> Option<EventResult> {
+        let next = self.events.next();
+        let next = match &self.failure {
+            // Another event may still be the answer.
+            Some((due, _)) => timeout_at(*due, next).await.unwrap_or(Some(None)),
+            None => next.await,
+        };
+        let end = match next? {
+            Some(Ok(event)) => {
+                self.can_resume |= event.id.is_some();
+                return Some(Ok(self.mend_event(event)));
+            }
+            end => end.and_then(Result::err),
+        };
+        let reason = match (self.failure.take(), end) {
+            // The SDK does not resume these.
+            (_, Some(error)) if innermost_message(&error).contains("exceeded the maximum size") => {
+                TOO_LONG.to_owned()
+            }
+            (Some((_, reason)), _) => reason,
+            (None, end) if self.can_resume => return end.map(Err),
+            (None, Some(error)) => format!("its answer broke off: {}", innermost_message(&error)),
+            (None, None) => "its answer ended without a result".to_owned(),
+        };
+        let failure = serde_json::to_string(&fail_request(self.id, reason));
+        Some(Ok(Sse::default().data(failure.unwrap_or_default())))
+    }
 
-/// Drops an answer to another request, and what is not a message. An unreadable answer becomes an error.
-fn mend_event(id: i64, mut event: Sse) -> Sse {
-    let data = event.data.take().unwrap_or_default();
-    let parsed = serde_json::from_str::<RxJsonRpcMessage<RoleClient>>(&data);
-    // The stream contains only the answer and what the server sends on its own, which names a method.
-    let may_answer = data.contains('{') && !data.contains("\"method\"");
-    event.data = match (parsed, find_answered_id(data.as_bytes(), data.as_bytes())) {
-        (_, Some(other)) if other != id => None,
-        (Ok(_), _) => Some(data),
-        (Err(error), found) if found.is_some() || may_answer => {
-            let problem = format!("{error}: {}", prefix_within(&data, MAX_SHOWN));
-            to_event(&fail_request(id, describe_unreadable(&problem))).data
+    /// Drops an answer to another request, and what is not a message. The latter may be an unreadable answer.
+    fn mend_event(&mut self, mut event: Sse) -> Sse {
+        // The SDK ignores other types.
+        if !matches!(event.event.as_deref(), None | Some("" | "message")) {
+            return event;
         }
-        (Err(_), _) => None,
-    };
-    event
+        let data = event.data.take().unwrap_or_default();
+        let found = find_answered_id(data.as_bytes(), data.as_bytes());
+        let is_of_other = found.is_some_and(|found| found != self.id);
+        // The stream contains only the answer, what the server sends on its own, which names a method, and signs of life
+        // such as `{"type":"ping"}`.
+        let is_json = || serde_json::from_str::<IgnoredAny>(&data).is_ok();
+        let may_answer = data.contains("\"jsonrpc\"") || data.trim_start().starts_with('{') && !is_json();
+        let may_answer = found.is_some() || may_answer && !data.contains("\"method\"");
+        match serde_json::from_str::<RxJsonRpcMessage<RoleClient>>(&data) {
+            Ok(_) if !is_of_other => event.data = Some(data),
+            Err(error) if !is_of_other && may_answer => {
+                let problem = format!("{error}: {}", prefix_within(&data, MAX_SHOWN));
+                let failure = (clock::now() + ANSWER_GRACE, describe_unreadable(&problem));
+                self.failure.get_or_insert(failure);
+            }
+            _ => {}
+        }
+        event
+    }
 }
 
 /// Explains why an answer over HTTP cannot be read, from the error of the parser and the start of the answer.
@@ -73,8 +112,4 @@ pub(super) fn describe_unreadable(problem: &str) -> String {
     } else {
         format!("its answer is not valid JSON-RPC ({problem})")
     }
-}
-
-fn to_event(failure: &RxJsonRpcMessage<RoleClient>) -> Sse {
-    Sse::default().data(serde_json::to_string(failure).unwrap_or_default())
 }

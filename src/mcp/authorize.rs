@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, empty};
@@ -79,6 +79,8 @@ pub(super) struct AuthorizedClient {
     pub(super) end_reason: EndReason,
     /// Attempts in a row to resume a stream that have failed.
     pub(super) failed_resumes: Arc<AtomicU32>,
+    /// The server has opened a stream for what it sends on its own.
+    pub(super) has_stream: Arc<AtomicBool>,
 }
 
 impl AuthorizedClient {
@@ -249,8 +251,9 @@ fn mend_answer(
             error.id = Some(id.clone());
             return Ok(answer);
         }
+        // Some servers return a number as a string, which the SDK accepts.
         (StreamableHttpPostResponse::Json(JsonRpcMessage::Response(response), _), _)
-            if response.id == *id =>
+            if response.id.to_string() == id.to_string() =>
         {
             return Ok(answer);
         }
@@ -334,6 +337,10 @@ impl StreamableHttpClient for AuthorizedClient {
         };
         let answer = self.send_authorized(token, send).await;
         let answer = answer.inspect_err(|error| self.note_refusal(&message, error))?;
+        // Some servers answer in the stream for what they send on their own.
+        if matches!(answer, StreamableHttpPostResponse::Accepted) && self.has_stream.load(Ordering::Relaxed) {
+            return Ok(answer);
+        }
         mend_answer(&message, session_id.is_some(), answer)
     }
 
@@ -382,6 +389,8 @@ impl StreamableHttpClient for AuthorizedClient {
         let stream = self.send_authorized(token, send).await;
         if last_event_id.is_some() {
             self.note_resume(stream.is_ok());
+        } else if stream.is_ok() {
+            self.has_stream.store(true, Ordering::Relaxed);
         }
         stream
     }

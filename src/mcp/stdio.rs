@@ -1,6 +1,7 @@
 //! The transport to a server that is a program: one JSON message per line on its standard input and output.
 //!
 //! A line that is not a message, or too long, is dropped. If it answers a request, the request fails with that reason.
+//! Programs also log such lines, so a proper answer may still follow.
 //! A line may also be a batch: a list of messages, which versions of MCP up to 2025-03-26 allow.
 //! Standard error goes to a [`StderrTail`].
 //! Starting and stopping the program is `server`'s job.
@@ -34,8 +35,10 @@ const EDGE: usize = 256;
 const FULL_CHUNK: usize = 64 << 10;
 /// Pause after each full chunk, so that a flood does not take a whole core.
 const FLOOD_PAUSE: Duration = Duration::from_millis(1);
-/// How long after an answer over several lines the same answer may follow as one.
-const SPLIT_GRACE: Duration = Duration::from_secs(1);
+/// How long after an answer that cannot be read, or has several lines, the same answer may follow as a message.
+pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(1);
+/// Requests that may wait for that at the same time. Others have only their own limit.
+const MAX_UNANSWERED: usize = 32;
 
 /// The standard streams of a running program.
 pub(super) struct StdioTransport {
@@ -79,26 +82,25 @@ impl StdioTransport {
                     Err(_) => self.read_message(&line),
                 },
                 Line::TooLong { start, end } => {
-                    let failure =
-                        find_answered_id(&start, &end).map(|id| fail_request(id, TOO_LONG.to_owned()));
-                    self.messages.extend(failure);
+                    let id = find_answered_id(&start, &end);
+                    (self.messages).extend(id.map(|id| fail_request(id, TOO_LONG.to_owned())));
                 }
             }
         }
     }
 
     fn read_message(&mut self, text: &[u8]) {
-        let message = serde_json::from_slice(text).or_else(|error| {
-            let failure = match find_unreadable_id(text) {
-                Some(id) => Some(fail_unreadable(id, &error)),
-                None => self.split.add_line(text),
-            };
-            failure.ok_or(error)
-        });
-        match message {
+        match serde_json::from_slice(text) {
             Ok(message) => self.messages.push_back(message),
-            // Some programs print a greeting.
-            Err(error) => tracing::debug!(%error, "a line of an MCP server is not a message"),
+            Err(error) => {
+                // Some programs print a greeting.
+                tracing::debug!(%error, "a line of an MCP server is not a message");
+                let reason = format!("its answer is not valid JSON-RPC ({error})");
+                match find_unreadable_id(text) {
+                    Some(id) => self.split.hold_failure(id, reason),
+                    None => self.split.add_line(text),
+                }
+            }
         }
     }
 }
@@ -209,7 +211,9 @@ impl LineBuffer {
                 return None;
             };
             let end = self.searched + end;
-            let line = self.bytes[self.start..end].to_vec();
+            let line = &self.bytes[self.start..end];
+            // Some programs start with a byte order mark.
+            let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).to_vec();
             (self.start, self.searched) = (end + 1, end + 1);
             if let Some(start) = self.long_start.take() {
                 return Some(Line::TooLong { start, end: line });
@@ -221,23 +225,23 @@ impl LineBuffer {
     }
 }
 
-/// Recognizes an answer that is written over several lines.
+/// Recognizes an answer that is written over several lines, and holds the failures of requests.
 ///
 /// Programs also log such text, even an answer right before they send it. So the request fails only after
-/// [`SPLIT_GRACE`].
+/// [`ANSWER_GRACE`].
 #[derive(Default)]
 struct SplitAnswer {
     /// The start of what follows the last line that begins an object.
     start: Vec<u8>,
     /// The end of it.
     end: Vec<u8>,
-    /// The request of the last such answer, and when it fails.
-    unanswered: Option<(i64, Instant)>,
+    /// The requests of such answers, when they fail, and why.
+    unanswered: VecDeque<(i64, Instant, String)>,
 }
 
 impl SplitAnswer {
-    /// Takes a line that is not a message. Returns the failure of an earlier request if another answer ends here.
-    fn add_line(&mut self, line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+    /// Takes a line that is not a message.
+    fn add_line(&mut self, line: &[u8]) {
         let line = line.trim_ascii_end();
         if line.starts_with(b"{") {
             self.start.clear();
@@ -251,10 +255,19 @@ impl SplitAnswer {
         self.end.drain(..self.end.len().saturating_sub(EDGE));
         // Only the last line of the whole object is not indented.
         let end = if line == b"}" { &self.end[..] } else { b"" };
-        let id = find_answered_id(&self.start, end)?;
-        self.start.clear();
-        let earlier = self.unanswered.replace((id, clock::now() + SPLIT_GRACE));
-        earlier.filter(|(earlier, _)| *earlier != id).map(fail_split)
+        if let Some(id) = find_answered_id(&self.start, end) {
+            self.start.clear();
+            let reason = "it writes its answer over several lines, but MCP demands one message a line";
+            self.hold_failure(id, reason.to_owned());
+        }
+    }
+
+    /// Holds the failure of a request until its time.
+    fn hold_failure(&mut self, id: i64, reason: String) {
+        self.unanswered.retain(|(held, ..)| *held != id);
+        self.unanswered.truncate(MAX_UNANSWERED - 1);
+        let due = clock::now() + ANSWER_GRACE;
+        self.unanswered.push_back((id, due, reason));
     }
 
     /// Takes note of a message: the request that it answers does not fail.
@@ -264,27 +277,19 @@ impl SplitAnswer {
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        self.unanswered
-            .take_if(|(id, _)| answered == Some(&RequestId::Number(*id)));
+        if let Some(answered) = answered.map(ToString::to_string) {
+            self.unanswered.retain(|(id, ..)| id.to_string() != answered);
+        }
     }
 
     fn due(&self) -> Option<Instant> {
-        self.unanswered.map(|(_, due)| due)
+        self.unanswered.front().map(|(_, due, _)| *due)
     }
 
     fn take_failure(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        self.unanswered.take().map(fail_split)
+        let (id, _, reason) = self.unanswered.pop_front()?;
+        Some(fail_request(id, reason))
     }
-}
-
-fn fail_split((id, _): (i64, Instant)) -> RxJsonRpcMessage<RoleClient> {
-    let reason = "it writes its answer over several lines, but MCP demands one message a line";
-    fail_request(id, reason.to_owned())
-}
-
-/// Returns an error in the place of an answer that cannot be read.
-fn fail_unreadable(id: i64, error: &serde_json::Error) -> RxJsonRpcMessage<RoleClient> {
-    fail_request(id, format!("its answer is not valid JSON-RPC ({error})"))
 }
 
 /// Returns an error in the place of an unusable answer.
@@ -426,9 +431,9 @@ mod tests {
     /// Returns the request that fails after these lines.
     fn find_split(split: &mut SplitAnswer, text: &str) -> Option<i64> {
         for line in text.lines() {
-            assert!(split.add_line(line.as_bytes()).is_none(), "{line}");
+            split.add_line(line.as_bytes());
         }
-        split.unanswered.map(|(id, _)| id)
+        split.unanswered.back().map(|(id, ..)| *id)
     }
 
     #[tokio::test]
@@ -470,24 +475,20 @@ mod tests {
         let mut split = SplitAnswer::default();
         assert_eq!(find_split(&mut split, &answer(1)), Some(1));
         split.note_answer(&fail_request(2, String::new()));
-        assert_eq!(split.due(), Some(clock::now() + SPLIT_GRACE));
+        assert_eq!(split.due(), Some(clock::now() + ANSWER_GRACE));
         split.note_answer(&fail_request(1, String::new()));
         assert!(split.due().is_none() && split.take_failure().is_none());
-        // Of two, the first fails at once. Each that is logged twice still has its time.
-        assert_eq!(find_split(&mut split, &answer(3)), Some(3));
-        assert_eq!(find_split(&mut split, &answer(3)), Some(3));
-        let last = answer(4);
-        let mut failures: Vec<_> = (last.lines())
-            .filter_map(|line| split.add_line(line.as_bytes()))
-            .collect();
-        failures.extend(split.take_failure());
-        let ids: Vec<_> = failures
-            .into_iter()
-            .map(|failure| match failure {
-                JsonRpcMessage::Error(error) => error.id,
+        // Each has its time, also one that is logged twice. Their number is bounded.
+        for id in [3, 3, 4] {
+            assert_eq!(find_split(&mut split, &answer(id)), Some(id));
+        }
+        for id in [3, 4].map(|id| Some(RequestId::Number(id))) {
+            match split.take_failure() {
+                Some(JsonRpcMessage::Error(error)) => assert_eq!(error.id, id),
                 other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(ids, [3, 4].map(|id| Some(RequestId::Number(id))));
+            }
+        }
+        (0..99).for_each(|id| split.hold_failure(id, String::new()));
+        assert_eq!(split.unanswered.len(), MAX_UNANSWERED);
     }
 }

@@ -80,7 +80,7 @@ fn a_server_that_does_not_start_delays_the_first_call_within_its_limit_and_visib
         said.contains("MCP server peer: it did not start within 1.5 s"),
         "{said}"
     );
-    // Within the pauses after that, turns wait for it again, and say that they lack it.
+    // Turns within the pauses after that wait for it again, and say that they lack it.
     for _ in 0..2 {
         let took = plain_turn(&world, &client, &session);
         assert!(took >= Duration::from_millis(1_400), "{took:?}");
@@ -221,7 +221,7 @@ fn an_answer_that_is_not_valid_json_fails_its_call_with_the_reason() {
 
 #[test]
 fn a_reply_over_http_that_is_no_answer_fails_its_call_at_once() {
-    let peer = HttpPeer::start(&[]);
+    let peer = HttpPeer::start(&["--no-stream"]);
     let world = world_at(&peer, "");
     let client = world.start();
     let none = "it took the request without an answer (HTTP 202 or 204)";
@@ -234,11 +234,6 @@ fn a_reply_over_http_that_is_no_answer_fails_its_call_at_once() {
         (
             200,
             r#"{"jsonrpc":"2.0","id":987654321,"result":{"content":[]}}"#,
-            other,
-        ),
-        (
-            200,
-            r#"{"jsonrpc":"2.0","id":"ID","result":{"content":[]}}"#,
             other,
         ),
         (
@@ -287,8 +282,49 @@ fn a_reply_over_http_that_is_no_answer_fails_its_call_at_once() {
     assert!(next.contains("still here"), "{next}");
 }
 
+/// An answer with this id to a call of `garbage`.
+fn proper_answer(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"the answer"}}]}}}}"#)
+}
+
 #[test]
-fn an_answer_of_a_program_that_is_no_message_fails_its_call_at_once() {
+fn an_answer_over_http_may_write_its_id_in_another_way_or_come_in_the_stream_of_the_server() {
+    let peer = HttpPeer::start(&[]);
+    let world = world_at(&peer, "");
+    let client = world.start();
+    let session = client.session();
+    let call = |input: Value| {
+        let answered = call_tool(&world, &client, &session, "garbage", input.clone());
+        assert!(answered.contains("the answer"), "{input}: {answered}");
+    };
+    for id in ["\"ID\"", "ID.0"] {
+        call(json!({"status": 200, "body": proper_answer(id)}));
+    }
+    // The official SDK for TypeScript accepts that too.
+    world.wait_until(|| peer.events().iter().any(|event| event["http"] == "GET"));
+    call(json!({"status": 202, "body": "", "later": proper_answer("ID")}));
+}
+
+#[test]
+fn what_is_no_answer_before_the_answer_in_a_stream_is_ignored() {
+    let peer = HttpPeer::start(&[]);
+    let world = world_at(&peer, "");
+    let client = world.start();
+    let session = client.session();
+    for event in [
+        "event: ping\ndata: {bad",
+        "event: message\ndata: {\"type\":\"keepalive\"}",
+        "event: message\ndata: {bad",
+        "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"status\":\"processing\"}",
+    ] {
+        let answer = format!("{event}\n\ndata: {}\n", proper_answer("ID"));
+        let answered = call_tool(&world, &client, &session, "garbage", json!({"answer": answer}));
+        assert!(answered.contains("the answer"), "{event}: {answered}");
+    }
+}
+
+#[test]
+fn an_answer_of_a_program_that_is_no_message_fails_its_call_unless_it_is_a_log() {
     let world = world_with(&[], ALLOW);
     let client = world.start();
     for answer in [
@@ -301,7 +337,15 @@ fn an_answer_of_a_program_that_is_no_message_fails_its_call_at_once() {
             failed.contains("its answer is not valid JSON-RPC"),
             "{answer}: {failed}"
         );
+        let answer = format!("{answer}\n{}", proper_answer("ID"));
+        let answered = call_tool(&world, &client, &session, "garbage", json!({"answer": answer}));
+        assert!(answered.contains("the answer"), "{answer}: {answered}");
     }
+    // The peer encodes these letters as the bytes of a byte order mark.
+    let answer = format!("\u{ef}\u{bb}\u{bf}{}", proper_answer("ID"));
+    let session = client.session();
+    let answered = call_tool(&world, &client, &session, "garbage", json!({"answer": answer}));
+    assert!(answered.contains("the answer"), "{answered}");
 }
 
 #[test]

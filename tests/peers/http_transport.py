@@ -38,7 +38,9 @@ class Handler(BaseHTTPRequestHandler):
             self.authorization_request(None)
         elif self.is_allowed():
             session = self.find_session()
-            if session is not None:
+            if session is not None and self.server.options.no_stream:
+                self.reply(405, {"error": "as told"})
+            elif session is not None:
                 self.stream(session.general)
 
     def do_DELETE(self):
@@ -115,6 +117,8 @@ class Handler(BaseHTTPRequestHandler):
         arguments = message.get("params", {}).get("arguments") or {}
         if "status" in arguments:
             self.reply_text(arguments["status"], arguments["body"].replace("ID", str(message["id"])), "application/json")
+            if "later" in arguments:
+                session.send(arguments["later"].replace("ID", str(message["id"])).encode())
             return
         if "method" not in message or "id" not in message:
             session.connection.receive(message)
@@ -147,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
                     self.wfile.write(b"0\r\n\r\n")
                     return
                 data = event if isinstance(event, bytes) else json.dumps(event).encode()
-                if not data.startswith(b"id:"):
+                if not data.startswith((b"id:", b"event:")):
                     data = b"event: message\ndata: " + data.rstrip(b"\n") + b"\n\n"
                 self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
                 self.wfile.flush()

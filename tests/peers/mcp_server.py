@@ -545,6 +545,7 @@ def parse_options():
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--fail-status", type=int, default=0, help="answer every request over HTTP with this status")
     parser.add_argument("--refuse", default="", help="refuse messages of this method over HTTP with the status 400")
+    parser.add_argument("--no-stream", action="store_true", help="have no stream over HTTP for what comes unasked")
     parser.add_argument("--unknown-session", type=int, default=404, help="refuse an unknown session with 404 or 400")
     parser.add_argument("--anonymous-errors", action="store_true", help="refuse over HTTP without naming the request")
     parser.add_argument("--oauth", action="store_true", help="demand a token; with an authorization server")
