@@ -1,12 +1,19 @@
 //! Addresses of servers as people may see them. Pure: must not resolve names or connect.
 
+use url::{ParseError, Url};
+
 /// Returns an address without the parts that may be secrets. The rest stays as it is written, which need not be valid.
 /// Remove known secrets first: one may be in several parts.
 pub fn hide_secrets(address: &str) -> String {
     let is_scheme = |text: &str| text.trim_start().chars().all(char::is_alphanumeric);
     let parts = address.split_once("://");
     let Some((scheme, rest)) = parts.filter(|(scheme, _)| is_scheme(scheme)) else {
-        return address.to_owned();
+        // The parser of URLs also accepts other slashes, or none.
+        return match Url::parse(address) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") => hide_secrets(url.as_str()),
+            Ok(_) | Err(ParseError::RelativeUrlWithoutBase) => address.to_owned(),
+            Err(_) => "hidden".to_owned(),
+        };
     };
     let (rest, query) = rest
         .split_once('?')
@@ -38,6 +45,15 @@ mod tests {
                 "npx -y x --url=http://ada:x@h?y",
                 "npx -y x --url=http://ada:x@h?y",
             ),
+            // Other spellings that the parser of URLs accepts.
+            ("http:ada:pw@h/?k=q", "http://ada:hidden@h/?hidden"),
+            ("HTTPS:/ada:pw@h#x", "https://ada:hidden@h/#x"),
+            ("http:\\\\ada:pw@h\\?k=q", "http://ada:hidden@h/?hidden"),
+            ("ht\ttp://ada:pw@h", "http://ada:hidden@h/"),
+            ("http:ada:pw@h/?k=http://x", "http://ada:hidden@h/?hidden"),
+            ("http:ada:pw@h:x", "hidden"),
+            ("docker:run x", "docker:run x"),
+            ("a+b://x", "a+b://x"),
             ("", ""),
         ] {
             assert_eq!(hide_secrets(address), shown);

@@ -23,6 +23,8 @@ mod token;
 
 use url::Url;
 
+use crate::base::web_address::hide_secrets;
+
 pub use client::OAuthClient;
 pub use discovery::Authorization;
 pub use login::PendingLogin;
@@ -46,31 +48,33 @@ pub struct OAuthServer {
     pub callback_port: Option<u16>,
 }
 
-/// Why a login or a refresh failed.
+/// Why a login or a refresh failed. The texts contain no password and no query of an address.
 #[derive(Debug, thiserror::Error)]
 pub enum OAuthError {
     /// The server's own address cannot be used with tokens.
-    #[error("{0} is not https, so no token is sent there")]
+    #[error("{} is not https, so no token is sent there", hide_secrets(.0.as_str()))]
     PlainServer(Url),
     /// A URL that a document named is not acceptable.
-    #[error("the {what} {url} is refused: {why}")]
+    #[error("the {what} {} is refused: {why}", hide_secrets(.url))]
     Refused {
         what: &'static str,
         url: String,
         why: &'static str,
     },
     /// Nothing says how to log in.
-    #[error("{0} does not say how to log in; if it takes a fixed token, set bearer_token_env")]
+    #[error(
+        "{} does not say how to log in; if it takes a fixed token, set bearer_token_env", hide_secrets(.0.as_str())
+    )]
     NoMetadata(Url),
     /// A document names something else than what was asked for.
-    #[error("the {what} names {found:?} instead of {expected:?}")]
+    #[error("the {what} names {:?} instead of {:?}", hide_secrets(.found), hide_secrets(.expected))]
     Mismatch {
         what: &'static str,
         expected: String,
         found: String,
     },
     /// The authorization server lacks something that a login needs.
-    #[error("the authorization server {issuer} {lacks}")]
+    #[error("the authorization server {} {lacks}", hide_secrets(.issuer))]
     Unsupported { issuer: String, lacks: &'static str },
     /// An endpoint did not answer, or answered with what cannot be used.
     #[error("{what}: {why}")]
@@ -94,4 +98,40 @@ pub enum OAuthError {
     /// Something on this machine failed.
     #[error("{0}")]
     Local(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_hide_passwords_and_queries_of_addresses() {
+        let text = "https://ada:canary-1@h.example/mcp?key=canary-2";
+        let url = || Url::parse(text).unwrap();
+        let (what, why) = ("resource metadata", "why");
+        for error in [
+            OAuthError::PlainServer(url()),
+            OAuthError::Refused {
+                what,
+                url: text.to_owned(),
+                why,
+            },
+            OAuthError::NoMetadata(url()),
+            OAuthError::Mismatch {
+                what,
+                expected: text.to_owned(),
+                found: text.to_owned(),
+            },
+            OAuthError::Unsupported {
+                issuer: text.to_owned(),
+                lacks: why,
+            },
+        ] {
+            let shown = error.to_string();
+            assert!(
+                shown.contains("ada:hidden@h.example/mcp?hidden") && !shown.contains("canary"),
+                "{shown}"
+            );
+        }
+    }
 }

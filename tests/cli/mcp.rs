@@ -79,6 +79,9 @@ fn servers_are_added_shown_and_removed() {
         "X-Key: canary-header",
     ];
     world.run(&tickets).assert_exit_code(0);
+    let other_spelling = "http:ada:canary-password@h.example/mcp?key=canary-query";
+    let added = world.run(&["mcp", "add", "plain", "--url", other_spelling]);
+    added.assert_exit_code(0);
     assert!(world.config().starts_with(before), "{}", world.config());
     world.name_foreign_server();
     let listed = world.run(&["mcp", "list"]);
@@ -86,6 +89,7 @@ fn servers_are_added_shown_and_removed() {
         "npx -y a b (~/.config/agentls/config.toml; stdio, enabled)",
         "theirs (.mcp.json; the folder is not trusted)",
         "http, enabled",
+        "http://ada:hidden@h.example/mcp?hidden",
     ] {
         listed.assert_exit_code(0).assert_stdout(part);
     }
@@ -98,8 +102,13 @@ fn servers_are_added_shown_and_removed() {
     program
         .assert_stdout("argument a b")
         .assert_stdout("KEY (hidden)");
-    for done in [&listed, &shown, &program] {
-        assert!(!done.out.contains("canary"), "{}", done.out);
+    let login = world.run(&["mcp", "login", "plain"]);
+    login
+        .assert_exit_code(1)
+        .assert_stderr("http://ada:hidden@h.example/mcp?hidden is not https, so no token is sent there");
+    for done in [&listed, &shown, &program, &login] {
+        let shown = format!("{}{}", done.out, done.err);
+        assert!(!shown.contains("canary"), "{shown}");
     }
     world
         .run(&["mcp", "get", "none"])
@@ -110,7 +119,7 @@ fn servers_are_added_shown_and_removed() {
         .run(&["mcp", "remove", "theirs"])
         .assert_exit_code(1)
         .assert_stderr(missing);
-    for name in ["files", "tickets"] {
+    for name in ["files", "tickets", "plain"] {
         world
             .run(&["mcp", "remove", name])
             .assert_exit_code(0)
