@@ -34,9 +34,12 @@ pub struct McpFolder {
     unusable: Vec<UnusableServer>,
     /// Where some of them come from, which run as long as a session holds it.
     _shared: Option<Arc<Self>>,
-    /// The failures that were reported to a session last, by server, and how often it had been ready before.
-    reported: Arc<Mutex<BTreeMap<String, (u64, String)>>>,
+    /// What a person must change, and was reported to a session.
+    reported: Arc<ReportedFailures>,
 }
+
+/// The failures that were reported last, by server, and how often it had been ready before.
+pub type ReportedFailures = Mutex<BTreeMap<String, (u64, String)>>;
 
 /// A server with the settings of the folder.
 #[derive(Clone)]
@@ -142,16 +145,9 @@ impl McpFolder {
         self.servers.iter().find(|server| server.settings.name == name)
     }
 
-    /// Starts the servers that do not run yet. The failure of one that rests is reported again, because what begins now
-    /// lacks it.
+    /// Starts the servers that do not run yet.
     pub fn need_servers(&self) {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        for server in &self.servers {
-            if matches!(server.server.phase(), Phase::Failed(_, next) if next != NextStart::WhenNeeded) {
-                reported.remove(&server.settings.name);
-            }
-            server.server.need();
-        }
+        self.servers.iter().for_each(|server| server.server.need());
     }
 
     /// Returns the names of the servers that are starting.
@@ -187,14 +183,13 @@ impl McpFolder {
         join_all(servers.map(|server| server.server.wait_until_lists_current())).await;
     }
 
-    /// Returns the failures that no session has heard of, as the name of the server and the reason. A server with too
-    /// many tools counts too.
-    pub fn take_new_failures(&self) -> Vec<(String, String)> {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns the failures that are not in `of_turn` yet, as the name of the server and the reason. What a person must
+    /// change is returned to one session only: a missing login, or too many tools.
+    pub fn take_new_failures(&self, of_turn: &ReportedFailures) -> Vec<(String, String)> {
         let mut new = Vec::new();
         for server in &self.servers {
             let name = &server.settings.name;
-            let mut more = String::new();
+            let (mut reported, mut more) = (&*self.reported, String::new());
             let (times_ready, mut reason) = match server.server.phase() {
                 Phase::Failed(error, _) if error.needs_login() => {
                     // A login counts for every server at its address, so also for one that the client names.
@@ -207,6 +202,7 @@ impl McpFolder {
                     (server.server.times_ready(), format!("{error}; {hint}"))
                 }
                 Phase::Failed(error, next) => {
+                    reported = of_turn;
                     more = next.describe_rest();
                     if let Some(line) = server.server.stderr_lines().pop() {
                         more.push_str(&format!("; the last line of its log: {line}"));
@@ -224,6 +220,7 @@ impl McpFolder {
                 Phase::Ready(_) | Phase::Idle | Phase::Starting => continue,
             };
             let failure = (times_ready, reason.clone());
+            let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
             if reported.insert(name.clone(), failure.clone()).as_ref() != Some(&failure) {
                 reason.push_str(&more);
                 new.push((name.clone(), reason));

@@ -47,7 +47,7 @@ pub use connection::{
 };
 pub use content::McpContent;
 pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};
-pub use folder::{McpFolder, ServedPrompt, ServedTool, ServerLink};
+pub use folder::{McpFolder, ReportedFailures, ServedPrompt, ServedTool, ServerLink};
 pub use form::{FieldKind, FieldOption, Form, FormField};
 pub use login::{McpLoginError, McpLogout};
 pub use manager::McpManager;

@@ -13,7 +13,7 @@ use super::connection::{
     McpCall, McpCallResult, McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt,
     McpResource, McpTool, McpWait, PromptReply,
 };
-use super::{McpContent, McpFolder, McpManager, McpRegistration};
+use super::{McpContent, McpFolder, McpManager, McpRegistration, ReportedFailures};
 use crate::base::clock;
 use crate::config::McpServerSettings;
 use crate::domain::McpServerState;
@@ -106,6 +106,7 @@ struct Fixture {
     connector: Arc<Connector>,
     manager: Arc<McpManager>,
     folder: Arc<McpFolder>,
+    reported: ReportedFailures,
 }
 
 impl Fixture {
@@ -131,6 +132,7 @@ impl Fixture {
             connector,
             manager,
             folder,
+            reported: ReportedFailures::default(),
         }
     }
 
@@ -146,13 +148,14 @@ impl Fixture {
 
     /// Returns the failures that a turn reports now.
     fn take_failures(&self) -> Vec<String> {
-        let failures = self.folder.take_new_failures();
+        let failures = self.folder.take_new_failures(&self.reported);
         failures.into_iter().map(|(_, reason)| reason).collect()
     }
 
     /// Does what a turn does first. Returns how long it waits, and why it cannot go on.
     async fn start_turn(&self) -> (Duration, Option<String>) {
         let started = clock::now();
+        self.reported.lock().unwrap().clear();
         self.folder.need_servers();
         self.folder.wait_until_started().await;
         let missing = self.folder.find_missing_required();
@@ -173,12 +176,25 @@ async fn the_turn_that_starts_a_failed_server_again_waits_for_it() {
     assert!(took > START && took < START * 2 && missing == reason, "{took:?}");
     assert_eq!(fixture.take_failures(), ["no database"]);
     assert_eq!(fixture.take_failures(), [""; 0]);
+    // So does a turn of another session at the same time.
+    let of_other = fixture.folder.take_new_failures(&ReportedFailures::default());
+    assert_eq!(of_other, [("peer".to_owned(), "no database".to_owned())]);
     tokio::time::sleep(PAUSE).await;
     fixture.connector.works.store(true, Ordering::Relaxed);
     fixture.folder.need_servers();
     assert_eq!(fixture.folder.names_of_starting(), ["peer"]);
     assert_eq!(fixture.start_turn().await, (START, None));
     assert_eq!(fixture.start_turn().await, (Duration::ZERO, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_after_the_pause_says_again_what_it_lacks() {
+    let fixture = Fixture::new();
+    for _ in 0..2 {
+        assert_eq!(fixture.start_turn().await.0, START);
+        assert_eq!(fixture.take_failures(), ["no database"]);
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,7 +287,10 @@ async fn servers_that_are_not_wanted_do_not_start() {
     assert_eq!(fixture.folder.names_of_starting(), [""; 0]);
     assert_eq!(fixture.start_turn().await.1.as_deref(), Some("no database"));
     assert_eq!(
-        (none.find_missing_required(), none.take_new_failures()),
+        (
+            none.find_missing_required(),
+            none.take_new_failures(&fixture.reported)
+        ),
         (None, Vec::new())
     );
     let all = fixture.folder.filter_servers(|_| true);

@@ -1,6 +1,6 @@
 //! Tools that come and go while a session lives, and the source of those of MCP servers.
 //!
-//! A session has one source, which remembers the tools that the model has loaded with `search_tools`.
+//! A turn has one source. The tools that the model has loaded with `search_tools` are those of its session.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt};
 
 use super::DynTool;
 use super::mcp_tool::McpServerTool;
-use crate::mcp::McpFolder;
+use crate::mcp::{McpFolder, ReportedFailures};
 
 /// A source of tools that are not always there.
 pub trait ToolSource: Send + Sync {
@@ -27,7 +27,7 @@ pub trait ToolSource: Send + Sync {
     /// Waits until all changes of the tools that were announced up to now can be listed. It may take long.
     fn wait_until_current(&self) -> BoxFuture<'_, ()>;
 
-    /// Returns the failures that no turn has reported, as name and reason.
+    /// Returns the failures that the turn has not reported, as name and reason.
     fn take_new_failures(&self) -> Vec<(String, String)>;
 
     /// Returns something that failed although the settings require it, as name and reason.
@@ -66,12 +66,17 @@ impl LoadedTools {
 pub struct McpToolSource {
     folder: Arc<McpFolder>,
     loaded: Arc<LoadedTools>,
+    reported: ReportedFailures,
 }
 
 impl McpToolSource {
-    /// Creates the source of one session; `loaded` are the tools that it has loaded.
+    /// Creates the source of one turn; `loaded` are the tools that its session has loaded.
     pub fn new(folder: Arc<McpFolder>, loaded: Arc<LoadedTools>) -> Self {
-        Self { folder, loaded }
+        Self {
+            folder,
+            loaded,
+            reported: ReportedFailures::default(),
+        }
     }
 
     /// Returns the servers.
@@ -102,7 +107,7 @@ impl ToolSource for McpToolSource {
     }
 
     fn take_new_failures(&self) -> Vec<(String, String)> {
-        self.folder.take_new_failures()
+        self.folder.take_new_failures(&self.reported)
     }
 
     fn list_instructions(&self) -> Vec<(String, String)> {
