@@ -152,10 +152,8 @@ impl McpFolder {
 
     /// Returns the names of the servers that are starting.
     pub fn names_of_starting(&self) -> Vec<String> {
-        let starting = self
-            .servers
-            .iter()
-            .filter(|server| !server.server.phase().is_settled());
+        let servers = self.servers.iter();
+        let starting = servers.filter(|server| !server.server.phase().is_settled());
         starting.map(|server| server.settings.name.clone()).collect()
     }
 
@@ -169,12 +167,8 @@ impl McpFolder {
 
     /// Waits until no server is starting any more. Each has its own time limit.
     pub async fn wait_until_started(&self) {
-        join_all(
-            self.servers
-                .iter()
-                .map(|server| server.server.wait_until_settled()),
-        )
-        .await;
+        let servers = self.servers.iter();
+        join_all(servers.map(|server| server.server.wait_until_settled())).await;
     }
 
     /// Waits until all changes of lists that servers have announced up to now were read.
@@ -212,10 +206,8 @@ impl McpFolder {
                 Phase::Ready(ready) if ready.tools.len().max(ready.prompts.len()) > MAX_TOOLS => {
                     let has_more_tools = ready.tools.len() > MAX_TOOLS;
                     let what = if has_more_tools { "tools" } else { "prompts" };
-                    (
-                        0,
-                        format!("it lists more than {MAX_TOOLS} {what}; the others are not used"),
-                    )
+                    let reason = format!("it lists more than {MAX_TOOLS} {what}; the others are not used");
+                    (0, reason)
                 }
                 Phase::Ready(_) | Phase::Idle | Phase::Starting => continue,
             };
