@@ -1,7 +1,7 @@
 //! Known secrets, and their removal from everything that leaves the program (R-SEC, I15).
 //!
-//! Logs and reports lose every secret. Content loses only provider keys and secret headers, and of these only long
-//! words, because short ones are ordinary text.
+//! Logs and reports lose every secret. Content loses only credentials of MCP servers, provider keys, and secret headers,
+//! and of the latter two only long words, because short ones are ordinary text.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use url::Url;
+use url::form_urlencoded::parse as parse_form;
 
 use super::Settings;
 use crate::base::hash;
@@ -72,12 +73,19 @@ impl Redactor {
         self.learn_key(key);
     }
 
+    /// Redacts a credential of an MCP server from everything from now on. In content, one with blanks counts as a whole
+    /// too.
+    pub fn learn_credential(&self, credential: &SecretString) {
+        self.learn_provider_key(credential);
+        add_secret(&self.keys, credential.expose_secret(), SHORTEST_IN_CONTENT);
+    }
+
     /// Learns every secret of a configuration.
     pub fn learn_all(&self, settings: &Settings) {
-        settings
-            .iter_secrets()
-            .for_each(|secret| self.learn_secret(secret));
+        settings.iter_secrets().for_each(|key| self.learn_secret(key));
         settings.iter_provider_keys().for_each(|key| self.learn_key(key));
+        let credentials = settings.iter_mcp_credentials();
+        credentials.for_each(|credential| self.learn_credential(credential));
     }
 
     /// Removes known keys from all strings of a JSON value; names of members stay.
@@ -218,8 +226,9 @@ fn add_secret(known: &RwLock<Vec<SecretString>>, plain: &str, shortest: usize) {
         return;
     }
     let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
-    let in_urls = forms_in_urls(plain).filter(|form| form.len() >= shortest);
-    for form in std::iter::once(plain.to_owned()).chain(in_urls) {
+    let forms = forms_in_urls(plain).chain(decode_forms(plain));
+    let forms = forms.filter(|form| form.len() >= shortest);
+    for form in std::iter::once(plain.to_owned()).chain(forms) {
         // Logs and requests contain JSON, where a secret with quotes looks different.
         let quoted = Value::from(&*form).to_string();
         for form in [&form, quoted.trim_matches('"')] {
@@ -231,12 +240,20 @@ fn add_secret(known: &RwLock<Vec<SecretString>>, plain: &str, shortest: usize) {
     known.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
 }
 
-/// Returns what the parser of URLs makes of a text in a path, in a query, as user info, and as a host.
+/// Returns what a server reads in a text of an address, also if `+` is a blank there, as in queries.
+fn decode_forms(plain: &str) -> impl Iterator<Item = String> {
+    let one_name = plain.replace('&', "%26").replace('=', "%3D");
+    let decode = |text: String| parse_form(text.as_bytes()).map(|pair| pair.0).collect();
+    [one_name.replace('+', "%2B"), one_name].into_iter().map(decode)
+}
+
+/// Returns what the parser of URLs makes of a text in a path, in a query, as user info, as a password, and as a host.
 fn forms_in_urls(plain: &str) -> impl Iterator<Item = String> {
     [
         ("http://h/", ""),
         ("http://h/?", ""),
         ("http://", "@h/"),
+        ("http://u:", "@h/"),
         ("http://", "/"),
     ]
     .into_iter()
@@ -322,6 +339,24 @@ mod tests {
     }
 
     #[test]
+    fn credential_with_blanks_is_redacted_as_a_whole_from_content() {
+        let redactor = Redactor::default();
+        redactor.learn_credential(&"correct horse battery staple".into());
+        redactor.learn_credential(&"too short here".into());
+        redactor.learn_provider_key(&"Bearer of common words here".into());
+        let text = "a horse; too short here; Bearer of common words here";
+        assert_eq!(redactor.redact_content(text), None);
+        let (text, clean) = ("x correct horse battery staple correct", "x *** correct");
+        assert_eq!(redactor.redact_content(text).as_deref(), Some(clean));
+        let mut pieces = redactor.redact_pieces();
+        let pushed: String = text
+            .split_inclusive(' ')
+            .map(|piece| pieces.push(piece))
+            .collect();
+        assert_eq!(pushed + &pieces.flush_held(), clean);
+    }
+
+    #[test]
     fn key_split_across_pieces_is_redacted() {
         let redactor = Redactor::default();
         redactor.learn_key(&"sk-0123456789abcdef".into());
@@ -352,13 +387,21 @@ mod tests {
     #[test]
     fn secret_is_redacted_in_every_form_that_it_has_in_urls() {
         let redactor = Redactor::default();
-        for secret in ["Sécret \"1\" %41", "user-Name:pass|w", "2130706433", "a/../bc"] {
+        for secret in [
+            "Sécret \"1\" %41",
+            "user-Name:pass|w",
+            "2130706433",
+            "a/../bc",
+            "pass%2Fw+rd=é&",
+        ] {
             redactor.learn_secret(&secret.into());
         }
         for (given, clean) in [
             ("http://h/Sécret \"1\" %41/x", "http://h/***/x"),
             ("http://h/S%C3%A9cret%20%221%22%20%41/x", "http://h/***/x"),
             ("http://user-Name:pass%7Cw@h/", "http://***@h/"),
+            ("http://ada:user-Name%3Apass%7Cw@h/", "http://ada:***@h/"),
+            ("pass/w+rd=é&, pass/w rd=é&", "***, ***"),
             ("http://2130706433/", "http://***/"),
             ("http://127.0.0.1/bc", "http://127.0.0.1/bc"),
         ] {

@@ -224,7 +224,7 @@ impl Settings {
 
     /// Iterates over the client secrets of MCP servers, their variables that look like credentials, and the credentials
     /// that their settings contain. Others may be ordinary words.
-    fn iter_mcp_credentials(&self) -> impl Iterator<Item = &SecretString> {
+    pub(super) fn iter_mcp_credentials(&self) -> impl Iterator<Item = &SecretString> {
         let variables = self.mcp.values().flat_map(|server| &server.env);
         let secret = variables.filter(|(name, value)| is_credential(name, value.expose_secret()));
         let clients = self.mcp.values().flat_map(|server| &server.oauth_client_secret);

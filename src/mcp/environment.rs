@@ -25,7 +25,7 @@ pub(super) async fn collect_variables(
     // `config` knows those of `env`.
     for (name, value) in &variables {
         if is_credential(name, value.expose_secret()) {
-            redactor.learn_provider_key(value);
+            redactor.learn_credential(value);
         }
     }
     variables.extend(settings.env.clone());
@@ -42,7 +42,11 @@ mod tests {
     async fn env_takes_precedence_and_credentials_are_redacted() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(".env");
-        std::fs::write(&file, "A=file\nB=file-value\nMY_TOKEN=abcdef-0123456789").unwrap();
+        std::fs::write(
+            &file,
+            "A=file\nB=file-value\nMY_TOKEN=abcdef-0123456789\nPASSWORD='correct horse battery'",
+        )
+        .unwrap();
         let settings = McpServerSettings {
             env: [("A".to_owned(), "env".into())].into(),
             env_file: Some(file),
@@ -58,8 +62,10 @@ mod tests {
             "file-value ***"
         );
         assert_eq!(
-            redactor.redact_content("abcdef-0123456789").as_deref(),
-            Some("***")
+            redactor
+                .redact_content("abcdef-0123456789 correct horse battery")
+                .as_deref(),
+            Some("*** ***")
         );
     }
 }
