@@ -561,7 +561,7 @@ mod tests {
     #[test]
     fn a_file_of_very_many_hunks_is_text_and_the_others_are_not() {
         let lines = |changed: &str| -> String {
-            let line = |n: usize| if n % 10 == 0 { changed } else { "same\n" };
+            let line = |n: usize| if n.is_multiple_of(10) { changed } else { "same\n" };
             (0..=10 * MAX_HUNKS).map(line).collect()
         };
         let small = |n: usize| build_unified_diff(&format!("{n}.txt"), DiffSides::OnlyNew, "", "x\n").text;
