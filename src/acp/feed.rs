@@ -99,7 +99,7 @@ pub(super) struct SessionFeed {
     /// Notices for a client without notices: shown when the next turn starts.
     waiting: Vec<String>,
     /// The notices that such a client has. Each load brings them again.
-    informed: HashSet<String>,
+    shown_notices: HashSet<String>,
     /// The list of commands that was sent last, and the change of MCP servers that it is as new as.
     commands: Option<(u64, Value)>,
     /// The window and the cost that were shown last.
@@ -145,7 +145,7 @@ impl SessionFeed {
             last_chunk: None,
             calls: BTreeMap::new(),
             waiting: Vec::new(),
-            informed: HashSet::new(),
+            shown_notices: HashSet::new(),
             commands: None,
             last_usage: None,
             compacts: false,
@@ -302,7 +302,7 @@ impl SessionFeed {
             }
             event => {
                 // A turn gives the reasons of a load once more.
-                let is_new = |notice: &Notice| !self.informed.contains(&notice.title);
+                let is_new = |notice: &Notice| !self.shown_notices.contains(&notice.title);
                 if let Some(notice) = Notice::from_event(event).filter(is_new) {
                     let id = format!("note_{}", envelope.seq);
                     let update = notice.into_update(self.options.shows_notices, &id);
@@ -324,7 +324,7 @@ impl SessionFeed {
         let mut out = Vec::new();
         if self.options.shows_notices {
             self.push(notice.into_update(true, ""), &mut out);
-        } else if self.informed.insert(notice.title.clone()) {
+        } else if self.shown_notices.insert(notice.title.clone()) {
             let Notice {
                 title, description, ..
             } = notice;

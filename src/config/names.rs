@@ -47,10 +47,10 @@ const fn other(name: &'static str, base_url: &'static str, key: &'static str) ->
 /// The presets. A key in the environment can select the first [`BY_KEY`], in this order.
 #[rustfmt::skip]
 pub(super) const PROVIDER_PRESETS: [ProviderPreset; 52] = [
-    preset("anthropic", "https://api.anthropic.com", Some("ANTHROPIC_API_KEY")).speaking(ApiKind::Anthropic),
+    preset("anthropic", "https://api.anthropic.com", Some("ANTHROPIC_API_KEY")).with_kind(ApiKind::Anthropic),
     preset("openai", "https://api.openai.com/v1", Some("OPENAI_API_KEY")),
     preset("openrouter", "https://openrouter.ai/api/v1", Some("OPENROUTER_API_KEY")),
-    preset("ollama", "http://127.0.0.1:11434", None).speaking(ApiKind::Ollama),
+    preset("ollama", "http://127.0.0.1:11434", None).with_kind(ApiKind::Ollama),
     preset("deepseek", "https://api.deepseek.com/v1", Some("DEEPSEEK_API_KEY")),
     preset("groq", "https://api.groq.com/openai/v1", Some("GROQ_API_KEY")),
     preset("mistral", "https://api.mistral.ai/v1", Some("MISTRAL_API_KEY")),
@@ -74,8 +74,8 @@ pub(super) const PROVIDER_PRESETS: [ProviderPreset; 52] = [
     other("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
     other("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
     other("friendli", "https://api.friendli.ai/serverless/v1", "FRIENDLI_TOKEN"),
-    other("google", "https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY").speaking(ApiKind::Gemini),
-    other("gemini", "https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY").speaking(ApiKind::Gemini),
+    other("google", "https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY").with_kind(ApiKind::Gemini),
+    other("gemini", "https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY").with_kind(ApiKind::Gemini),
     other("helicone", "https://ai-gateway.helicone.ai/v1", "HELICONE_API_KEY"),
     other("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN"),
     other("inception", "https://api.inceptionlabs.ai/v1", "INCEPTION_API_KEY"),
@@ -104,8 +104,8 @@ pub(super) const PROVIDER_PRESETS: [ProviderPreset; 52] = [
     other("zai-coding-plan", "https://api.z.ai/api/coding/paas/v4", "ZHIPU_API_KEY"),
     other("zhipuai", "https://open.bigmodel.cn/api/paas/v4", "ZHIPU_API_KEY"),
     // These speak Anthropic's API.
-    other("minimax", "https://api.minimax.io/anthropic", "MINIMAX_API_KEY").speaking(ApiKind::Anthropic),
-    other("minimax-cn", "https://api.minimax.cn/anthropic", "MINIMAX_API_KEY").speaking(ApiKind::Anthropic),
+    other("minimax", "https://api.minimax.io/anthropic", "MINIMAX_API_KEY").with_kind(ApiKind::Anthropic),
+    other("minimax-cn", "https://api.minimax.cn/anthropic", "MINIMAX_API_KEY").with_kind(ApiKind::Anthropic),
 ];
 
 /// How many presets of [`PROVIDER_PRESETS`] a key in the environment can select without any configuration.
@@ -139,7 +139,7 @@ const COMPATIBLE: &str = "/v1";
 
 impl ProviderPreset {
     /// Returns the same preset with another API than OpenAI's.
-    const fn speaking(self, kind: ApiKind) -> Self {
+    const fn with_kind(self, kind: ApiKind) -> Self {
         Self { kind, ..self }
     }
 
