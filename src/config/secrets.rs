@@ -262,7 +262,10 @@ fn forms_in_urls(plain: &str) -> impl Iterator<Item = String> {
         // A number as a host becomes an IP address, which may be anybody's.
         url.domain()?;
         let form = url.as_str().strip_prefix(before)?.strip_suffix(after)?;
-        Some(form.to_owned())
+        // These may be common words: a path without its dots, and a short name in lower case.
+        let is_path = plain.contains("./") && plain.contains(form);
+        let is_name = form.len() < SHORTEST_IN_CONTENT && plain.to_lowercase() == form;
+        (!is_path && !is_name).then(|| form.to_owned())
     })
 }
 
@@ -406,6 +409,16 @@ mod tests {
             ("http://127.0.0.1/bc", "http://127.0.0.1/bc"),
         ] {
             assert_eq!(redactor.redact_text(given), clean);
+        }
+        for (name, word) in [
+            ("./config/service.json", "config/service.json"),
+            ("Production", "production"),
+        ] {
+            redactor.learn_secret(&name.into());
+            assert_eq!(
+                (redactor.redact_text(name), redactor.redact_text(word)),
+                ("***".into(), word.into())
+            );
         }
         redactor.learn_secret(&"Tenant-ABC.example".into());
         let parsed = Url::parse("https://Tenant-ABC.example/mcp").unwrap();
