@@ -80,11 +80,11 @@ impl AnswerStream {
 
     /// Drops an answer to another request, and what is not a message. The latter may be an unreadable answer.
     fn mend_event(&mut self, mut event: Sse) -> Sse {
-        // The SDK ignores other types.
+        let data = event.data.take().unwrap_or_default();
+        // Other types are signs of life.
         if !matches!(event.event.as_deref(), None | Some("" | "message")) {
             return event;
         }
-        let data = event.data.take().unwrap_or_default();
         let found = find_answered_id(data.as_bytes(), data.as_bytes());
         let is_of_other = found.is_some_and(|found| found != self.id);
         // The stream contains only the answer, what the server sends on its own, which names a method, and signs of life

@@ -79,8 +79,8 @@ pub(super) struct AuthorizedClient {
     pub(super) end_reason: EndReason,
     /// Attempts in a row to resume a stream that have failed.
     pub(super) failed_resumes: Arc<AtomicU32>,
-    /// The server has opened a stream for what it sends on its own.
-    pub(super) has_stream: Arc<AtomicBool>,
+    /// The server opens no stream for what it sends on its own.
+    pub(super) refuses_stream: Arc<AtomicBool>,
 }
 
 impl AuthorizedClient {
@@ -337,8 +337,9 @@ impl StreamableHttpClient for AuthorizedClient {
         };
         let answer = self.send_authorized(token, send).await;
         let answer = answer.inspect_err(|error| self.note_refusal(&message, error))?;
-        // Some servers answer in the stream for what they send on their own.
-        if matches!(answer, StreamableHttpPostResponse::Accepted) && self.has_stream.load(Ordering::Relaxed) {
+        // Some servers answer in the stream for what they send on their own, which only sessions have.
+        let has_stream = session_id.is_some() && !self.refuses_stream.load(Ordering::Relaxed);
+        if has_stream && matches!(answer, StreamableHttpPostResponse::Accepted) {
             return Ok(answer);
         }
         mend_answer(&message, session_id.is_some(), answer)
@@ -389,8 +390,8 @@ impl StreamableHttpClient for AuthorizedClient {
         let stream = self.send_authorized(token, send).await;
         if last_event_id.is_some() {
             self.note_resume(stream.is_ok());
-        } else if stream.is_ok() {
-            self.has_stream.store(true, Ordering::Relaxed);
+        } else {
+            self.refuses_stream.store(stream.is_err(), Ordering::Relaxed);
         }
         stream
     }

@@ -177,8 +177,8 @@ impl McpFolder {
         join_all(servers.map(|server| server.server.wait_until_lists_current())).await;
     }
 
-    /// Returns the failures that are not in `of_turn` yet, as the name of the server and the reason. What a person must
-    /// change is returned to one session only: a missing login, or too many tools.
+    /// Returns the failures that are not in `of_turn` yet, as the name of the server and the reason. A missing login and
+    /// too many tools are returned only once for all turns.
     pub fn take_new_failures(&self, of_turn: &ReportedFailures) -> Vec<(String, String)> {
         let mut new = Vec::new();
         for server in &self.servers {

@@ -54,7 +54,7 @@ pub(super) async fn build_transport(
         unauthorized: explain_unauthorized(server),
         end_reason: access.end_reason,
         failed_resumes: Arc::default(),
-        has_stream: Arc::default(),
+        refuses_stream: Arc::default(),
     };
     let mut headers = HashMap::new();
     for (name, value) in &server.headers {

@@ -144,7 +144,14 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.end_headers()
+
+        def write_event(data):
+            self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+            self.wfile.flush()
+
         try:
+            # A sign of life, as some servers send it.
+            write_event(b'event: ping\ndata: {"type":"ping"}\n\n')
             while True:
                 event = events.get()
                 if event is END:
@@ -153,8 +160,7 @@ class Handler(BaseHTTPRequestHandler):
                 data = event if isinstance(event, bytes) else json.dumps(event).encode()
                 if not data.startswith((b"id:", b"event:")):
                     data = b"event: message\ndata: " + data.rstrip(b"\n") + b"\n\n"
-                self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-                self.wfile.flush()
+                write_event(data)
         except OSError:
             self.close_connection = True
 
