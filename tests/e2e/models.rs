@@ -364,7 +364,7 @@ fn a_session_keeps_the_provider_of_its_model() {
         let request = world.wait_for_request(world.requests() - 1);
         assert_eq!(request.body["model"], model);
         let told = client.notes().into_iter().filter(|note| {
-            note.method == "agent/warning" && note.text("message").contains("no longer configured")
+            note.method == "agent/warning" && note.text("message").contains("is not configured")
         });
         assert_eq!(told.count() > 0, is_gone, "{model}");
     }

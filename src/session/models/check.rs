@@ -77,7 +77,7 @@ impl Models {
         let now = self.current_settings();
         let (name, model) = named.split_once('/').unwrap_or((named, ""));
         let Some(provider) = now.providers.get(name) else {
-            return Err(format!("the provider {name} is no longer configured"));
+            return Err(format!("the provider {name} is not configured"));
         };
         let can_ask = provider.takes_editor_key() && self.keys.can_ask();
         if provider.needs_key() && provider.api_key.is_none() && !can_ask {
@@ -113,13 +113,13 @@ impl Models {
         let notes = [
             gone_agent.map(|name| {
                 format!(
-                    "the agent of this session, {name}, is no longer configured: the agent default is used, and asks \
+                    "the agent of this session, {name}, is not configured: the agent default is used, and asks \
                      before each change"
                 )
             }),
             gone_model.map(|named| {
                 format!(
-                    "the model of this session, {named}, is not used, because its provider is no longer configured: \
+                    "the model of this session, {named}, is not used, because its provider is not configured: \
                      {instead} is used"
                 )
             }),

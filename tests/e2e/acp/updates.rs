@@ -296,7 +296,7 @@ fn an_agent_and_a_model_that_are_gone_are_named_at_each_opening_and_in_the_turn(
         assert!(update["severity"] == "warning" && has_all, "{title}");
     };
     let both = [
-        "reviewer, is no longer configured",
+        "reviewer, is not configured",
         "gone/model",
         "mock/mock-model is used",
     ];
