@@ -81,6 +81,23 @@ pub struct ToolCallUpdate {
 }
 
 impl ToolCallUpdate {
+    /// Creates a change of nothing but the status.
+    pub fn new(id: ToolCallId, name: String, title: String, status: ToolCallStatus) -> Self {
+        Self {
+            id,
+            name,
+            title,
+            status,
+            input: None,
+            result: None,
+            diff: None,
+            locations: Vec::new(),
+            duration_ms: None,
+            exit_code: None,
+            parent: None,
+        }
+    }
+
     /// Adds what an earlier change of the same call says and this one does not repeat.
     #[must_use]
     pub fn merge_earlier(mut self, earlier: &Self) -> Self {

@@ -266,14 +266,9 @@ impl Actor {
                 });
             }
             settled.push(Event::ToolCall(ToolCallUpdate {
-                status: ToolCallStatus::Cancelled,
-                input: None,
                 result: Some(Arc::new(ToolResult::error("interrupted"))),
-                diff: None,
-                locations: Vec::new(),
-                duration_ms: None,
-                exit_code: None,
-                ..call
+                parent: call.parent,
+                ..ToolCallUpdate::new(call.id, call.name, call.title, ToolCallStatus::Cancelled)
             }));
         }
         for event in settled {
@@ -305,17 +300,8 @@ impl Actor {
             .get(&call.id)
             .map_or_else(|| call.name.clone(), |c| c.title.clone());
         self.record_event(Event::ToolCall(ToolCallUpdate {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            title,
-            status,
-            input: None,
             result: Some(Arc::new(ToolResult::error(text))),
-            diff: None,
-            locations: Vec::new(),
-            duration_ms: None,
-            exit_code: None,
-            parent: None,
+            ..ToolCallUpdate::new(call.id.clone(), call.name.clone(), title, status)
         }));
     }
 }

@@ -147,17 +147,13 @@ impl Actor {
             .get(&call.id)
             .map_or_else(|| call.name.clone(), |c| c.title.clone());
         let update = ToolCallUpdate {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            title,
-            status: ToolCallStatus::Cancelled,
-            input: None,
             result: Some(Arc::new(ToolResult::error("interrupted"))),
-            diff: None,
-            locations: Vec::new(),
-            duration_ms: None,
-            exit_code: None,
-            parent: None,
+            ..ToolCallUpdate::new(
+                call.id.clone(),
+                call.name.clone(),
+                title,
+                ToolCallStatus::Cancelled,
+            )
         };
         self.record_in_turn(
             Some(turn.clone()),

@@ -59,6 +59,8 @@ impl Tool for Bash {
 
     const NAME: &'static str = "bash";
 
+    const FINISHES_ON_CANCEL: bool = true;
+
     const DESCRIPTION: &'static str = "Runs a shell command in the working directory, or in workdir, and gives its output \
         (standard output and error together) and its exit code if that is not 0. Every call is a shell of \
         its own: directories and variables do not carry over. There is no terminal and no input, so nothing \
@@ -114,10 +116,6 @@ impl Tool for Bash {
     }
 
     /// Returns true: a cancel stops the command in stages, and its output so far is reported (R-CANCEL).
-    fn finishes_on_cancel(&self) -> bool {
-        true
-    }
-
     async fn run(&self, input: BashInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         // A command that was not started before the cancel must not start at all.
         if cx.cancel.is_cancelled() {

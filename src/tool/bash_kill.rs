@@ -26,6 +26,8 @@ impl Tool for BashKill {
 
     const NAME: &'static str = "bash_kill";
 
+    const FINISHES_ON_CANCEL: bool = true;
+
     const DESCRIPTION: &'static str = "Ends a background process and all that it started (SIGTERM, after a \
         second SIGKILL), and gives the last of its output.";
 
@@ -42,10 +44,6 @@ impl Tool for BashKill {
     }
 
     /// Returns true: it takes at most 1.5 s, and a half-ended process is useless.
-    fn finishes_on_cancel(&self) -> bool {
-        true
-    }
-
     async fn run(&self, input: BashKillInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let killed = cx
             .workspace

@@ -34,6 +34,8 @@ impl Tool for BashOutput {
 
     const NAME: &'static str = "bash_output";
 
+    const FINISHES_ON_CANCEL: bool = true;
+
     const DESCRIPTION: &'static str = "Gives what a background process wrote since this was last called, and \
         whether it still runs. To wait for a process that ends by itself, set wait_s instead of calling \
         again and again.";
@@ -55,10 +57,6 @@ impl Tool for BashOutput {
     }
 
     /// Returns true: output that was taken must reach the history. The wait itself obeys a cancel immediately.
-    fn finishes_on_cancel(&self) -> bool {
-        true
-    }
-
     async fn run(&self, input: BashOutputInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let background = cx.workspace.background();
         let wait = wait(input.wait_s, cx.time_limit);

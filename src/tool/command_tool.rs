@@ -4,7 +4,6 @@
 //! become part of a command line. [`run_command`] runs it like a command of `bash`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
@@ -118,11 +117,6 @@ impl PreparedCall for CommandCall {
             // Rules judge the configured command; arguments cannot change it.
             ..Effect::from_command(self.tool.format_command())
         })
-    }
-
-    /// Returns no limit: the command has its own.
-    fn timeout(&self) -> Option<Duration> {
-        None
     }
 
     fn finishes_on_cancel(&self) -> bool {

@@ -260,6 +260,8 @@ impl Tool for Delegate {
 
     const NAME: &'static str = "delegate";
 
+    const FINISHES_ON_CANCEL: bool = true;
+
     const DESCRIPTION: &'static str = "Gives a part of the work to a sub-agent, or several parts to several at once, and \
         waits for what they find. Each begins with nothing but its prompt, works with your tools, and its last message \
         is all that you get of it. Good for searches through much material and for parts that do not depend on each \
@@ -284,10 +286,6 @@ impl Tool for Delegate {
     }
 
     /// Returns true: a canceled sub-agent may finish its tools, and its partial result is reported.
-    fn finishes_on_cancel(&self) -> bool {
-        true
-    }
-
     async fn run(&self, input: DelegateInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let plan = Plan::from_input(input, &cx.spawner.agent_names()).map_err(ToolError::WrongInput)?;
         if cx.cancel.is_cancelled() {

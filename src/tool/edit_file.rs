@@ -51,6 +51,8 @@ impl Tool for EditFile {
 
     const NAME: &'static str = "edit_file";
 
+    const FINISHES_ON_CANCEL: bool = true;
+
     const DESCRIPTION: &'static str = "Replaces pieces of text in a file, several at once, all or nothing. \
         Read the file first, so that the old text matches. Write line ends as \\n: those of the file are \
         kept. To write a whole file use write_file.";
@@ -76,10 +78,6 @@ impl Tool for EditFile {
     }
 
     /// Returns true: writes are short and atomic, so a cancel waits for them (R-CANCEL).
-    fn finishes_on_cancel(&self) -> bool {
-        true
-    }
-
     async fn run(&self, input: EditFileInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         change::apply_plan(&cx, input.path.clone(), move |cx, target, aim| {
             input.plan_change(cx, target, aim)

@@ -84,10 +84,14 @@ pub trait PreparedCall: Send + Sync {
     }
 
     /// Returns the tool's own time limit; `None` if it has none or enforces it itself.
-    fn timeout(&self) -> Option<Duration>;
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
 
     /// Returns whether a cancel waits for the call to end.
-    fn finishes_on_cancel(&self) -> bool;
+    fn finishes_on_cancel(&self) -> bool {
+        false
+    }
 
     /// Runs the call.
     ///
@@ -177,7 +181,7 @@ impl<T: Tool> PreparedCall for TypedCall<T> {
     }
 
     fn finishes_on_cancel(&self) -> bool {
-        self.tool.finishes_on_cancel()
+        T::FINISHES_ON_CANCEL
     }
 
     fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

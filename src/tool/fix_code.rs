@@ -43,6 +43,8 @@ impl Tool for FixCode {
 
     const NAME: &'static str = "fix_code";
 
+    const FINISHES_ON_CANCEL: bool = true;
+
     const EFFECT_MAY_GROW: bool = true;
 
     const DESCRIPTION: &'static str = "Lists or applies the quick fixes that the editor's language servers offer for a \
@@ -80,10 +82,6 @@ impl Tool for FixCode {
             return Ok(CallPreview::default());
         };
         input.edit.preview(cx, request_change(input, fix, cx)).await
-    }
-
-    fn finishes_on_cancel(&self) -> bool {
-        true
     }
 
     async fn run(&self, input: FixCodeInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {

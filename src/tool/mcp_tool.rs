@@ -3,7 +3,6 @@
 //! It turns the server's result into ours, with bounds. The connection is the job of [`crate::mcp`].
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Map, Value};
@@ -117,11 +116,6 @@ impl PreparedCall for McpToolCall {
             }),
             ..Effect::none()
         })
-    }
-
-    /// Returns no limit: the connection enforces that of the server's settings, and tells the server.
-    fn timeout(&self) -> Option<Duration> {
-        None
     }
 
     /// A cancel is passed on to the server, which takes at most half a second.

@@ -118,6 +118,9 @@ pub trait Tool: Send + Sync + 'static {
     /// Whether repeating a call with the same arguments is the normal way to wait, and no sign of a loop (R-LOOP-6).
     const WAITS: bool = false;
 
+    /// Whether a cancel waits for a call to finish (atomic and short) instead of dropping it.
+    const FINISHES_ON_CANCEL: bool = false;
+
     /// Whether [`Tool::complete_effect`] can add files to the predicted effect.
     const EFFECT_MAY_GROW: bool = false;
 
@@ -164,14 +167,9 @@ pub trait Tool: Send + Sync + 'static {
         async { Ok(CallPreview::default()) }
     }
 
-    /// Returns whether a cancel waits for the call to finish (atomic and short) instead of dropping it.
-    fn finishes_on_cancel(&self) -> bool {
-        false
-    }
-
     /// Runs the call.
     ///
-    /// A cancel drops the future unless [`Tool::finishes_on_cancel`], so every await must be a safe place to stop. A
+    /// A cancel drops the future unless [`Tool::FINISHES_ON_CANCEL`], so every await must be a safe place to stop. A
     /// tool that has to clean up watches `cx.cancel`.
     ///
     /// # Errors

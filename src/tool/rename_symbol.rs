@@ -46,6 +46,8 @@ impl Tool for RenameSymbol {
 
     const NAME: &'static str = "rename_symbol";
 
+    const FINISHES_ON_CANCEL: bool = true;
+
     const EFFECT_MAY_GROW: bool = true;
 
     const DESCRIPTION: &'static str = "Renames a function, type, variable, or other symbol in all files that use it, \
@@ -93,10 +95,6 @@ impl Tool for RenameSymbol {
     }
 
     /// Returns true: a cancel between two files would leave a half renamed symbol.
-    fn finishes_on_cancel(&self) -> bool {
-        true
-    }
-
     async fn run(&self, input: RenameSymbolInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let edited = input.edit.find(&cx, request_change(&input, &cx)).await?;
         let (places, total) = (edited.iter().map(|file| file.places).sum(), edited.len());

@@ -147,14 +147,6 @@ impl PreparedCall for SearchCall {
         Ok(Effect::none())
     }
 
-    fn timeout(&self) -> Option<std::time::Duration> {
-        None
-    }
-
-    fn finishes_on_cancel(&self) -> bool {
-        false
-    }
-
     fn run(self: Box<Self>, _cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let found = self.tool.find_tools(&self.query);
         let result = if found.is_empty() {

@@ -39,6 +39,8 @@ impl Tool for WebSearch {
 
     const NAME: &'static str = "web_search";
 
+    const FINISHES_ON_CANCEL: bool = true;
+
     const DESCRIPTION: &'static str = "Searches the web and returns an answer of at most 400 words with its sources. \
         For what you cannot know or find here: current versions and changes, documentation whose address you do not \
         have, the meaning of an error. The query leaves this machine, so put no secrets and no private code into it. \
@@ -62,10 +64,6 @@ impl Tool for WebSearch {
             subject: check_query(&input.query)?.to_owned(),
             ..Effect::none()
         })
-    }
-
-    fn finishes_on_cancel(&self) -> bool {
-        true
     }
 
     async fn run(&self, input: WebSearchInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {

@@ -34,6 +34,8 @@ impl Tool for WriteFile {
 
     const NAME: &'static str = "write_file";
 
+    const FINISHES_ON_CANCEL: bool = true;
+
     const DESCRIPTION: &'static str = "Writes a whole file: a new one, or in place of one that you have \
         read before. Folders on the way are created. To change parts of a file, edit it instead. Line ends and \
         encoding of a file that is replaced are kept.";
@@ -59,10 +61,6 @@ impl Tool for WriteFile {
     }
 
     /// Returns true: writes are short and atomic, so a cancel waits for them (R-CANCEL).
-    fn finishes_on_cancel(&self) -> bool {
-        true
-    }
-
     async fn run(&self, input: WriteFileInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         change::apply_plan(&cx, input.path.clone(), move |cx, target, aim| {
             input.plan_change(cx, target, aim)

@@ -178,19 +178,7 @@ impl ToolRun {
     }
 
     pub(super) fn to_update(&self, status: ToolCallStatus) -> ToolCallUpdate {
-        ToolCallUpdate {
-            id: self.id.clone(),
-            name: self.name.clone(),
-            title: self.title.clone(),
-            status,
-            input: None,
-            result: None,
-            diff: None,
-            locations: Vec::new(),
-            duration_ms: None,
-            exit_code: None,
-            parent: None,
-        }
+        ToolCallUpdate::new(self.id.clone(), self.name.clone(), self.title.clone(), status)
     }
 }
 

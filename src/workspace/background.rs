@@ -228,7 +228,7 @@ impl UnreadOutput {
 
     async fn give(&mut self, to: oneshot::Sender<GatheredOutput>) {
         let collector = std::mem::replace(&mut self.collector, (self.collect.0)());
-        // Whoever has asked reads to the end: see `BashOutput::finishes_on_cancel`.
+        // Whoever has asked reads to the end: see `BashOutput::FINISHES_ON_CANCEL`.
         let _ = to.send(collector.finish().await);
     }
 

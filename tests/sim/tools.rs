@@ -145,6 +145,7 @@ macro_rules! tools {
         impl Tool for $type {
             type Input = PlannedAct;
             const NAME: &'static str = $name;
+            const FINISHES_ON_CANCEL: bool = $patient;
             const DESCRIPTION: &'static str = "Simulated.";
             const TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
@@ -168,10 +169,6 @@ macro_rules! tools {
                     return Err(ToolError::Reported("cannot be done".into()));
                 }
                 Ok(CallPreview::default())
-            }
-
-            fn finishes_on_cancel(&self) -> bool {
-                $patient
             }
 
             async fn run(&self, input: PlannedAct, cx: ToolContext) -> Result<ToolOutput, ToolError> {

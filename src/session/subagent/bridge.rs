@@ -451,15 +451,8 @@ impl SubagentBridge {
         for call in open.into_iter().rev() {
             let own = call.parent.as_ref() == Some(&self.call);
             let mut update = ToolCallUpdate {
-                status: ToolCallStatus::Cancelled,
-                input: None,
                 result: Some(ToolResult::error(reason).into()),
-                diff: None,
-                locations: Vec::new(),
-                duration_ms: None,
-                exit_code: None,
-                parent: None,
-                ..call
+                ..ToolCallUpdate::new(call.id, call.name, call.title, ToolCallStatus::Cancelled)
             };
             if own {
                 self.transcript.history.apply(&Event::ToolCall(update.clone()));

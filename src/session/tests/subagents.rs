@@ -16,6 +16,7 @@ struct Stubborn(Arc<Notify>);
 impl Tool for Stubborn {
     type Input = FaultPlace;
     const NAME: &'static str = "stubborn";
+    const FINISHES_ON_CANCEL: bool = true;
     const DESCRIPTION: &'static str = "Never ends, whoever asks.";
 
     fn call_title(&self, _: &FaultPlace) -> String {
@@ -24,10 +25,6 @@ impl Tool for Stubborn {
 
     fn predict_effect(&self, _: &FaultPlace, _: &ToolContext) -> Result<Effect, ToolError> {
         Ok(Effect::none())
-    }
-
-    fn finishes_on_cancel(&self) -> bool {
-        true
     }
 
     async fn run(&self, _: FaultPlace, _: ToolContext) -> Result<ToolOutput, ToolError> {

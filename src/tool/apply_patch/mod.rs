@@ -39,6 +39,8 @@ impl Tool for ApplyPatch {
 
     const NAME: &'static str = "apply_patch";
 
+    const FINISHES_ON_CANCEL: bool = true;
+
     const DESCRIPTION: &'static str = "Changes files by a patch: updates, adds, deletes, and moves any number of them, or \
         none if a part of the patch does not fit. Between `*** Begin Patch` and `*** End Patch` stand `*** Update File: \
         PATH`, `*** Add File: PATH`, and `*** Delete File: PATH`; `*** Move to: PATH` may follow an update. Lines of an \
@@ -109,10 +111,6 @@ impl Tool for ApplyPatch {
     }
 
     /// Returns true: a cancel between two files would leave a half applied patch.
-    fn finishes_on_cancel(&self) -> bool {
-        true
-    }
-
     async fn run(&self, input: ApplyPatchInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let patches = read_patch(&input)?;
         let inner = cx.clone();
