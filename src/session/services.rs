@@ -28,7 +28,7 @@ use crate::tool::go_to_definition::GoToDefinition;
 use crate::tool::present_plan::PresentPlan;
 use crate::tool::rename_symbol::RenameSymbol;
 use crate::tool::write_file::WriteFile;
-use crate::tool::{DynTool, EditorLink, LoadedTools, McpToolSource, Registry, Tool, ToolSource, TurnTools};
+use crate::tool::{DynTool, EditorLink, McpToolSource, Registry, Tool, ToolRecords, ToolSource, TurnTools};
 use crate::turn::{Budgets, Ledger, TurnLimits, TurnSettings};
 use crate::workspace::prompts::Sources;
 use crate::workspace::{OnCancel, Workspace};
@@ -157,7 +157,7 @@ impl SessionSettings {
         &self,
         fixed: &Registry,
         denied: &StringList,
-        loaded: &Arc<LoadedTools>,
+        records: &ToolRecords,
     ) -> TurnTools {
         let choice = ToolChoice {
             only: self.tools.only.clone(),
@@ -172,7 +172,7 @@ impl SessionSettings {
         let folder = self.mcp.as_ref();
         let folder = folder.map(|folder| folder.filter_servers(|server| choice.may_have_tools_of(server)));
         let source =
-            folder.map(|folder| Arc::new(McpToolSource::new(folder, loaded.clone())) as Arc<dyn ToolSource>);
+            folder.map(|folder| Arc::new(McpToolSource::new(folder, records.clone())) as Arc<dyn ToolSource>);
         // An agent's list may name a tool as rules do.
         let filter = move |tool: &dyn DynTool| choice.is_allowed_by_either(tool.name(), tool.rule_name());
         TurnTools::new(Arc::new(fixed), source, Arc::new(filter))

@@ -25,7 +25,7 @@ use crate::config::StringList;
 use crate::domain::{Message, TurnState};
 use crate::tool::delegate::Delegate;
 use crate::tool::present_plan::PresentPlan;
-use crate::tool::{ChildState, LoadedTools, Spawner, SubagentJob, SubagentReport, Tool, TurnTools};
+use crate::tool::{ChildState, Spawner, SubagentJob, SubagentReport, Tool, ToolRecords, TurnTools};
 use crate::turn::{
     ModelChoice, Resumption, SessionLink, SystemPromptSource, TurnContext, TurnFinish, TurnLimits,
     TurnSettings, TurnStopped, TurnTask, load_system_prompt, run_turn, wrap_up,
@@ -53,8 +53,7 @@ pub(super) struct SubagentFactory {
     info: SessionInfo,
     /// Tools that no sub-agent may have, because an agent above it must not have them.
     denied: StringList,
-    /// The deferred tools that the session's model has loaded.
-    loaded: Arc<LoadedTools>,
+    records: ToolRecords,
 }
 
 impl SubagentFactory {
@@ -62,13 +61,13 @@ impl SubagentFactory {
         services: &Arc<Services>,
         info: &SessionInfo,
         profile: &SessionSettings,
-        loaded: &Arc<LoadedTools>,
+        records: ToolRecords,
     ) -> Self {
         Self {
             services: services.clone(),
             info: info.clone(),
             denied: profile.tools.never.clone(),
-            loaded: loaded.clone(),
+            records,
         }
     }
 
@@ -235,7 +234,7 @@ impl SubagentSpawner {
 /// Returns the tools of a named agent, without those that an agent above it must not have.
 fn build_child_tools(family: &SubagentFactory, profile: &SessionSettings) -> TurnTools {
     let all = family.services.client_tools(&profile.own_tools);
-    profile.build_turn_tools(&all, &family.denied, &family.loaded)
+    profile.build_turn_tools(&all, &family.denied, &family.records)
 }
 
 /// The result of a child's task.

@@ -18,7 +18,7 @@ use crate::base::clock;
 use crate::base::spawn::spawn;
 use crate::config::{HookMoment, StringList};
 use crate::domain::{FinalAnswer, Inquiry, TerminalReason, TurnId};
-use crate::tool::{NoSpawner, TurnTools};
+use crate::tool::{NoSpawner, ToolRecords, TurnTools};
 use crate::turn::{
     CarriedCall, Resumption, SessionLink, SystemPrompt, TurnContext, TurnServices, TurnSettings, TurnSpend,
     TurnTask,
@@ -39,11 +39,11 @@ impl Actor {
     }
 
     /// Returns the tools that the session's agent may use.
-    fn select_tools(&mut self, profile: &SessionSettings) -> TurnTools {
+    fn select_tools(&mut self, profile: &SessionSettings, records: &ToolRecords) -> TurnTools {
         let tools = self.services.client_tools(&profile.own_tools);
         // Held between turns too, so that the servers go on running. What is not configured any more ends.
         self.resources.mcp.clone_from(&profile.mcp);
-        profile.build_turn_tools(&tools, &StringList::default(), &self.resources.loaded_tools)
+        profile.build_turn_tools(&tools, &StringList::default(), records)
     }
 
     /// Starts a turn's task. `begin` records `TurnStarted` and the events that belong to the start.
@@ -73,6 +73,10 @@ impl Actor {
             ..TurnSpend::default()
         };
         let checkpoints = Arc::new(TurnCheckpoints::new(&self.services, &self.info.id, &id));
+        let records = ToolRecords {
+            loaded: self.resources.loaded_tools.clone(),
+            ..ToolRecords::default()
+        };
         let context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
@@ -80,7 +84,7 @@ impl Actor {
             link: SessionLink::new(messages, self.journal.byte_budget.clone(), cancel.clone()),
             cancel: cancel.clone(),
             workspace,
-            tools: self.select_tools(&profile),
+            tools: self.select_tools(&profile, &records),
             spawner: Arc::new(NoSpawner),
             prompt: SystemPrompt::default(),
             services: Arc::new(TurnServices {
@@ -115,8 +119,7 @@ impl Actor {
                 inquiries,
             },
         };
-        let subagents =
-            SubagentFactory::new(&self.services, &self.info, &profile, &self.resources.loaded_tools);
+        let subagents = SubagentFactory::new(&self.services, &self.info, &profile, records);
         let has_prompt_hooks = context.settings.hooks.has_hooks_for(HookMoment::Prompt);
         let wall_time = profile.wall_time.filter(|_| answers);
         let (waiter, outcome) = oneshot::channel();

@@ -93,7 +93,7 @@ pub use output::{CallPreview, DelegateResult, ToolError, ToolOutput};
 pub use progress::{OutputClosed, ToolProgress};
 pub use registry::{Registry, create_builtin_tools};
 pub use spawner::{ChildState, NoSpawner, Spawner, SubagentJob, SubagentReport};
-pub use tool_source::{LoadedTools, McpToolSource, ToolSource};
+pub use tool_source::{LoadedTools, McpToolSource, ToolRecords, ToolSource};
 pub use turn_tools::{ToolFilter, TurnTools};
 
 use std::future::Future;

@@ -62,21 +62,25 @@ impl LoadedTools {
     }
 }
 
+/// What is recorded about tools that come and go, for a turn and its sub-agents together.
+#[derive(Clone, Default)]
+pub struct ToolRecords {
+    /// The deferred tools that the session's model has loaded.
+    pub loaded: Arc<LoadedTools>,
+    /// The failures that the turn has reported.
+    pub reported: Arc<ReportedFailures>,
+}
+
 /// The tools of a folder's MCP servers.
 pub struct McpToolSource {
     folder: Arc<McpFolder>,
-    loaded: Arc<LoadedTools>,
-    reported: ReportedFailures,
+    records: ToolRecords,
 }
 
 impl McpToolSource {
-    /// Creates the source of one turn; `loaded` are the tools that its session has loaded.
-    pub fn new(folder: Arc<McpFolder>, loaded: Arc<LoadedTools>) -> Self {
-        Self {
-            folder,
-            loaded,
-            reported: ReportedFailures::default(),
-        }
+    /// Creates a source for a turn or one of its sub-agents.
+    pub fn new(folder: Arc<McpFolder>, records: ToolRecords) -> Self {
+        Self { folder, records }
     }
 
     /// Returns the servers.
@@ -107,7 +111,7 @@ impl ToolSource for McpToolSource {
     }
 
     fn take_new_failures(&self) -> Vec<(String, String)> {
-        self.folder.take_new_failures(&self.reported)
+        self.folder.take_new_failures(&self.records.reported)
     }
 
     fn list_instructions(&self) -> Vec<(String, String)> {
@@ -126,6 +130,6 @@ impl ToolSource for McpToolSource {
     }
 
     fn loaded(&self) -> &Arc<LoadedTools> {
-        &self.loaded
+        &self.records.loaded
     }
 }

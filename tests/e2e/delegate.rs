@@ -797,6 +797,27 @@ fn subagent_without_a_model_uses_the_callers() {
 }
 
 #[test]
+fn failed_mcp_server_is_reported_once_for_a_turn_and_its_subagents() {
+    let (world, cast) = world_with(
+        "",
+        "[agent.plain]\n[mcp.peer]\ncommand = 'no-such-program-anywhere'\n",
+    );
+    let client = world.start();
+    let session = client.session();
+    for turn in 1..=2 {
+        let tasks = ["one", "two"].map(|name| json!({"prompt": format!("{name}: look"), "agent": "plain"}));
+        cast.push_reply("me", delegate(json!({"tasks": tasks})))
+            .push_reply("one", Reply::text("seen"))
+            .push_reply("two", Reply::text("seen"))
+            .push_reply("me", Reply::text("done"));
+        assert_eq!(client.ask(&session, "me: do it").text, "done");
+        let mut warnings = client.all(&session, "agent/warning");
+        warnings.retain(|warning| warning.text("code") == "mcp_failed");
+        assert_eq!(warnings.len(), turn);
+    }
+}
+
+#[test]
 fn eight_children_survive_repeated_429_responses() {
     let world = World::with(Config {
         provider: "max_retries = 8".to_owned(),
