@@ -301,9 +301,8 @@ impl SessionFeed {
                 }
             }
             event => {
-                // A turn gives the reasons of a load once more.
-                let is_new = |notice: &Notice| !self.shown_notices.contains(&notice.title);
-                if let Some(notice) = Notice::from_event(event).filter(is_new) {
+                let notice = Notice::from_event(event);
+                if let Some(notice) = notice.and_then(|notice| self.leave_out_shown(notice)) {
                     let id = format!("note_{}", envelope.seq);
                     let update = notice.into_update(self.options.shows_notices, &id);
                     self.push(update, &mut out);
@@ -317,6 +316,16 @@ impl SessionFeed {
             *permit = envelope.permit.take();
         }
         out
+    }
+
+    /// Removes what was shown at a load: a turn gives its reasons once more, perhaps with others behind them.
+    fn leave_out_shown(&self, mut notice: Notice) -> Option<Notice> {
+        let shown = self.shown_notices.iter();
+        let mut others = shown.filter_map(|shown| notice.title.strip_prefix(shown.as_str()));
+        if let Some(others) = others.find(|others| others.is_empty() || others.starts_with("; ")) {
+            notice.title = others.strip_prefix("; ")?.to_owned();
+        }
+        Some(notice)
     }
 
     /// Shows something outside a turn: as a notice, or else when the next turn starts.

@@ -473,6 +473,17 @@ impl SettingsSource for ConfigStore {
         folder.models.full_name(session.agent.as_deref(), model)
     }
 
+    fn recall_model(&self, session: &SessionInfo, model: &str) -> Result<String, String> {
+        let models = self.folder_config(&session.folder).models.clone();
+        models.is_still_there(model).map_err(|reason| {
+            let message =
+                format!("{model}, the model of your last session, is not used: {reason}; choose one with agent/setModel");
+            tracing::warn!("{message}");
+            message
+        })?;
+        Ok(models.full_name(session.agent.as_deref(), model))
+    }
+
     fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
         Arc::new(Workspace::new(self.shared.clone()))
     }

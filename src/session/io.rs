@@ -388,6 +388,9 @@ pub(super) async fn judge_name(
             },
             full_name: None,
             start: ContentChoice {
+                model: start
+                    .model
+                    .and_then(|model| profiles.recall_model(&info, &model).ok()),
                 mode: start
                     .mode
                     .or_else(|| Some(profiles.default_mode(&info.folder, agent.as_deref()))),

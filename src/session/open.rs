@@ -87,10 +87,8 @@ impl SessionManager {
         let choice = if remembered {
             let last = self.last_choice(&info).await;
             let model = chosen.model.clone().or_else(|| {
-                let model = last.model?;
-                model_gone = configured.explain_missing_model(&info, &model);
-                let is_there = model_gone.is_none();
-                is_there.then(|| configured.full_model_name(&info, &model))
+                let recalled = configured.recall_model(&info, &last.model?);
+                recalled.map_err(|gone| model_gone = Some(gone)).ok()
             });
             ContentChoice {
                 model,
@@ -152,16 +150,5 @@ impl ConfigStore {
     pub fn describe_gone(&self, snapshot: &SessionSnapshot) -> Option<String> {
         let models = self.folder_config(&snapshot.info.folder).models.clone();
         models.describe_gone(&snapshot.choice.to_model_choice(&snapshot.info))
-    }
-
-    /// Returns why the last chosen model is no longer available, or `None` if it is.
-    fn explain_missing_model(&self, info: &SessionInfo, model: &str) -> Option<String> {
-        let models = self.folder_config(&info.folder).models.clone();
-        let reason = models.is_still_there(model).err()?;
-        let message = format!(
-            "{model}, the model of your last session, is not used: {reason}; choose one with agent/setModel"
-        );
-        tracing::warn!("{message}");
-        Some(message)
     }
 }

@@ -230,6 +230,14 @@ pub trait SettingsSource: Send + Sync {
         model.to_owned()
     }
 
+    /// Returns the full name of a model that the user chose earlier. By default it is always there.
+    ///
+    /// # Errors
+    /// It cannot be called any more; the text says so to the user.
+    fn recall_model(&self, session: &SessionInfo, model: &str) -> Result<String, String> {
+        Ok(self.full_model_name(session, model))
+    }
+
     /// Returns the mode of a new session.
     fn default_mode(&self, folder: &Path, agent: Option<&str>) -> Mode;
 

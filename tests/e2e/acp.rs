@@ -1089,6 +1089,30 @@ fn a_chosen_agent_begins_with_what_was_last_chosen_for_it() {
 }
 
 #[test]
+fn a_chosen_agent_does_not_bring_a_model_that_is_gone() {
+    let configured = |more: &str| Config {
+        tables: format!("[agent.reviewer]\nmodel = \"own-model\"\n{more}"),
+        ..Config::default()
+    };
+    let world = World::with(configured(
+        "[provider.gone]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/\"\napi_key = \"k\"",
+    ));
+    let client = AcpClient::start(&world, json!({}));
+    let set = |client: &AcpClient, session: &str, option: &str, value: &str| {
+        let params = json!({"sessionId": session, "configId": option, "value": value});
+        client.call("session/set_config_option", params)["configOptions"][1]["currentValue"].clone()
+    };
+    let session = client.new_session(&world);
+    set(&client, &session, "agent", "reviewer");
+    assert_eq!(set(&client, &session, "model", "gone/model"), "gone/model");
+    drop(client);
+    world.configure(configured(""));
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    assert_eq!(set(&client, &session, "agent", "reviewer"), "mock/own-model");
+}
+
+#[test]
 fn modes_and_options_can_be_chosen() {
     let world = World::with(Config {
         tables: "[agent.reviewer]\nmode = \"plan\"".to_owned(),

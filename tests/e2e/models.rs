@@ -50,6 +50,24 @@ fn set_model(client: &Client, session: &str, model: &str) -> Result<(), String> 
 }
 
 #[test]
+fn without_a_usable_provider_a_name_must_not_begin_with_an_unknown_one() {
+    let world = World::with(Config {
+        full_text: Some("[agent.default]\nprovider = \"nowhere\"\n".to_owned()),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    let refused = set_model(&client, &session, "org/model").unwrap_err();
+    assert!(
+        refused.starts_with("unknown provider org in org/model"),
+        "{refused}"
+    );
+    set_model(&client, &session, "anthropic/claude-sonnet-5").unwrap();
+    // What has no provider's name gets the one that is configured by then.
+    set_model(&client, &session, "model").unwrap();
+}
+
+#[test]
 fn paid_model_at_a_local_address_costs_its_list_price() {
     let world = world("model = \"claude-sonnet-5\"", "max_session_cost = 1.0");
     world.mock().push(Reply::text("dear").tokens(0, 200_000));

@@ -107,7 +107,7 @@ impl Models {
         let gone_agent = agent.filter(|name| self.settings.find_agent(name).is_none());
         let model = choice.model.as_deref();
         let gone_model = model.filter(|_| self.existing_model(choice).is_none());
-        let instead = gone_model.and_then(|_| self.choose_model(agent, None).ok());
+        let instead = gone_model.and_then(|_| self.choose_model(choice.model_agent(), None).ok());
         let instead = instead.and_then(ChosenModel::full_name);
         let instead = instead.as_deref().unwrap_or("the configured model");
         let notes = [
@@ -162,23 +162,26 @@ impl Models {
             DefaultChoice::ProbeOllama { .. } => now.providers.get("ollama"),
             DefaultChoice::NotConfigured { .. } => None,
         };
-        let Some(provider) = provider else {
-            return Ok(None);
-        };
         if let Some(prefix) = prefix {
             self.check_prefix(prefix, named, provider)?;
         }
-        Ok(Some((provider.clone(), named.to_owned())))
+        Ok(provider.map(|provider| (provider.clone(), named.to_owned())))
     }
 
-    /// Checks a prefix that is not a provider. Model names may contain slashes where names are free, but no vendor's
-    /// do.
-    fn check_prefix(&self, prefix: &str, named: &str, provider: &ProviderSettings) -> Result<(), String> {
+    /// Checks a prefix that is not a provider, in a name for the default provider, if there is one. Model names may contain
+    /// slashes where names are free, but no vendor's do.
+    fn check_prefix(
+        &self,
+        prefix: &str,
+        named: &str,
+        provider: Option<&ProviderSettings>,
+    ) -> Result<(), String> {
         let names = self.settings.providers.keys().map(String::as_str);
         let suggestion = nearest_name(prefix, names.clone());
         // A prefix this close to a provider is taken for a typo, even where model names are free.
         let is_misspelled = suggestion.is_some_and(|suggestion| suggestion.len().abs_diff(prefix.len()) <= 1);
-        let is_free = self.provider_spec(provider).model_naming() == ModelNaming::Free;
+        let naming = provider.map(|provider| self.provider_spec(provider).model_naming());
+        let is_free = naming == Some(ModelNaming::Free);
         if is_free && !is_misspelled {
             return Ok(());
         }
