@@ -15,14 +15,21 @@ pub fn hide_secrets(address: &str) -> String {
             Err(_) => "hidden".to_owned(),
         };
     };
+    let authority = &rest[..rest.find(['/', '\\', '#', '?']).unwrap_or(rest.len())];
+    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+    let is_port = port.is_empty() || port.ends_with(']') || port.parse::<u16>().is_ok();
+    let at = match authority.rfind('@') {
+        // Not valid, but people write passwords with such characters.
+        None if !is_port => rest.rfind('@'),
+        at => at,
+    };
+    let (user, rest) = rest.split_at(at.unwrap_or(0));
     let (rest, query) = rest
         .split_once('?')
         .map_or((rest, ""), |(rest, _)| (rest, "?hidden"));
-    let (authority, path) = rest.split_at(rest.find(['/', '\\', '#']).unwrap_or(rest.len()));
-    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     match user.split_once(':') {
-        Some((user, _)) => format!("{scheme}://{user}:hidden@{host}{path}{query}"),
-        None => format!("{scheme}://{rest}{query}"),
+        Some((user, _)) => format!("{scheme}://{user}:hidden{rest}{query}"),
+        None => format!("{scheme}://{user}{rest}{query}"),
     }
 }
 
@@ -40,6 +47,12 @@ mod tests {
             ),
             ("http://${USER}:x@${HOST}", "http://${USER}:hidden@${HOST}"),
             ("http://ada@h/a:b@c", "http://ada@h/a:b@c"),
+            ("http://h:8/a@b", "http://h:8/a@b"),
+            ("http://[::1]/a@b", "http://[::1]/a@b"),
+            // Not valid, but somebody's password.
+            ("http://ada:p#w@h/x", "http://ada:hidden@h/x"),
+            ("http://ada:p/w@h?k=@q", "http://ada:hidden@q"),
+            ("http://ada:p?w@h", "http://ada:hidden@h"),
             ("http://h?key=http://x", "http://h?hidden"),
             (
                 "npx -y x --url=http://ada:x@h?y",

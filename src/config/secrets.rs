@@ -226,7 +226,10 @@ fn add_secret(known: &RwLock<Vec<SecretString>>, plain: &str, shortest: usize) {
         return;
     }
     let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
-    let forms = forms_in_urls(plain).chain(decode_forms(plain));
+    // People see addresses without their queries.
+    let start = plain.split_once('?').map(|(start, _)| start.to_owned());
+    let start = start.filter(|start| start.len() >= SHORTEST_IN_CONTENT);
+    let forms = forms_in_urls(plain).chain(decode_forms(plain)).chain(start);
     let forms = forms.filter(|form| form.len() >= shortest);
     for form in std::iter::once(plain.to_owned()).chain(forms) {
         // Logs and requests contain JSON, where a secret with quotes looks different.
@@ -339,6 +342,15 @@ mod tests {
                 .unwrap(),
             "a *** b ***"
         );
+    }
+
+    #[test]
+    fn start_of_a_secret_is_redacted_from_addresses_without_queries() {
+        let redactor = Redactor::default();
+        redactor.learn_secret(&"tok-0123456789ab?cdef".into());
+        redactor.learn_secret(&"search?key=0123456789".into());
+        let text = "http://h/tok-0123456789ab?hidden and a search";
+        assert_eq!(redactor.redact_text(text), "http://h/***?hidden and a search");
     }
 
     #[test]

@@ -28,8 +28,10 @@ struct AnswerStream {
     /// `None` is the end of the server's stream.
     events: BoxStream<'static, Option<EventResult>>,
     can_resume: bool,
-    /// When the request fails, and why: an event looks like its answer, but cannot be read.
-    failure: Option<(Instant, String)>,
+    /// Why the request fails, if no answer follows: an event may be its answer, but cannot be read.
+    failure: Option<String>,
+    /// When it fails at the latest: the event was certainly meant as its answer.
+    due: Option<Instant>,
 }
 
 /// Adds an error to the events that answer the request `id`, unless they can be resumed. After an answer, the SDK ignores
@@ -43,6 +45,7 @@ pub(super) fn complete_answer(
         events: events.map(Some).chain(once(ready(None))).boxed(),
         can_resume: false,
         failure: None,
+        due: None,
     };
     let next = |mut answer: AnswerStream| async { Some((answer.next_event().await?, answer)) };
     unfold(answer, next).boxed()
@@ -52,9 +55,9 @@ impl AnswerStream {
     /// Returns the next event of the server, or an error in the place of the end of its stream.
     async fn next_event(&mut self) -> Option<EventResult> {
         let next = self.events.next();
-        let next = match &self.failure {
+        let next = match self.due {
             // Another event may still be the answer.
-            Some((due, _)) => timeout_at(*due, next).await.unwrap_or(Some(None)),
+            Some(due) => timeout_at(due, next).await.unwrap_or(Some(None)),
             None => next.await,
         };
         let end = match next? {
@@ -69,7 +72,7 @@ impl AnswerStream {
             (_, Some(error)) if innermost_message(&error).contains("exceeded the maximum size") => {
                 TOO_LONG.to_owned()
             }
-            (Some((_, reason)), _) => reason,
+            (Some(reason), _) => reason,
             (None, end) if self.can_resume => return end.map(Err),
             (None, Some(error)) => format!("its answer broke off: {}", innermost_message(&error)),
             (None, None) => "its answer ended without a result".to_owned(),
@@ -89,15 +92,17 @@ impl AnswerStream {
         let is_of_other = found.is_some_and(|found| found != self.id);
         // The stream contains only the answer, what the server sends on its own, which names a method, and signs of life
         // such as `{"type":"ping"}`.
+        let is_list = data.trim_start().starts_with('[');
+        let is_message = data.contains("\"jsonrpc\"") && (is_list || !data.contains("\"method\""));
+        let is_answer = found.is_some() || is_message;
         let is_json = || serde_json::from_str::<IgnoredAny>(&data).is_ok();
-        let may_answer = data.contains("\"jsonrpc\"") || data.trim_start().starts_with('{') && !is_json();
-        let may_answer = found.is_some() || may_answer && !data.contains("\"method\"");
+        let may_answer = is_answer || data.trim_start().starts_with('{') && !is_json();
         match serde_json::from_str::<RxJsonRpcMessage<RoleClient>>(&data) {
             Ok(_) if !is_of_other => event.data = Some(data),
             Err(error) if !is_of_other && may_answer => {
                 let problem = format!("{error}: {}", prefix_within(&data, MAX_SHOWN));
-                let failure = (clock::now() + ANSWER_GRACE, describe_unreadable(&problem));
-                self.failure.get_or_insert(failure);
+                self.failure.get_or_insert(describe_unreadable(&problem));
+                self.due = self.due.or(is_answer.then(|| clock::now() + ANSWER_GRACE));
             }
             _ => {}
         }
@@ -111,5 +116,63 @@ pub(super) fn describe_unreadable(problem: &str) -> String {
         "its answer is a list of messages, which agentls does not support over HTTP".to_owned()
     } else {
         format!("its answer is not valid JSON-RPC ({problem})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::stream::iter;
+    use serde_json::Value;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::base::clock::now;
+
+    /// Returns the answer to the request 1 in a stream of events, each with the seconds before it, and when it comes.
+    async fn find_answer(events: &'static [(u64, &str)]) -> (Value, Duration) {
+        let start = now();
+        let event = |(pause, data): &'static (u64, &str)| async {
+            sleep(Duration::from_secs(*pause)).await;
+            Ok(Sse::default().data(*data))
+        };
+        let mut events = complete_answer(1, iter(events).then(event).boxed());
+        loop {
+            let event = events.next().await.unwrap().unwrap();
+            let answer: Value = serde_json::from_str(&event.data.unwrap_or_default()).unwrap_or_default();
+            if answer["id"] == 1 {
+                return (answer, start.elapsed());
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_was_certainly_meant_as_the_answer_ends_a_long_call() {
+        const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        let (answer, took) = find_answer(&[(0, "{starting"), (60, ANSWER)]).await;
+        assert_eq!((&answer["result"], took.as_secs()), (&serde_json::json!({}), 60));
+        let (answer, took) = find_answer(&[(0, "{starting"), (60, "log")]).await;
+        let reason = answer["error"]["message"].as_str().unwrap();
+        assert!(
+            reason.contains("{starting") && took.as_secs() == 60,
+            "{answer} after {took:?}"
+        );
+        for broken in [
+            &[(0, r#"{"jsonrpc":"2.0","id":1}"#), (60, ANSWER)],
+            &[
+                (
+                    0,
+                    r#"[{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":2,"result":{}}]"#,
+                ),
+                (60, ANSWER),
+            ],
+        ] {
+            let (answer, took) = find_answer(broken).await;
+            assert!(
+                answer["error"].is_object() && took == ANSWER_GRACE,
+                "{answer} after {took:?}"
+            );
+        }
     }
 }

@@ -266,7 +266,10 @@ fn a_reply_over_http_that_is_no_answer_fails_its_call_at_once() {
         assert!(failed.contains(reason), "{body}: {failed}");
     }
     for (answer, reason) in [
-        ("{bad", "its answer is not valid JSON-RPC (key must be a string"),
+        (
+            r#"{"jsonrpc":"2.0",bad"#,
+            "its answer is not valid JSON-RPC (key must be a string",
+        ),
         (
             r#"{"jsonrpc":"2.0","id":ID}"#,
             "its answer is not valid JSON-RPC (unrecognized",
