@@ -9,7 +9,7 @@ use crate::domain::words::word_enum;
 
 /// How to trust a folder, in every client.
 pub const HOW_TO_TRUST: &str =
-    "`/trust` in `agentls chat`, `:AgentTrust` in Neovim, or _Agent: Trust Folder…_ in VS Code";
+    "`/trust` in `agentls chat`, `:AgentTrust` in Neovim, or `Agent: Trust Folder…` in VS Code";
 
 /// Says what to do about a setting of a folder that is not trusted.
 pub(super) fn trust_hint() -> String {
