@@ -21,6 +21,8 @@ use crate::workspace::WorkspaceShared;
 
 /// How long a start takes.
 const START: Duration = Duration::from_secs(5);
+/// How long the end of a connection takes.
+const END: Duration = Duration::from_secs(2);
 /// Longer than the pause after a failure, and shorter than the rest after three.
 const PAUSE: Duration = Duration::from_secs(20);
 
@@ -98,7 +100,7 @@ impl McpConnection for Connection {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        ready(()).boxed()
+        tokio::time::sleep(END).boxed()
     }
 }
 
@@ -239,6 +241,23 @@ async fn a_person_does_not_wait_for_the_end_of_a_rest() {
         let connected = fixture.folder.connect_server("peer", START * 2).await;
         assert_eq!(connected.err(), None);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_is_waited_for_from_its_request_on() {
+    let fixture = Fixture::new();
+    fixture.connector.works.store(true, Ordering::Relaxed);
+    assert_eq!(fixture.start_turn().await, (START, None));
+    let restart = || assert!(fixture.manager.restart_server(Path::new("/w"), "peer"));
+    restart();
+    assert_eq!(fixture.folder.names_of_starting(), ["peer"]);
+    // So is another one that is requested while the server starts.
+    let restart_again = async {
+        tokio::time::sleep(END * 2).await;
+        restart();
+    };
+    let (waited, ()) = tokio::join!(fixture.start_turn(), restart_again);
+    assert_eq!(waited, ((END + START) * 2, None));
 }
 
 #[tokio::test(start_paused = true)]

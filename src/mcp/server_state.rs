@@ -200,11 +200,11 @@ impl ServerShared {
         let begun = self.phase.send_if_modified(|phase| {
             // While the phase is locked, so that the supervisor never sees one without the other.
             self.restart.notify_one();
-            let rests = matches!(phase, Phase::Idle | Phase::Failed(..)) && !self.stop.is_cancelled();
-            if rests {
+            let is_new = !matches!(phase, Phase::Starting) && !self.stop.is_cancelled();
+            if is_new {
                 *phase = Phase::Starting;
             }
-            rests
+            is_new
         });
         if begun {
             self.note_change();

@@ -334,7 +334,11 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
     let end = loop {
         tokio::select! { biased;
             () = shared.stop.cancelled() => break ServiceEnd::Stopped,
-            () = shared.restart.notified() => break ServiceEnd::Restarted,
+            () = shared.restart.notified() => {
+                // The restart may have been requested during the start. Whoever needs the server waits from here on.
+                shared.set_phase(Phase::Starting);
+                break ServiceEnd::Restarted;
+            }
             reason = running.end_reason.wait() => break ServiceEnd::Lost(reason),
             () = connection.wait_until_closed() => break ServiceEnd::Lost(McpError::Closed),
             changed = roots.changed() => match changed {
@@ -380,6 +384,8 @@ async fn read_lists_again(shared: &ServerShared, connection: &Arc<dyn McpConnect
     let lists = async { tokio::try_join!(list_tools(&**connection), list_prompts(&**connection)) };
     let read = tokio::select! { biased;
         () = shared.stop.cancelled() => return,
+        // It shall start again.
+        () = shared.wait_until_needed() => return,
         () = connection.wait_until_closed() => return,
         read = timeout(limit, lists) => read,
     };
