@@ -91,12 +91,15 @@ impl AnswerStream {
         let found = find_answered_id(data.as_bytes(), data.as_bytes());
         let is_of_other = found.is_some_and(|found| found != self.id);
         // The stream contains only the answer, what the server sends on its own, which names a method, and signs of life
-        // such as `{"type":"ping"}`.
-        let is_list = data.trim_start().starts_with('[');
-        let is_message = data.contains("\"jsonrpc\"") && (is_list || !data.contains("\"method\""));
-        let is_answer = found.is_some() || is_message;
+        // such as `{"type":"ping"}`. Lines of a log may quote a message, also after `[info]`.
+        let start = data.trim_start();
+        let is_object = start.starts_with('{');
+        let items = start.strip_prefix('[').map(str::trim_start);
+        let is_list = items.is_some_and(|items| items.starts_with('{'));
+        let is_message = is_list || is_object && !data.contains("\"method\"");
+        let is_answer = found.is_some() || is_message && data.contains("\"jsonrpc\"");
         let is_json = || serde_json::from_str::<IgnoredAny>(&data).is_ok();
-        let may_answer = is_answer || data.trim_start().starts_with('{') && !is_json();
+        let may_answer = is_answer || is_object && !is_json();
         match serde_json::from_str::<RxJsonRpcMessage<RoleClient>>(&data) {
             Ok(_) if !is_of_other => event.data = Some(data),
             Err(error) if !is_of_other && may_answer => {
@@ -150,8 +153,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_what_was_certainly_meant_as_the_answer_ends_a_long_call() {
         const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
-        let (answer, took) = find_answer(&[(0, "{starting"), (60, ANSWER)]).await;
-        assert_eq!((&answer["result"], took.as_secs()), (&serde_json::json!({}), 60));
+        for log in [
+            &[(0, "{starting"), (60, ANSWER)],
+            &[(0, r#"got the member "jsonrpc""#), (60, ANSWER)],
+            &[(0, r#"sending {"jsonrpc":"2.0","id":5}"#), (60, ANSWER)],
+            &[(0, r#"[info] sending {"jsonrpc":"2.0","id":5}"#), (60, ANSWER)],
+        ] {
+            let (answer, took) = find_answer(log).await;
+            let expected = (&serde_json::json!({}), 60);
+            assert_eq!((&answer["result"], took.as_secs()), expected, "{log:?}");
+        }
         let (answer, took) = find_answer(&[(0, "{starting"), (60, "log")]).await;
         let reason = answer["error"]["message"].as_str().unwrap();
         assert!(
