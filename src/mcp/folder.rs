@@ -186,14 +186,8 @@ impl McpFolder {
             let (mut reported, mut more) = (&*self.reported, String::new());
             let (times_ready, mut reason) = match server.server.phase() {
                 Phase::Failed(error, _) if error.needs_login() => {
-                    // A login counts for every server at its address, so also for one that the client names.
-                    let hint = match server.settings.source {
-                        Some(_) => format!("see the list of MCP servers, or run `agentls mcp login {name}`"),
-                        None => {
-                            format!("run `agentls mcp add {name} --url URL`, then `agentls mcp login {name}`")
-                        }
-                    };
-                    (server.server.times_ready(), format!("{error}; {hint}"))
+                    let reason = format!("{error}{}", server.describe_login());
+                    (server.server.times_ready(), reason)
                 }
                 Phase::Failed(error, next) => {
                     reported = of_turn;
@@ -319,10 +313,45 @@ impl McpFolder {
                 settings: known.settings.clone(),
                 ready,
             }),
-            Phase::Failed(error, _) => Err(format!("the MCP server {name} does not run: {error}")),
-            Phase::Idle | Phase::Starting => Err(format!(
-                "the MCP server {name} is still starting; try again in a moment"
-            )),
+            phase => Err(known.describe_absence(&phase)),
+        }
+    }
+
+    /// Returns why a tool is missing that models know by this name: its server does not run, or is starting.
+    pub fn explain_missing_tool(&self, name: &str) -> Option<String> {
+        let mut absences = self.servers.iter().filter_map(|server| {
+            let is_of_server = name.starts_with(&name_for_models(&server.settings.name, ""));
+            let phase = server.server.phase();
+            (is_of_server && !matches!(phase, Phase::Ready(_))).then(|| server.describe_absence(&phase))
+        });
+        absences.next()
+    }
+}
+
+impl FolderServer {
+    /// Describes why a server in this phase is not ready.
+    fn describe_absence(&self, phase: &Phase) -> String {
+        let name = &self.settings.name;
+        match phase {
+            Phase::Failed(error, next) => {
+                let more = if error.needs_login() {
+                    self.describe_login()
+                } else {
+                    next.describe_rest()
+                };
+                format!("the MCP server {name} does not run: {error}{more}")
+            }
+            _ => format!("the MCP server {name} is still starting; try again in a moment"),
+        }
+    }
+
+    /// Continues the reason of a failure with how to log in.
+    fn describe_login(&self) -> String {
+        let name = &self.settings.name;
+        // A login counts for every server at its address, so also for one that the client names.
+        match self.settings.source {
+            Some(_) => format!("; see the list of MCP servers, or run `agentls mcp login {name}`"),
+            None => format!("; run `agentls mcp add {name} --url URL`, then `agentls mcp login {name}`"),
         }
     }
 }

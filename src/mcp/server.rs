@@ -126,9 +126,10 @@ impl McpServer {
         };
         match settled.map(|settled| settled.map(|phase| phase.clone())) {
             Ok(Ok(Phase::Ready(ready))) => Ok(ready),
-            Ok(Ok(Phase::Failed(error, _))) => {
-                Err(McpError::Failed(format!("the server does not run: {error}")))
-            }
+            Ok(Ok(Phase::Failed(error, next))) => Err(McpError::Failed(format!(
+                "the server does not run: {error}{}",
+                next.describe_rest()
+            ))),
             Ok(_) => Err(McpError::Closed),
             Err(_) => Err(McpError::Failed(format!(
                 "the server did not start again within {} s",

@@ -39,6 +39,9 @@ pub trait ToolSource: Send + Sync {
     /// Returns the tools that are there now, in a stable order.
     fn list_tools(&self) -> Vec<Arc<dyn DynTool>>;
 
+    /// Returns why a tool of that name is not there now, if what provides it is known.
+    fn explain_missing_tool(&self, name: &str) -> Option<String>;
+
     /// Returns the tools that the model has loaded.
     fn loaded(&self) -> &Arc<LoadedTools>;
 }
@@ -127,6 +130,10 @@ impl ToolSource for McpToolSource {
         served
             .map(|served| Arc::new(McpServerTool::new(served)) as Arc<dyn DynTool>)
             .collect()
+    }
+
+    fn explain_missing_tool(&self, name: &str) -> Option<String> {
+        self.folder.explain_missing_tool(name)
     }
 
     fn loaded(&self) -> &Arc<LoadedTools> {

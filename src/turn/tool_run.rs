@@ -186,8 +186,11 @@ impl ToolRun {
 /// same ones. The error is for the model.
 pub(super) fn prepare_call(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<dyn PreparedCall>, String> {
     let Some(tool) = cx.tools.get(&call.name) else {
-        let known = cx.tools.tool_names().join(", ");
-        return Err(format!("unknown tool {:?}; the tools are: {known}", call.name));
+        let reason = (cx.tools.source()).and_then(|source| source.explain_missing_tool(&call.name));
+        return Err(reason.unwrap_or_else(|| {
+            let known = cx.tools.tool_names().join(", ");
+            format!("unknown tool {:?}; the tools are: {known}", call.name)
+        }));
     };
     let input = call.input.as_ref().map_err(Clone::clone)?;
     // R-TOOL-5: a panic in a tool's argument check is that call's failure, nothing more.

@@ -73,6 +73,8 @@ fn a_server_is_ready_after_a_login() {
     let warning = &client.all(&session, "agent/warning")[0];
     let command = "run `agentls mcp login peer`";
     assert!(warning.text("message").contains(command), "{warning:?}");
+    let refused = crate::mcp_prompts::refusal(&client, &session, "/mcp__peer__plain");
+    assert!(refused.contains(command), "{refused}");
     assert!(servers(&client)[0]["loggedIn"].is_null());
     let url = login(&client);
     wait_for_update(&world, &client, "needsLogin waits");

@@ -22,7 +22,7 @@ fn send(world: &World, client: &Client, session: &str, prompt: &str) -> Vec<Valu
 }
 
 /// Sends a prompt that is refused, and returns the reason.
-fn refusal(client: &Client, session: &str, prompt: &str) -> String {
+pub(crate) fn refusal(client: &Client, session: &str, prompt: &str) -> String {
     let refused = client.refused("agent/prompt", json!({"sessionId": session, "prompt": prompt}));
     refused.message
 }
