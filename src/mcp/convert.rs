@@ -123,12 +123,15 @@ pub(super) fn read_call_result(mut result: Value) -> Option<McpCallResult> {
     let parts = std::mem::take(result.get_mut("content")?.as_array_mut()?);
     let result: CallToolResult = serde_json::from_value(result).ok()?;
     let parts = parts.into_iter().map(|part| {
-        let kind = read_line(&part, "type")?;
+        let kind = read_line(&part, "type");
+        let kind = kind.map_or("without a type".to_owned(), |kind| {
+            format!("of the type {kind:?}")
+        });
         let known = serde_json::from_value(part).map(to_content);
-        Some(known.unwrap_or_else(|_| McpContent::Other(format!("unreadable content of the type {kind:?}"))))
+        known.unwrap_or_else(|_| McpContent::Other(format!("unreadable content {kind}")))
     });
     Some(McpCallResult {
-        content: parts.collect::<Option<_>>()?,
+        content: parts.collect(),
         ..to_call_result(result)
     })
 }

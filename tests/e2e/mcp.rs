@@ -241,6 +241,7 @@ fn results_of_every_kind_reach_the_model() {
         "[link to note://two words: two]",
         "sound (audio/wav)",
         r#"unreadable content of the type \"video\""#,
+        "[unreadable content without a type: not shown]",
     ] {
         assert!(embedded.contains(part), "{part}: {embedded}");
     }

@@ -353,6 +353,7 @@ class Connection:
             {"type": "resource_link", "uri": "note://two words", "name": "two"},
             {"type": "audio", "data": base64.b64encode(b"sound").decode(), "mimeType": "audio/wav"},
             {"type": "video", "data": ""},
+            7,
         ]}
 
     def call_structured(self, _arguments, _request, _meta):
