@@ -130,14 +130,21 @@ impl Form {
 impl FormField {
     /// Returns whether the field seems to ask for a password or the like.
     pub fn looks_secret(&self) -> bool {
-        let words = [Some(&self.name), self.title.as_ref(), self.description.as_ref()];
+        let texts = [Some(&self.name), self.title.as_ref(), self.description.as_ref()];
         let squeeze = |text: &String| -> String {
             let letters = text.chars().filter(|c| c.is_alphanumeric());
             letters.flat_map(char::to_lowercase).collect()
         };
         let is_free = matches!(self.kind, FieldKind::Text { .. } | FieldKind::Number { .. });
-        let mut words = words.into_iter().flatten().map(squeeze);
-        is_free && words.any(|text| SECRETS.iter().any(|secret| text.contains(secret)))
+        let is_pin = |word: &str| word.eq_ignore_ascii_case("pin");
+        let mut texts = texts.into_iter().flatten();
+        is_free
+            && texts.any(|text| {
+                // Other words contain it, such as "shipping".
+                let has_pin = text.split(|c: char| !c.is_alphanumeric()).any(is_pin);
+                let squeezed = squeeze(text);
+                has_pin || SECRETS.iter().any(|secret| squeezed.contains(secret))
+            })
     }
 }
 
@@ -375,6 +382,8 @@ mod tests {
         let text = json!({"type": "string"});
         assert!(looks_secret("dbPassword", text.clone()));
         assert!(looks_secret("API-Key", text.clone()));
+        assert!(looks_secret("card_PIN", json!({"type": "integer"})));
+        assert!(!looks_secret("shipping", text.clone()));
         assert!(looks_secret(
             "x",
             json!({"type": "string", "title": "Access token"})
