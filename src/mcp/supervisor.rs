@@ -448,9 +448,16 @@ fn explain_end(shared: &ServerShared, error: McpError, status: Option<ExitStatus
         && shared.setup.sandbox.enabled
         && settings.sandbox_policy() != SandboxPolicy::Off;
     let mut reason = match (&error, status) {
+        // A program that goes on running often ends so after the end of its input.
+        (McpError::Closed, Some(ExitStatus::Code(0))) => {
+            "it closed its output and ended with exit code 0".to_owned()
+        }
         (McpError::Closed, Some(ExitStatus::Code(code))) => format!("it ended with exit code {code}"),
         (McpError::Closed, Some(ExitStatus::Signal(signal))) => format!("signal {signal} ended it"),
-        (McpError::Closed, _) => "it ended the connection".to_owned(),
+        (McpError::Closed, None) if settings.command.is_some() => {
+            "it closed its output but did not end".to_owned()
+        }
+        (McpError::Closed, None) => "it ended the connection".to_owned(),
         (McpError::TimedOut(limit), _) => {
             format!(
                 "it did not start within {} s (startup_timeout_s)",

@@ -468,7 +468,7 @@ fn a_server_that_closes_its_output_is_lost_at_once() {
     let session = client.session();
     let started = now();
     let lost = call_tool(&world, &client, &session, "close_output", json!({}));
-    assert!(lost.contains("MCP server peer: it ended"), "{lost}");
+    assert!(lost.contains("MCP server peer: it closed its output"), "{lost}");
     assert!(
         started.elapsed() < Duration::from_secs(20),
         "{:?}",
