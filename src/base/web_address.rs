@@ -15,11 +15,18 @@ pub fn hide_secrets(address: &str) -> String {
             Err(_) => "hidden".to_owned(),
         };
     };
+    // The parser of URLs skips more slashes.
+    let is_web = scheme.trim().to_ascii_lowercase().starts_with("http");
+    let rest = if is_web {
+        rest.trim_start_matches(['/', '\\'])
+    } else {
+        rest
+    };
     let authority = &rest[..rest.find(['/', '\\', '#', '?']).unwrap_or(rest.len())];
-    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
-    let is_port = port.is_empty() || port.ends_with(']') || port.parse::<u16>().is_ok();
+    let port = authority.rsplit_once(':').map(|(_, port)| port);
+    let is_port = port.is_none_or(|port| port.ends_with(']') || port.parse::<u16>().is_ok());
     let at = match authority.rfind('@') {
-        // Not valid, but people write passwords with such characters.
+        // People write passwords with such characters, although they end a password there.
         None if !is_port => rest.rfind('@'),
         at => at,
     };
@@ -31,6 +38,27 @@ pub fn hide_secrets(address: &str) -> String {
         Some((user, _)) => format!("{scheme}://{user}:hidden{rest}{query}"),
         None => format!("{scheme}://{user}{rest}{query}"),
     }
+}
+
+/// Returns the secrets in an address: its password, and query values that look like a key.
+pub fn secrets_in(address: &str) -> Vec<String> {
+    let Ok(url) = Url::parse(address) else {
+        return Vec::new();
+    };
+    let password = url.password().map(str::to_owned);
+    let query = url.query_pairs();
+    let keys = query
+        .filter(|(name, _)| is_secret(name))
+        .map(|(_, value)| value.into_owned());
+    password.into_iter().chain(keys).collect()
+}
+
+/// Reports whether a query parameter with this name holds a secret.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["key", "token", "secret", "sig", "password", "auth"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 #[cfg(test)]
@@ -49,10 +77,13 @@ mod tests {
             ("http://ada@h/a:b@c", "http://ada@h/a:b@c"),
             ("http://h:8/a@b", "http://h:8/a@b"),
             ("http://[::1]/a@b", "http://[::1]/a@b"),
-            // Not valid, but somebody's password.
+            // Not these hosts, but somebody's password.
             ("http://ada:p#w@h/x", "http://ada:hidden@h/x"),
             ("http://ada:p/w@h?k=@q", "http://ada:hidden@q"),
             ("http://ada:p?w@h", "http://ada:hidden@h"),
+            ("http://ada:#w@h", "http://ada:hidden@h"),
+            ("HTTP:///ada:pw@h/x", "HTTP://ada:hidden@h/x"),
+            ("file:///a:b@c", "file:///a:b@c"),
             ("http://h?key=http://x", "http://h?hidden"),
             (
                 "npx -y x --url=http://ada:x@h?y",

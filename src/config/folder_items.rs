@@ -5,8 +5,12 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
+use crate::base::credential_env::is_credential;
 use crate::base::hash::sha256;
 use crate::base::text::{cut_middle, reveal_hidden_characters};
+use crate::base::web_address::hide_secrets;
 
 use super::location::{ConfigLocation, ValueSource};
 use super::schema::find_trust_rule;
@@ -213,7 +217,7 @@ fn take_mcp_servers(folder: &mut SpannedValue, user: &SpannedValue, root: &Path)
             details.extend(
                 settings
                     .iter()
-                    .map(|(key, value)| format!("{key} = {}", format_value(value))),
+                    .map(|(key, value)| format!("{key} = {}", without_secrets(key, value.raw_json()))),
             );
         }
         if replaces {
@@ -228,6 +232,20 @@ fn take_mcp_servers(folder: &mut SpannedValue, user: &SpannedValue, root: &Path)
         ));
     }
     items
+}
+
+/// Hides what looks like a password or a token in a setting of an MCP server. Names of variables stay.
+fn without_secrets(key: &str, mut value: Value) -> Value {
+    match &mut value {
+        Value::String(text) if text.contains("${") || key == "bearer_token_env" => {}
+        Value::String(text) if key == "url" => *text = hide_secrets(text),
+        Value::String(text) if is_credential(key, text) => *text = "hidden".to_owned(),
+        Value::Object(members) => members
+            .iter_mut()
+            .for_each(|(name, value)| *value = without_secrets(name, value.take())),
+        _ => {}
+    }
+    value
 }
 
 /// Returns the command of an MCP server with its arguments; `None` for one at an address.

@@ -13,6 +13,7 @@ use url::form_urlencoded::parse as parse_form;
 
 use super::Settings;
 use crate::base::hash;
+use crate::base::web_address::secrets_in;
 
 /// Shorter texts are not redacted: they would match everywhere.
 const SHORTEST: usize = 6;
@@ -78,6 +79,14 @@ impl Redactor {
     pub fn learn_credential(&self, credential: &SecretString) {
         self.learn_provider_key(credential);
         add_secret(&self.keys, credential.expose_secret(), SHORTEST_IN_CONTENT);
+        self.learn_secrets_in(credential.expose_secret());
+    }
+
+    /// Redacts the secrets in an address from everything from now on. Short ones may be ordinary words.
+    fn learn_secrets_in(&self, address: &str) {
+        let long = |secret: &String| secret.len() >= SHORTEST_IN_CONTENT;
+        let secrets = secrets_in(address).into_iter().filter(long);
+        secrets.for_each(|secret| self.learn_provider_key(&secret.into()));
     }
 
     /// Learns every secret of a configuration.
@@ -86,6 +95,8 @@ impl Redactor {
         settings.iter_provider_keys().for_each(|key| self.learn_key(key));
         let credentials = settings.iter_mcp_credentials();
         credentials.for_each(|credential| self.learn_credential(credential));
+        let addresses = settings.mcp.values().filter_map(|server| server.url.as_deref());
+        addresses.for_each(|address| self.learn_secrets_in(address));
     }
 
     /// Removes known keys from all strings of a JSON value; names of members stay.
@@ -351,6 +362,17 @@ mod tests {
         redactor.learn_secret(&"search?key=0123456789".into());
         let text = "http://h/tok-0123456789ab?hidden and a search";
         assert_eq!(redactor.redact_text(text), "http://h/***?hidden and a search");
+    }
+
+    #[test]
+    fn secrets_in_addresses_are_redacted_by_themselves() {
+        let redactor = Redactor::default();
+        let database = "postgres://u:s3cret-password-0123@h/db";
+        redactor.learn_credential(&database.into());
+        redactor.learn_credential(&"postgres://postgres:postgres@h/db".into());
+        let text = "postgres: s3cret-password-0123";
+        assert_eq!(redactor.redact_content(text).as_deref(), Some("postgres: ***"));
+        assert_eq!(redactor.redact_text(text), "postgres: ***");
     }
 
     #[test]

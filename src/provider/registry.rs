@@ -35,6 +35,7 @@ use super::request::Effort;
 use super::responses::Responses;
 use super::retry::RetryPolicy;
 use super::script::Script;
+use crate::base::web_address::secrets_in;
 use crate::config::ApiKind;
 use crate::config::{CacheTtl, Redactor, Verbosity, long_words, preset_at};
 use crate::domain::circuit::CircuitPolicy;
@@ -356,27 +357,6 @@ fn to_sensitive_header(text: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Returns the secrets in an address: its password, and query values that look like a key.
-fn secrets_in(address: &str) -> Vec<SecretString> {
-    let Ok(url) = Url::parse(address) else {
-        return Vec::new();
-    };
-    let password = url.password().map(str::to_owned);
-    let query = url.query_pairs();
-    let keys = query
-        .filter(|(name, _)| is_secret(name))
-        .map(|(_, value)| value.into_owned());
-    password.into_iter().chain(keys).map(SecretString::from).collect()
-}
-
-/// Reports whether a query parameter with this name holds a secret.
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["key", "token", "secret", "sig", "password", "auth"]
-        .iter()
-        .any(|word| name.contains(word))
-}
-
 /// Builds the provider without connecting to it.
 ///
 /// # Errors
@@ -404,7 +384,10 @@ pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
 fn in_addresses(spec: &ProviderSpec) -> impl Iterator<Item = SecretString> {
     let addresses = spec.base_url.iter().map(String::as_str);
     let proxy = spec.proxy.iter().map(ExposeSecret::expose_secret);
-    addresses.chain(proxy).flat_map(secrets_in)
+    addresses
+        .chain(proxy)
+        .flat_map(secrets_in)
+        .map(SecretString::from)
 }
 
 /// Builds the provider without the recording around it.

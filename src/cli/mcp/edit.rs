@@ -12,6 +12,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use crate::base::random;
+use crate::base::web_address::hide_secrets;
 use crate::cli::args::McpAddArguments;
 
 /// Builds the table of a server.
@@ -37,7 +38,8 @@ pub(super) fn build_table(arguments: &McpAddArguments) -> Result<Table, String> 
             .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
         if !is_usable {
             return Err(format!(
-                "{url:?} is not an address such as https://example.com/mcp"
+                "{:?} is not an address such as https://example.com/mcp",
+                hide_secrets(url)
             ));
         }
         table.insert("url".to_owned(), url.as_str().into());

@@ -445,6 +445,18 @@ fn the_trust_question_shows_variables_that_are_not_set() {
     assert!(detail.contains(r#"env = {"KEY":"${NONE}"}"#), "{detail}");
     let named = layers(&[]).load().untrusted_mcp;
     assert_eq!(named[0].target, "${PROGRAM}");
+    let secret = TestLayers {
+        mcp_json: r#"{"mcpServers": {"theirs": {"url": "https://ada:pw@h/mcp?key=q", "headers":
+            {"Authorization": "Bearer abcdefghijklmnop", "X-Region": "eu", "X-Token": "Bearer ${TOKEN}"}}}}"#,
+        ..TestLayers::default()
+    };
+    let detail = &secret.describe().items[0].detail;
+    let shown = r#"headers = {"Authorization":"hidden","X-Region":"eu","X-Token":"Bearer ${TOKEN}"}, "#;
+    assert!(detail.contains(shown), "{detail}");
+    assert!(
+        detail.contains(r#"url = "https://ada:hidden@h/mcp?hidden""#),
+        "{detail}"
+    );
     // What was shown counts, whether a variable is set later or not.
     let set = layers(&[("PROGRAM", "p"), ("NONE", "n"), ("AGENTLS_INPUT_API_KEY", "k")]).describe();
     assert_eq!(set.fingerprint, described.fingerprint);
