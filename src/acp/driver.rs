@@ -194,6 +194,7 @@ async fn ask_until(ask: impl Future<Output = bool>, settled: &CancellationToken)
 
 /// Sends what a client may only learn after the session's id: notes, its commands, and what is not active in its folder.
 async fn introduce(state: &AcpContext, (session, notes): Introduction) {
+    state.feeds.begin_notes(&session, &notes);
     for note in notes.into_iter().flatten() {
         state.feeds.add_note(&session, note);
     }

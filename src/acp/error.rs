@@ -66,7 +66,7 @@ pub(super) fn command_refusal(refused: CommandError) -> Error {
             format!("unknown session {session}; see session/list"),
         ),
         CommandError::TurnRunning(_) => prompt_running(),
-        CommandError::UnknownModel(_) | CommandError::NeedsModelList(_) | CommandError::BadCommand(_) => {
+        CommandError::UnknownModel(_) | CommandError::NeedsModelList(..) | CommandError::BadCommand(_) => {
             invalid_param(refused.to_string())
         }
         CommandError::Store(error) => agent_error(&error),

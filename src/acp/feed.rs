@@ -328,6 +328,13 @@ impl SessionFeed {
         Some(notice)
     }
 
+    /// Forgets the notes of earlier loads that are not among these, so that they are shown if they are true once more.
+    pub(super) fn begin_notes(&mut self, notes: &[Option<Notice>]) {
+        let titles = || notes.iter().flatten().map(|notice| &notice.title);
+        self.shown_notices
+            .retain(|shown| titles().any(|title| title == shown));
+    }
+
     /// Shows something outside a turn: as a notice, or else when the next turn starts.
     pub(super) fn add_note(&mut self, notice: Notice) -> Vec<Outgoing> {
         let mut out = Vec::new();

@@ -1,5 +1,5 @@
 //! The prompts of each session that have no answer yet: one that runs, or ends after its cancel, and one that waits for
-//! that end.
+//! that end. And the changes of options, which count in their order with prompts.
 //!
 //! Users press stop and go on typing, so the next prompt often arrives while the canceled one still ends.
 
@@ -11,7 +11,15 @@ use crate::domain::SessionId;
 
 /// The open prompts of all sessions; clones share them.
 #[derive(Clone, Default)]
-pub(super) struct OpenPrompts(Arc<Mutex<HashMap<SessionId, Vec<Arc<PromptState>>>>>);
+pub(super) struct OpenPrompts(Arc<Mutex<HashMap<SessionId, OpenRequests>>>);
+
+/// The open requests of a session.
+#[derive(Default)]
+struct OpenRequests {
+    prompts: Vec<Arc<PromptState>>,
+    /// Each is canceled at its end.
+    changes: Vec<CancellationToken>,
+}
 
 struct PromptState {
     canceled: CancellationToken,
@@ -24,9 +32,18 @@ struct PromptState {
 pub(super) struct OpenPrompt {
     prompts: OpenPrompts,
     session: SessionId,
-    /// The prompts before it, all canceled.
-    earlier: Vec<Arc<PromptState>>,
+    /// Canceled at the ends of the prompts before it, which are all canceled, and of the changes before it.
+    earlier: Vec<CancellationToken>,
     state: Arc<PromptState>,
+}
+
+/// A change of an option, open until the value is dropped.
+pub(super) struct OpenChange {
+    prompts: OpenPrompts,
+    session: SessionId,
+    /// Canceled once the prompts before it are posted, and at the ends of the changes before it.
+    earlier: Vec<CancellationToken>,
+    ended: CancellationToken,
 }
 
 impl OpenPrompts {
@@ -34,7 +51,7 @@ impl OpenPrompts {
     pub(super) fn open(&self, session: &SessionId, request: &CancellationToken) -> Option<OpenPrompt> {
         let mut sessions = self.lock();
         let open = sessions.entry(session.clone()).or_default();
-        if open.iter().any(|prompt| !prompt.canceled.is_cancelled()) {
+        if open.prompts.iter().any(|prompt| !prompt.canceled.is_cancelled()) {
             return None;
         }
         let state = Arc::new(PromptState {
@@ -42,8 +59,9 @@ impl OpenPrompts {
             posted: CancellationToken::new(),
             ended: CancellationToken::new(),
         });
-        let earlier = open.clone();
-        open.push(state.clone());
+        let ends = open.prompts.iter().map(|prompt| &prompt.ended);
+        let earlier = ends.chain(&open.changes).cloned().collect();
+        open.prompts.push(state.clone());
         Some(OpenPrompt {
             prompts: self.clone(),
             session: session.clone(),
@@ -56,7 +74,7 @@ impl OpenPrompts {
     pub(super) fn cancel(&self, session: &SessionId, cancel_turn: impl FnOnce()) {
         let sessions = self.lock();
         let mut was_waiting = false;
-        for prompt in sessions.get(session).into_iter().flatten() {
+        for prompt in sessions.get(session).iter().flat_map(|open| &open.prompts) {
             was_waiting |= !prompt.canceled.is_cancelled() && !prompt.posted.is_cancelled();
             prompt.canceled.cancel();
         }
@@ -66,15 +84,35 @@ impl OpenPrompts {
         }
     }
 
-    /// Waits until the session has the prompts that are open now, so that what follows does not overtake them.
-    pub(super) async fn wait_until_posted(&self, session: &SessionId) {
-        let open = self.lock().get(session).cloned().unwrap_or_default();
-        for prompt in open {
-            prompt.posted.cancelled().await;
+    /// Adds a change of an option.
+    pub(super) fn open_change(&self, session: &SessionId) -> OpenChange {
+        let mut sessions = self.lock();
+        let open = sessions.entry(session.clone()).or_default();
+        let posted = open.prompts.iter().map(|prompt| &prompt.posted);
+        let earlier = posted.chain(&open.changes).cloned().collect();
+        let ended = CancellationToken::new();
+        open.changes.push(ended.clone());
+        OpenChange {
+            prompts: self.clone(),
+            session: session.clone(),
+            earlier,
+            ended,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Vec<Arc<PromptState>>>> {
+    /// Removes what has ended.
+    fn remove_ended(&self, session: &SessionId) {
+        let mut sessions = self.lock();
+        if let Some(open) = sessions.get_mut(session) {
+            open.prompts.retain(|prompt| !prompt.ended.is_cancelled());
+            open.changes.retain(|change| !change.is_cancelled());
+            if open.prompts.is_empty() && open.changes.is_empty() {
+                sessions.remove(session);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, OpenRequests>> {
         // The map is consistent after every statement.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,11 +124,9 @@ impl OpenPrompt {
         self.state.canceled.cancelled().await;
     }
 
-    /// Waits for the end of the prompts before it.
+    /// Waits for the end of the prompts and the changes before it.
     pub(super) async fn wait_for_turn(&self) {
-        for prompt in &self.earlier {
-            prompt.ended.cancelled().await;
-        }
+        wait_for_all(&self.earlier).await;
     }
 
     /// Gives the prompt to the session by `post`, unless it is canceled.
@@ -106,16 +142,30 @@ impl OpenPrompt {
     }
 }
 
+impl OpenChange {
+    /// Waits until the session has the prompts before it, and for the end of the changes before it.
+    pub(super) async fn wait_for_turn(&self) {
+        wait_for_all(&self.earlier).await;
+    }
+}
+
+async fn wait_for_all(events: &[CancellationToken]) {
+    for event in events {
+        event.cancelled().await;
+    }
+}
+
 impl Drop for OpenPrompt {
     fn drop(&mut self) {
-        let mut sessions = self.prompts.lock();
-        if let Some(open) = sessions.get_mut(&self.session) {
-            open.retain(|prompt| !Arc::ptr_eq(prompt, &self.state));
-            if open.is_empty() {
-                sessions.remove(&self.session);
-            }
-        }
-        self.state.posted.cancel();
         self.state.ended.cancel();
+        self.prompts.remove_ended(&self.session);
+        self.state.posted.cancel();
+    }
+}
+
+impl Drop for OpenChange {
+    fn drop(&mut self) {
+        self.ended.cancel();
+        self.prompts.remove_ended(&self.session);
     }
 }

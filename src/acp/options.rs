@@ -7,6 +7,7 @@ use tower_lsp::jsonrpc::Error;
 
 use super::context::AcpContext;
 use super::error::{command_refusal, invalid_param};
+use super::open_prompts::OpenChange;
 use super::updates;
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
@@ -139,22 +140,23 @@ pub(super) async fn set_mode(state: &AcpContext, session: &SessionId, mode: &str
     done.map_err(command_refusal)
 }
 
-/// Changes an option of a session.
+/// Changes an option of a session. Later changes wait until the result is dropped.
 pub(super) async fn set_option(
     state: &AcpContext,
     session: &SessionId,
     option: &str,
     value: &Value,
-) -> Result<(), Error> {
+) -> Result<Option<OpenChange>, Error> {
     let Some(value) = value.as_str() else {
         return Err(invalid_param("the value of this option is a string"));
     };
     // The turn of a prompt that came first begins without the choice. A mode applies to a turn that runs, too.
-    if option != "mode" {
+    let change = (option != "mode").then(|| state.prompts.open_change(session));
+    if let Some(change) = &change {
         let canceled = cancel_token();
         tokio::select! { biased;
             () = canceled.cancelled() => return Err(cancelled_error()),
-            () = state.prompts.wait_until_posted(session) => {}
+            () = change.wait_for_turn() => {}
         }
     }
     let choose = |model, effort| {
@@ -176,7 +178,8 @@ pub(super) async fn set_option(
         }
         "agent" => set_agent(state, session, value).await,
         _ => Err(invalid_param(format!("unknown option {option:?}"))),
-    }
+    }?;
+    Ok(change)
 }
 
 /// Gives a session without a turn to another agent. A history belongs to the agent that made it.

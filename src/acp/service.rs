@@ -110,7 +110,7 @@ async fn answer_request(state: &AcpContext, method: &str, id: Id, mut params: Va
         "session/set_config_option" => {
             let params: SetOptionParams = parse(state, params)?;
             let session = SessionId::from(params.session_id);
-            options::set_option(state, &session, &params.config_id, &params.value).await?;
+            let _change = options::set_option(state, &session, &params.config_id, &params.value).await?;
             Ok(json!({"configOptions": options::config_options(state, &session).await?}))
         }
         _ => Err(refusal(ErrorCode::MethodNotFound, "no such method")),

@@ -303,6 +303,9 @@ fn format_time(at_ms: i64) -> String {
 pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
     state.prompts.cancel(&id, || {});
+    // The options before it count, and must not open the session again.
+    let change = state.prompts.open_change(&id);
+    change.wait_for_turn().await;
     for _ in 0..CLOSE_ATTEMPTS {
         if state.sessions.close_session(&id).await.map_err(command_refusal)? {
             break;
@@ -322,6 +325,8 @@ fn forget_session(state: &AcpContext, id: &SessionId) {
 pub(super) async fn delete_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
     state.prompts.cancel(&id, || {});
+    let change = state.prompts.open_change(&id);
+    change.wait_for_turn().await;
     let delete = |reply| SessionCommand::Delete { reply };
     let deleted = state.sessions.send_request(&id, delete).await;
     forget_session(state, &id);

@@ -95,6 +95,14 @@ impl Feeds {
         with_commands.map(|(session, _)| session.clone()).collect()
     }
 
+    /// Forgets the notes of earlier loads that are not among these.
+    pub(super) fn begin_notes(&self, session: &SessionId, notes: &[Option<Notice>]) {
+        self.with_feed(session, |slot| {
+            slot.feed.begin_notes(notes);
+            Vec::new()
+        });
+    }
+
     /// Shows something outside a turn.
     pub(super) fn add_note(&self, session: &SessionId, notice: Notice) {
         self.with_feed(session, |slot| slot.feed.add_note(notice));
