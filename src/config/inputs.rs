@@ -27,6 +27,19 @@ pub struct Flags {
     pub log: Option<String>,
 }
 
+impl Flags {
+    /// Reads the variables with the same values.
+    pub(super) fn from_env(env: &Env) -> Self {
+        let value = |name: &str| env.non_empty(name).map(str::to_owned);
+        Self {
+            provider: value("AGENTLS_PROVIDER"),
+            model: value("AGENTLS_MODEL"),
+            mode: value("AGENTLS_MODE"),
+            log: value("AGENTLS_LOG"),
+        }
+    }
+}
+
 /// Everything that a configuration depends on.
 #[derive(Clone, Debug)]
 pub struct LoadInputs<'a> {

@@ -554,15 +554,8 @@ impl ConfigLayer {
     }
 
     fn from_env(env: &Env) -> Option<Self> {
-        let value = |name: &str| env.non_empty(name).map(str::to_owned);
-        let overrides = Flags {
-            provider: value("AGENTLS_PROVIDER"),
-            model: value("AGENTLS_MODEL"),
-            mode: value("AGENTLS_MODE"),
-            log: value("AGENTLS_LOG"),
-        };
         let names = ["AGENTLS_PROVIDER", "AGENTLS_MODEL", "AGENTLS_MODE", "AGENTLS_LOG"];
-        Self::from_overrides(&overrides, names.map(ValueSource::Variable))
+        Self::from_overrides(&Flags::from_env(env), names.map(ValueSource::Variable))
     }
 
     fn from_flags(flags: &Flags) -> Option<Self> {
@@ -703,6 +696,17 @@ impl ConfigSource {
     /// Reads the files and loads the configuration of `root`. Blocks briefly on the disk.
     pub fn load_settings(&self, root: Option<&Path>, trust: &Trust) -> LoadedConfig {
         self.with_inputs(root, trust, load_settings)
+    }
+
+    /// Returns what the flags state, or else the variables.
+    pub fn stated_overrides(&self) -> Flags {
+        let (flags, variables) = (self.flags.clone(), Flags::from_env(&self.env));
+        Flags {
+            provider: flags.provider.or(variables.provider),
+            model: flags.model.or(variables.model),
+            mode: flags.mode.or(variables.mode),
+            log: flags.log.or(variables.log),
+        }
     }
 
     /// Reads the files and describes what those of `root` would do if it were trusted. Blocks briefly on the disk.

@@ -90,6 +90,9 @@ pub enum SessionCommand {
         model: Option<String>,
         /// Unchanged if `None`.
         effort: Option<EffortChoice>,
+        /// The number in the [`CommandError::NeedsModelList`] that it was refused with before. A choice that came in between
+        /// stays.
+        refused: Option<u64>,
         reply: Reply<()>,
     },
     /// Give a session without a turn to another agent. A history belongs to the agent that made it.
@@ -481,9 +484,10 @@ pub enum CommandError {
     /// The name of a model, or of an agent.
     #[error("{0}")]
     UnknownModel(String),
-    /// Only the provider's own list shows whether the model exists, and that list was not loaded.
+    /// Only the provider's own list shows whether the model exists, and that list was not loaded. The number is that of
+    /// the command.
     #[error("the provider's list of models is needed first")]
-    NeedsModelList(Box<SessionInfo>),
+    NeedsModelList(Box<SessionInfo>, u64),
     #[error("session {session} is open in another agentls: {holder}")]
     Locked { session: SessionId, holder: Holder },
     #[error("{message}", message = .0.message)]

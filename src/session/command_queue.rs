@@ -40,6 +40,8 @@ pub(super) enum IoStep {
 /// What was read for an operation.
 #[derive(Default)]
 pub(super) struct Gathered {
+    /// The number of commands that were taken with the operation; `None` if no client asked for it.
+    pub(super) number: Option<u64>,
     /// The steps that were taken.
     pub(super) steps: Vec<IoStep>,
     /// The message as the model gets it.
@@ -66,8 +68,6 @@ impl Gathered {
 pub(super) struct PendingOperation {
     /// Distinguishes it from the session's other operations.
     pub(super) id: u64,
-    /// The number of commands that were taken with it; `None` if no client asked for it.
-    pub(super) number: Option<u64>,
     pub(super) operation: Operation,
     pub(super) gathered: Gathered,
     /// The step that it waits for.
@@ -130,6 +130,8 @@ pub(super) struct CommandQueue {
     /// The number of commands taken so far.
     taken_count: u64,
     last_id: u64,
+    /// The number of the command that chose the model.
+    pub(super) model_choice: u64,
     /// Not begun, in their order.
     waiting: VecDeque<PendingOperation>,
     /// Begun, waiting for a step.
@@ -161,9 +163,11 @@ impl CommandQueue {
         self.last_id += 1;
         PendingOperation {
             id: self.last_id,
-            number,
             operation,
-            gathered: Gathered::default(),
+            gathered: Gathered {
+                number,
+                ..Gathered::default()
+            },
             step: None,
         }
     }
@@ -204,7 +208,7 @@ impl CommandQueue {
     /// The number of commands up to which all are done.
     pub(super) fn done_through(&self) -> u64 {
         let open = self.in_progress.iter().chain(&self.waiting);
-        let first = open.filter_map(|pending| pending.number).min();
+        let first = open.filter_map(|pending| pending.gathered.number).min();
         first.map_or(self.taken_count, |first| first - 1)
     }
 

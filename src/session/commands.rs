@@ -97,13 +97,28 @@ impl Actor {
                 reply,
             } => self.reply_inquiry(inquiry, answer, reply),
             SessionCommand::SetMode { mode, reply } => self.set_mode(mode, reply),
-            SessionCommand::SetModel { effort, reply, .. } => {
+            SessionCommand::SetModel {
+                effort,
+                refused,
+                reply,
+                ..
+            } => {
                 let model = gathered.name.take().and_then(|name| name.full_name);
+                let number = refused.or(gathered.number).unwrap_or_default();
+                if model.is_some() && number < self.mailbox.queue.model_choice {
+                    // Another one was chosen since.
+                    let _ = reply.send(Ok(()));
+                    return;
+                }
+                if model.is_some() {
+                    self.mailbox.queue.model_choice = number;
+                }
                 self.set_model(model, effort, reply);
             }
             SessionCommand::SetAgent { agent, reply } => {
-                let start = gathered.name.take().map(|name| name.start);
-                self.set_agent(agent, start.unwrap_or_default(), reply);
+                let name = gathered.name.take();
+                let (start, gone) = name.map(|name| (name.start, name.model_gone)).unwrap_or_default();
+                self.set_agent(agent, (start, gone), reply);
             }
             SessionCommand::Rename { title, reply } => self.rename(title, reply),
             SessionCommand::Load { reply, .. } => self.load_session(reply),
@@ -354,8 +369,14 @@ impl Actor {
         self.update_session(Some(choice), event, reply);
     }
 
-    /// Changes the agent. What the user has not chosen in this session is then as in new sessions of the agent.
-    fn set_agent(&mut self, agent: Option<String>, start: ContentChoice, reply: Reply<()>) {
+    /// Changes the agent. What the user has not chosen in this session is then as in new sessions of the agent. `gone` says
+    /// why their model is not the one that was chosen last.
+    fn set_agent(
+        &mut self,
+        agent: Option<String>,
+        (start, gone): (ContentChoice, Option<String>),
+        reply: Reply<()>,
+    ) {
         if self.has_begun() {
             let reason = "the agent can be chosen only before the first prompt".to_owned();
             let _ = reply.send(Err(CommandError::BadCommand(reason)));
@@ -386,6 +407,10 @@ impl Actor {
                 session: self.info.id.clone(),
                 change,
             }));
+            if let Some(message) = gone.filter(|_| self.state.counts.model_changes == 0) {
+                let code = "model_gone".to_owned();
+                self.record_event(Event::Warning { code, message });
+            }
         }
         let stored = self.journal.flush();
         self.journal.answer_after(stored, reply, ());

@@ -20,6 +20,7 @@ use crate::config::{
 use crate::domain::{Mode, SessionId};
 use crate::mcp::{McpFolder, McpManager, McpRegistration};
 use crate::provider::Accounts;
+use crate::store::ContentChoice;
 use crate::tool::command_tool::CommandTool;
 use crate::tool::web_fetch::WebFetch;
 use crate::tool::{DynTool, EditorLink};
@@ -473,15 +474,33 @@ impl SettingsSource for ConfigStore {
         folder.models.full_name(session.agent.as_deref(), model)
     }
 
-    fn recall_model(&self, session: &SessionInfo, model: &str) -> Result<String, String> {
-        let models = self.folder_config(&session.folder).models.clone();
-        models.is_still_there(model).map_err(|reason| {
-            let message =
-                format!("{model}, the model of your last session, is not used: {reason}; choose one with agent/setModel");
+    fn recall_choice(
+        &self,
+        folder: &Path,
+        agent: Option<&str>,
+        mut last: ContentChoice,
+    ) -> (ContentChoice, Option<String>) {
+        // Flags and variables are for the agent `default`, and win.
+        if agent.is_none_or(|agent| agent == "default") {
+            let stated = self.lock().source.stated_overrides();
+            last.mode = last.mode.filter(|_| stated.mode.is_none());
+            let has_model = stated.model.is_some() || stated.provider.is_some();
+            last.model = last.model.filter(|_| !has_model);
+        }
+        let Some(model) = last.model.take() else {
+            return (last, None);
+        };
+        let models = self.folder_config(folder).models.clone();
+        let gone = models.is_still_there(&model).err().map(|reason| {
+            let message = format!(
+                "{model}, the model of your last session, is not used: {reason}; choose one with \
+                 agent/setModel"
+            );
             tracing::warn!("{message}");
             message
-        })?;
-        Ok(models.full_name(session.agent.as_deref(), model))
+        });
+        last.model = gone.is_none().then(|| models.full_name(agent, &model));
+        (last, gone)
     }
 
     fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {

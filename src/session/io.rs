@@ -356,6 +356,8 @@ pub(super) struct JudgedName {
     pub(super) full_name: Option<String>,
     /// What new sessions of the agent begin with.
     pub(super) start: ContentChoice,
+    /// Why they do not begin with the model that was chosen last.
+    pub(super) model_gone: Option<String>,
 }
 
 /// Judges whether a model or an agent here can have a name, and completes a model's. It must not contact a provider.
@@ -378,25 +380,27 @@ pub(super) async fn judge_name(
             verdict: profiles.judge_model(&info, &model),
             full_name: Some(profiles.full_model_name(&info, &model)),
             start,
+            model_gone: None,
         },
-        ChosenName::Agent(agent) => JudgedName {
-            verdict: match &agent {
-                Some(name) if !profiles.agent_names(&info).contains(name) => {
-                    ModelVerdict::Refuse(format!("unknown agent {name:?}"))
-                }
-                _ => ModelVerdict::Accept,
-            },
-            full_name: None,
-            start: ContentChoice {
-                model: start
-                    .model
-                    .and_then(|model| profiles.recall_model(&info, &model).ok()),
-                mode: start
-                    .mode
-                    .or_else(|| Some(profiles.default_mode(&info.folder, agent.as_deref()))),
-                ..start
-            },
-        },
+        ChosenName::Agent(agent) => {
+            let (start, model_gone) = profiles.recall_choice(&info.folder, agent.as_deref(), start);
+            JudgedName {
+                verdict: match &agent {
+                    Some(name) if !profiles.agent_names(&info).contains(name) => {
+                        ModelVerdict::Refuse(format!("unknown agent {name:?}"))
+                    }
+                    _ => ModelVerdict::Accept,
+                },
+                full_name: None,
+                start: ContentChoice {
+                    mode: start
+                        .mode
+                        .or_else(|| Some(profiles.default_mode(&info.folder, agent.as_deref()))),
+                    ..start
+                },
+                model_gone,
+            }
+        }
     });
     judged.await.map_err(to_refusal)
 }

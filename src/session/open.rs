@@ -85,13 +85,11 @@ impl SessionManager {
         let mut model_gone = None;
         // A remembered model is checked there, and causes a warning instead of an error.
         let choice = if remembered {
-            let last = self.last_choice(&info).await;
-            let model = chosen.model.clone().or_else(|| {
-                let recalled = configured.recall_model(&info, &last.model?);
-                recalled.map_err(|gone| model_gone = Some(gone)).ok()
-            });
+            let mut last = self.last_choice(&info).await;
+            last.model = last.model.filter(|_| chosen.model.is_none());
+            (last, model_gone) = configured.recall_choice(&info.folder, info.agent.as_deref(), last);
             ContentChoice {
-                model,
+                model: chosen.model.clone().or(last.model),
                 effort: chosen.effort.clone().or(last.effort),
                 mode: chosen.mode.or(last.mode),
             }
@@ -122,17 +120,22 @@ impl SessionManager {
         model: Option<String>,
         effort: Option<EffortChoice>,
     ) -> Result<(), CommandError> {
-        let set = |model: Option<String>| {
-            self.send_request(id, move |reply| SessionCommand::SetModel { model, effort, reply })
+        let set = |model: Option<String>, refused| {
+            self.send_request(id, move |reply| SessionCommand::SetModel {
+                model,
+                effort,
+                refused,
+                reply,
+            })
         };
         // The query of a provider's list takes a while, so it runs here and not in the session.
-        match set(model.clone()).await {
-            Err(CommandError::NeedsModelList(info)) => {
+        match set(model.clone(), None).await {
+            Err(CommandError::NeedsModelList(info, number)) => {
                 let checked = configured
                     .check_model(&info, model.as_deref().unwrap_or_default())
                     .await;
                 checked.map_err(CommandError::UnknownModel)?;
-                set(model).await
+                set(model, Some(number)).await
             }
             done => done,
         }

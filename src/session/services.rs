@@ -16,7 +16,7 @@ use crate::config::{Redactor, StringList, ToolChoice};
 use crate::domain::Mode;
 use crate::mcp::McpFolder;
 use crate::provider::CallSlots;
-use crate::store::{Store, StoreError, StoreHandle, StoreHealth};
+use crate::store::{ContentChoice, Store, StoreError, StoreHandle, StoreHealth};
 use crate::tool::apply_patch::ApplyPatch;
 use crate::tool::ask_user::AskUser;
 use crate::tool::diagnostics::Diagnostics;
@@ -230,12 +230,16 @@ pub trait SettingsSource: Send + Sync {
         model.to_owned()
     }
 
-    /// Returns the full name of a model that the user chose earlier. By default it is always there.
-    ///
-    /// # Errors
-    /// It cannot be called any more; the text says so to the user.
-    fn recall_model(&self, session: &SessionInfo, model: &str) -> Result<String, String> {
-        Ok(self.full_model_name(session, model))
+    /// Returns what counts of the last choice for an agent, and a text for the user if its model cannot be called any
+    /// more. By default all counts.
+    fn recall_choice(
+        &self,
+        folder: &Path,
+        agent: Option<&str>,
+        last: ContentChoice,
+    ) -> (ContentChoice, Option<String>) {
+        let (_, _) = (folder, agent);
+        (last, None)
     }
 
     /// Returns the mode of a new session.

@@ -257,7 +257,10 @@ impl Actor {
         match gathered.name.as_ref().map(|name| &name.verdict) {
             None if has_name => Ok(Some(IoStep::JudgeName)),
             Some(ModelVerdict::Refuse(reason)) => Err(CommandError::UnknownModel(reason.clone())),
-            Some(ModelVerdict::NeedsList) => Err(CommandError::NeedsModelList(Box::new(self.info.clone()))),
+            Some(ModelVerdict::NeedsList) => Err(CommandError::NeedsModelList(
+                Box::new(self.info.clone()),
+                gathered.number.unwrap_or_default(),
+            )),
             Some(ModelVerdict::Accept) | None => self.next_for_change(gathered),
         }
     }
@@ -300,7 +303,7 @@ impl Actor {
             }
             IoStep::ExpandMessage => {
                 let content = message_of(&pending.operation).unwrap_or_default();
-                let number = pending.number.unwrap_or(u64::MAX);
+                let number = pending.gathered.number.unwrap_or(u64::MAX);
                 let canceled = self.mailbox.cancels.wait_for_cancel_of(number);
                 let of_request = match &pending.operation {
                     Operation::Command(

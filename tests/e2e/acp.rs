@@ -1107,9 +1107,67 @@ fn a_chosen_agent_does_not_bring_a_model_that_is_gone() {
     assert_eq!(set(&client, &session, "model", "gone/model"), "gone/model");
     drop(client);
     world.configure(configured(""));
-    let client = AcpClient::start(&world, json!({}));
+    let client = AcpClient::start(&world, json!({"session": {"notices": {}}}));
     let session = client.new_session(&world);
     assert_eq!(set(&client, &session, "agent", "reviewer"), "mock/own-model");
+    let title = client.update("notice")["title"].clone();
+    assert!(
+        title.as_str().unwrap().starts_with("gone/model, the model"),
+        "{title}"
+    );
+}
+
+#[test]
+fn what_variables_state_wins_over_the_last_choice() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let values = |client: &AcpClient| {
+        let new = json!({"cwd": world.workspace(), "mcpServers": []});
+        let options = client.call("session/new", new)["configOptions"].clone();
+        [0, 1, 2].map(|at| options[at]["currentValue"].as_str().unwrap().to_owned())
+    };
+    let session = client.new_session(&world);
+    for (option, value) in [("mode", "autoEdit"), ("model", "mock/second"), ("effort", "high")] {
+        let params = json!({"sessionId": session, "configId": option, "value": value});
+        client.call("session/set_config_option", params);
+    }
+    assert_eq!(values(&client), ["autoEdit", "mock/second", "high"]);
+    for (name, value, expected) in [
+        ("AGENTLS_MODE", "plan", ["plan", "mock/second", "high"]),
+        ("AGENTLS_MODEL", "third", ["autoEdit", "mock/third", "high"]),
+    ] {
+        let client = AcpClient::launch_with(&world, &[(name.to_owned(), value.to_owned())]);
+        client.call(
+            "initialize",
+            json!({"protocolVersion": 1, "clientCapabilities": {}}),
+        );
+        assert_eq!(values(&client), expected);
+    }
+}
+
+#[test]
+fn options_behind_a_prompt_count_in_their_order() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    for _ in 0..10 {
+        let session = client.new_session(&world);
+        world.mock().push(Reply::text("done"));
+        let prompt = client.prompt(&session, "go");
+        let set = |value: &&str| {
+            let params = json!({"sessionId": session, "configId": "effort", "value": value});
+            client.request("session/set_config_option", params)
+        };
+        let values = ["low", "high", "medium", "max"];
+        let requests: Vec<i64> = values.iter().map(set).collect();
+        for (request, value) in requests.iter().zip(values) {
+            let answered = client.take(|message| {
+                message["method"].is_null() && requests.iter().any(|request| message["id"] == *request)
+            });
+            assert_eq!(answered["id"], *request);
+            assert_eq!(answered["result"]["configOptions"][2]["currentValue"], value);
+        }
+        client.answer(prompt);
+    }
 }
 
 #[test]

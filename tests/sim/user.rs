@@ -471,7 +471,12 @@ async fn set_model(server: &ServerRun, session: &SessionId) {
     let high = EffortChoice::Chosen(Effort::High);
     let effort = server.world.rng.chance(500).then_some(high);
     // Renaming already checks this kind of answer.
-    let set = |reply| SessionCommand::SetModel { model, effort, reply };
+    let set = |reply| SessionCommand::SetModel {
+        model,
+        effort,
+        refused: None,
+        reply,
+    };
     let _ = server.sessions.send_request(session, set).await;
 }
 

@@ -65,7 +65,7 @@ fn request_error(session: &SessionId, refused: CommandError) -> RequestError {
         CommandError::BadCommand(_) => RequestError::invalid_param("prompt", refused.to_string()),
         CommandError::Canceled => RequestError::Cancelled(None),
         CommandError::UnknownModel(reason) => RequestError::UnknownModel(reason),
-        CommandError::NeedsModelList(_) => RequestError::UnknownModel(refused.to_string()),
+        CommandError::NeedsModelList(..) => RequestError::UnknownModel(refused.to_string()),
         CommandError::BadRule(_) => RequestError::invalid_param("rule", refused.to_string()),
         CommandError::Locked { session, holder } => RequestError::SessionLocked {
             session,

@@ -530,9 +530,15 @@ async fn a_model_chosen_while_a_turn_begins_stays_chosen() {
     let (reply, set) = oneshot::channel();
     let model = Some("other/two".to_owned());
     let effort = None;
-    let posted = fixture
-        .sessions
-        .post_command(&session, SessionCommand::SetModel { model, effort, reply });
+    let posted = fixture.sessions.post_command(
+        &session,
+        SessionCommand::SetModel {
+            model,
+            effort,
+            refused: None,
+            reply,
+        },
+    );
     posted.unwrap();
     handle.await.unwrap().unwrap().wait_for_outcome().await.unwrap();
     set.await.unwrap().unwrap();
@@ -547,6 +553,32 @@ async fn a_model_chosen_while_a_turn_begins_stays_chosen() {
     // The next turn calls the chosen model, and announces it.
     fixture.ask(&session, "three").await;
     assert_eq!(announced_models(), ["script/one", "other/two", "script/one"]);
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn a_model_that_had_to_be_checked_does_not_replace_a_later_choice() {
+    let exchanges = json!([{"events": [{"text": "ok"}], "repeat": true}]);
+    let fixture = TurnFixture::new(Mode::Full, exchanges, Vec::new());
+    let session = fixture.session();
+    let choose = async |model: &str, refused| {
+        let model = Some(model.to_owned());
+        let command = |reply| SessionCommand::SetModel {
+            model,
+            effort: None,
+            refused,
+            reply,
+        };
+        fixture.sessions.send_request(&session, command).await.unwrap();
+        let inspect = |reply| SessionCommand::Inspect { reply };
+        let snapshot = fixture.sessions.send_request(&session, inspect).await.unwrap();
+        snapshot.choice.model.unwrap()
+    };
+    assert_eq!(choose("a/one", None).await, "a/one");
+    assert_eq!(choose("b/two", None).await, "b/two");
+    // The first of these commands was refused before the second came.
+    assert_eq!(choose("c/three", Some(1)).await, "b/two");
+    assert_eq!(choose("c/three", Some(100)).await, "c/three");
     fixture.end().await;
 }
 

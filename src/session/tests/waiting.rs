@@ -25,6 +25,7 @@ fn set_model(fixture: &TurnFixture, session: &SessionId, model: &str) -> Answer 
     post(fixture, session, |reply| SessionCommand::SetModel {
         model: Some(model.to_owned()),
         effort: None,
+        refused: None,
         reply,
     })
 }

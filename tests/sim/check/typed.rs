@@ -160,7 +160,7 @@ impl Checker {
             | CommandError::BadRule(_)
             | CommandError::BadCommand(_)
             | CommandError::UnknownModel(_)
-            | CommandError::NeedsModelList(_) => false,
+            | CommandError::NeedsModelList(..) => false,
         };
         if is_justified {
             Ok(())
