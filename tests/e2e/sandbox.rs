@@ -630,13 +630,17 @@ fn a_background_command_learns_what_the_sandbox_refused_too() {
 /// What of the process of the server a command could read, as paths below its folder in `/proc`.
 const OF_SERVER: [&str; 6] = ["environ", "maps", "mem", "fd", "root", "cwd"];
 
+#[expect(clippy::disallowed_methods, reason = "the test looks for a program")]
+fn has_bubblewrap() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join("bwrap").exists())
+}
+
 #[test]
 fn the_process_of_the_server_is_closed_to_commands() {
     let is_root = rustix::process::geteuid().is_root();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let has_bubblewrap = std::env::split_paths(&path).any(|folder| folder.join("bwrap").exists());
     for method in ["namespaces", "bubblewrap", "landlock", "none"] {
-        if method == "bubblewrap" && !has_bubblewrap {
+        if method == "bubblewrap" && !has_bubblewrap() {
             println!("NOT TESTED: the sandbox by bubblewrap, which is not installed");
             continue;
         }
