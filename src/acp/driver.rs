@@ -1,6 +1,6 @@
 //! What happens by itself: timers of the feeds, questions to the client, and what follows an answer.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::Id;
 
 use super::context::{AcpContext, Introduction};
-use super::sink::FeedSignal;
+use super::sink::{ClientQuestion, FeedSignal};
 use super::{options, prompt, questions, updates};
-use crate::base::CancellationToken;
+use crate::base::{CancellationToken, DropGuard};
 use crate::domain::SessionId;
 use crate::session::SessionInfo;
 
@@ -37,7 +37,7 @@ pub(super) async fn drive(
                 }
             },
             Some(done) = running.next(), if !running.is_empty() => {
-                if let Some(resume) = done.and_then(|answered| questions.close(answered)) {
+                if let Some(resume) = done.and_then(|answered| questions.close(&answered)) {
                     let state = state.clone();
                     running.push(async move { prompt::resume_answered_turn(&state, &resume).await; None }.boxed());
                 }
@@ -58,51 +58,64 @@ pub(super) async fn drive(
     }
 }
 
-/// A question that has its answer.
+/// An answer of the client.
 struct Answered {
-    /// The id of the approval or the inquiry.
+    /// The id of the question.
     question: String,
     /// A person has chosen. Without one, the answer is a denial or the default.
     by_person: bool,
-    /// The session, if an earlier turn had left the question open.
-    left_open_in: Option<SessionId>,
 }
 
 /// Questions to the client, by the id of the approval or the inquiry.
 #[derive(Default)]
-struct Questions {
-    /// Canceled when the question is settled.
-    open: HashMap<String, CancellationToken>,
-    /// The turn that left these open asks them once more when it goes on, and has their answers.
-    answered: HashSet<String>,
+struct Questions(HashMap<String, QuestionState>);
+
+struct QuestionState {
+    session: SessionId,
+    is_left_open: bool,
+    /// It has its answer, and the turn that left it open asks it once more when it goes on.
+    is_answered: bool,
+    dismissed: CancellationToken,
+    /// Whoever asks stops when the question is forgotten.
+    _settled: DropGuard,
 }
 
 impl Questions {
-    /// Registers a question. One that is asked again replaces the earlier one. Returns `None` if it has its answer.
-    fn open(&mut self, id: &str) -> Option<CancellationToken> {
-        if self.answered.remove(id) {
+    /// Registers a question, and returns what ends it: its dismissal, and its end elsewhere. One that is asked again
+    /// replaces the earlier one. Returns `None` if it has its answer.
+    fn open(&mut self, question: &ClientQuestion) -> Option<[CancellationToken; 2]> {
+        let earlier = self.0.remove(question.id());
+        if earlier.is_some_and(|earlier| earlier.is_answered) {
             return None;
         }
-        let token = CancellationToken::new();
-        if let Some(earlier) = self.open.insert(id.to_owned(), token.clone()) {
-            earlier.cancel();
-        }
-        Some(token)
+        let [dismissed, settled] = [CancellationToken::new(), CancellationToken::new()];
+        let state = QuestionState {
+            session: question.session.clone(),
+            is_left_open: question.is_left_open,
+            is_answered: false,
+            dismissed: dismissed.clone(),
+            _settled: settled.clone().drop_guard(),
+        };
+        self.0.insert(question.id().to_owned(), state);
+        Some([dismissed, settled])
     }
 
     /// Takes note of an answer. Returns the session whose turn may go on now.
-    fn close(&mut self, answered: Answered) -> Option<SessionId> {
-        self.open.remove(&answered.question);
-        let session = answered.left_open_in?;
-        self.answered.insert(answered.question);
-        answered.by_person.then_some(session)
+    fn close(&mut self, answered: &Answered) -> Option<SessionId> {
+        let question = self.0.get_mut(&answered.question)?;
+        if !question.is_left_open {
+            self.0.remove(&answered.question);
+            return None;
+        }
+        question.is_answered = true;
+        answered.by_person.then(|| question.session.clone())
     }
 
-    fn settle(&mut self, id: &str) {
-        self.answered.remove(id);
-        if let Some(token) = self.open.remove(id) {
-            token.cancel();
-        }
+    /// Dismisses what an interrupted turn has left open in a session.
+    fn dismiss_left_open(&self, session: &SessionId) {
+        let left_open = self.0.values().filter(|question| question.is_left_open);
+        let left_open = left_open.filter(|question| question.session == *session);
+        left_open.for_each(|question| question.dismissed.cancel());
     }
 }
 
@@ -123,50 +136,29 @@ fn start_work(
             None
         }
         .boxed(),
-        FeedSignal::Approval(session, approval, places) => {
-            let question = approval.id.to_string();
-            let settled = questions.open(&question)?;
+        FeedSignal::Question(question) => {
+            let [dismissed, settled] = questions.open(&question)?;
             async move {
-                let ask = questions::ask_permission(&state, &session, &approval, &places);
-                let by_person = ask_until(ask, &settled).await?;
-                Some(Answered {
-                    question,
-                    by_person,
-                    left_open_in: None,
-                })
+                // If both are ready, the id may stand for a later question by now.
+                let by_person = tokio::select! { biased;
+                    () = settled.cancelled() => return None,
+                    by_person = questions::ask(&state, &question, &dismissed) => by_person,
+                };
+                let question = question.id().to_owned();
+                Some(Answered { question, by_person })
             }
             .boxed()
         }
-        FeedSignal::Inquiry(session, inquiry) => {
-            let question = inquiry.id.to_string();
-            let settled = questions.open(&question)?;
-            async move {
-                let ask = questions::ask_inquiry(&state, &session, &inquiry);
-                let by_person = ask_until(ask, &settled).await?;
-                Some(Answered {
-                    question,
-                    by_person,
-                    left_open_in: None,
-                })
-            }
-            .boxed()
-        }
-        FeedSignal::LeftOpen(session, question) => {
-            let ask = start_work(&state, *question, questions)?;
-            ask.map(|answered| {
-                Some(Answered {
-                    left_open_in: Some(session),
-                    ..answered?
-                })
-            })
-            .boxed()
-        }
-        FeedSignal::ApprovalSettled(id) => {
-            questions.settle(id.as_str());
+        FeedSignal::Settled(id) => {
+            questions.0.remove(&id);
             return None;
         }
-        FeedSignal::InquirySettled(id) => {
-            questions.settle(id.as_str());
+        FeedSignal::Canceled(session) => {
+            questions.dismiss_left_open(&session);
+            return None;
+        }
+        FeedSignal::Closing(session, _taken_back) => {
+            questions.0.retain(|_, question| question.session != session);
             return None;
         }
         FeedSignal::OptionsChanged(session) => async move {
@@ -181,15 +173,6 @@ fn start_work(
         }
         .boxed(),
     })
-}
-
-/// Asks, and returns whether a person has answered. `None` if the question was settled before.
-async fn ask_until(ask: impl Future<Output = bool>, settled: &CancellationToken) -> Option<bool> {
-    // If both hold, the id may stand for a later question by now.
-    tokio::select! { biased;
-        () = settled.cancelled() => None,
-        by_person = ask => Some(by_person),
-    }
 }
 
 /// Sends what a client may only learn after the session's id: notes, its commands, and what is not active in its folder.

@@ -61,7 +61,8 @@ pub(super) async fn resume_answered_turn(state: &AcpContext, session: &SessionId
 
 /// Resumes a turn without open questions, and follows it to its end. Returns `None` if there is none.
 async fn resume_turn(state: &AcpContext, session: &SessionId) -> Option<Result<Value, Error>> {
-    let snapshot = options::inspect(state, session).await.ok()?;
+    // The session is live, unless it was closed since the answer.
+    let snapshot = state.sessions.inspect_live(session).await?;
     let open = &snapshot.questions;
     let left = open.undecided_approvals().count() + open.unanswered_inquiries().count();
     snapshot.resumable.filter(|_| left == 0)?;
@@ -69,8 +70,7 @@ async fn resume_turn(state: &AcpContext, session: &SessionId) -> Option<Result<V
     let prompt = state.prompts.open(session, &cancel_token())?;
     let (reply, started) = oneshot::channel();
     let resume = SessionCommand::Resume { reply };
-    let posted = prompt.post_unless_canceled(|| state.sessions.post_command(session, resume));
-    posted?.ok()?;
+    prompt.post_unless_canceled(|| state.sessions.post_to_live(session, resume))??;
     Some(match started.await.ok()? {
         Ok(handle) => follow_turn(state, session, handle).await,
         Err(refused) => Err(command_refusal(refused)),
@@ -137,9 +137,10 @@ async fn follow_turn(state: &AcpContext, session: &SessionId, handle: TurnHandle
     to_answer(outcome.ok_or_else(|| agent_error(&ended))?)
 }
 
-/// Cancels the prompt that waits, or else the running turn.
+/// Cancels the prompt that waits, or else the running turn, and what an interrupted turn has left open.
 pub(super) fn cancel(state: &AcpContext, params: SessionParams) {
     let session = SessionId::from(params.session_id);
+    state.feeds.dismiss_left_open(&session);
     state
         .prompts
         .cancel(&session, || state.sessions.cancel_turn(&session, None));

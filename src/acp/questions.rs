@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::client::ClientFacts;
 use super::context::AcpContext;
 use super::params::{FormAnswer, PermissionAnswer, PermissionOutcome};
+use super::sink::{ClientQuestion, QuestionSubject};
 use super::updates::{self, Notice};
+use crate::base::CancellationToken;
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::{
     AgentQuestion, Answers, Approval, Decision, DecisionKind, FileLocation, Inquiry, InquiryReply, LimitName,
@@ -54,8 +56,34 @@ impl Serialize for FormFields<'_> {
     }
 }
 
+/// Asks a question and passes the answer on. Returns whether a person has answered; a dismissal is no answer.
+pub(super) async fn ask(
+    state: &AcpContext,
+    question: &ClientQuestion,
+    dismissed: &CancellationToken,
+) -> bool {
+    let session = &question.session;
+    let ask = async {
+        match &question.subject {
+            QuestionSubject::Approval(approval, places) => {
+                ask_permission(state, session, approval, places).await
+            }
+            QuestionSubject::Inquiry(inquiry) => ask_inquiry(state, session, inquiry).await,
+        }
+    };
+    tokio::select! { biased;
+        () = dismissed.cancelled() => {}
+        by_person = ask => return by_person,
+    }
+    match &question.subject {
+        QuestionSubject::Approval(approval, _) => deny(state, session, approval).await,
+        QuestionSubject::Inquiry(inquiry) => decline(state, session, inquiry).await,
+    }
+    false
+}
+
 /// Asks for a permission and passes the decision on. Returns whether a person has decided.
-pub(super) async fn ask_permission(
+async fn ask_permission(
     state: &AcpContext,
     session: &SessionId,
     approval: &Approval,
@@ -118,11 +146,16 @@ pub(super) async fn ask_permission(
         Ok(()) | Err(CommandError::UnknownApproval(_)) => {}
         Err(error) => {
             tracing::warn!(%error, "a decision was not accepted, so the call is denied");
-            let deny = Decision::from_kind(DecisionKind::Deny);
-            let _ = send_decision(state, session, approval, deny).await;
+            deny(state, session, approval).await;
         }
     }
     by_person
+}
+
+/// Denies a call, unless it is decided.
+async fn deny(state: &AcpContext, session: &SessionId, approval: &Approval) {
+    let deny = Decision::from_kind(DecisionKind::Deny);
+    let _ = send_decision(state, session, approval, deny).await;
 }
 
 async fn send_decision(
@@ -192,7 +225,7 @@ fn read_choice(answer: Result<Value, String>) -> Result<DecisionKind, Option<Str
 
 /// Asks about a limit or asks a question of the agent, and passes the answer on. Asks again if it does not fit. Returns
 /// whether a person has answered.
-pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry: &Inquiry) -> bool {
+async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry: &Inquiry) -> bool {
     if let RequestSubject::Question(question) = &inquiry.subject
         && let Some(url) = &question.url
         && ClientFacts::has(&state.facts.opens_urls)
@@ -231,9 +264,14 @@ pub(super) async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry
         let update = notice.into_update(shows_notices, &format!("note_{}", inquiry.id));
         state.feeds.send(session, update);
     }
+    decline(state, session, inquiry).await;
+    false
+}
+
+/// Gives the answer of somebody who does not answer, unless there is one.
+async fn decline(state: &AcpContext, session: &SessionId, inquiry: &Inquiry) {
     let default = InquiryAnswer::Reply(inquiry.default_reply());
     let _ = send_answer(state, session, inquiry, default).await;
-    false
 }
 
 /// Asks the user to open an address, and returns whether they agree.

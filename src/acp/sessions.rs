@@ -9,11 +9,12 @@ use tower_lsp::jsonrpc::{Error, Id};
 use super::context::{AcpContext, folder_key};
 use super::error::{command_refusal, invalid_param, new_session_refusal, store_refusal};
 use super::mcp_servers::name_servers;
+use super::open_prompts::OpenChange;
 use super::opening::Opening;
 use super::options;
 use super::params::{ListSessionsParams, LoadSessionParams, NewSessionParams, SessionParams};
 use super::replay::Replay;
-use super::sink::FeedSignal;
+use super::sink::{ClientQuestion, QuestionSubject};
 use super::updates::Notice;
 use crate::base::spawn::run_blocking;
 use crate::config::McpServerSettings;
@@ -223,24 +224,21 @@ fn ask_open_questions(
     snapshot: &SessionSnapshot,
     open_calls: &[ToolCallUpdate],
 ) {
-    let session = &snapshot.info.id;
-    let ask = |id: &str, question: FeedSignal| {
-        let question = match &snapshot.resumable {
-            Some(_) => FeedSignal::LeftOpen(session.clone(), Box::new(question)),
-            None => question,
+    let ask = |subject| {
+        let question = ClientQuestion {
+            session: snapshot.info.id.clone(),
+            subject,
+            is_left_open: snapshot.resumable.is_some(),
         };
-        state.feeds.ask_again(opening, id, question);
+        state.feeds.ask_again(opening, question);
     };
     for open in snapshot.questions.undecided_approvals() {
-        let approval = Box::new(open.approval.clone());
-        let call = open_calls.iter().find(|call| call.id == approval.tool_call);
+        let call = open_calls.iter().find(|call| call.id == open.approval.tool_call);
         let places = call.map(|call| call.locations.clone()).unwrap_or_default();
-        let question = FeedSignal::Approval(session.clone(), approval, places);
-        ask(open.approval.id.as_str(), question);
+        ask(QuestionSubject::Approval(Box::new(open.approval.clone()), places));
     }
     for open in snapshot.questions.unanswered_inquiries() {
-        let question = FeedSignal::Inquiry(session.clone(), open.inquiry.clone());
-        ask(open.inquiry.id.as_str(), question);
+        ask(QuestionSubject::Inquiry(open.inquiry.clone()));
     }
 }
 
@@ -301,11 +299,7 @@ fn format_time(at_ms: i64) -> String {
 
 /// Cancels the work of a session and unloads it.
 pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
-    let id = SessionId::from(params.session_id);
-    state.prompts.cancel(&id, || {});
-    // The options before it count, and must not open the session again.
-    let change = state.prompts.open_change(&id);
-    change.wait_for_turn().await;
+    let (id, _change) = leave_session(state, params).await;
     for _ in 0..CLOSE_ATTEMPTS {
         if state.sessions.close_session(&id).await.map_err(command_refusal)? {
             break;
@@ -313,6 +307,17 @@ pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> 
     }
     forget_session(state, &id);
     Ok(json!({}))
+}
+
+/// Cancels the prompts of a session, waits for the options before, and takes its questions back, so that none of them
+/// loads it again. Later options wait until the result is dropped.
+async fn leave_session(state: &AcpContext, params: SessionParams) -> (SessionId, OpenChange) {
+    let id = SessionId::from(params.session_id);
+    state.prompts.cancel(&id, || {});
+    let change = state.prompts.open_change(&id);
+    change.wait_for_turn().await;
+    state.feeds.take_questions_back(&id).await;
+    (id, change)
 }
 
 fn forget_session(state: &AcpContext, id: &SessionId) {
@@ -323,10 +328,7 @@ fn forget_session(state: &AcpContext, id: &SessionId) {
 
 /// Deletes a session with everything that belongs to it.
 pub(super) async fn delete_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
-    let id = SessionId::from(params.session_id);
-    state.prompts.cancel(&id, || {});
-    let change = state.prompts.open_change(&id);
-    change.wait_for_turn().await;
+    let (id, _change) = leave_session(state, params).await;
     let delete = |reply| SessionCommand::Delete { reply };
     let deleted = state.sessions.send_request(&id, delete).await;
     forget_session(state, &id);

@@ -7,15 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::feed::{FeedOptions, ReplayTail, SessionFeed, to_notification};
 use super::opening::{Opening, Openings};
 use super::updates::Notice;
 use crate::base::clock::{self, Instant};
 use crate::domain::{
-    Approval, ApprovalId, DeltaEnvelope, Envelope, Event, EventSink, FileLocation, Inquiry, InquiryId,
-    SessionId, ToolCallId,
+    Approval, DeltaEnvelope, Envelope, Event, EventSink, FileLocation, Inquiry, SessionId, ToolCallId,
 };
 use crate::transport::outbox::{Outbox, Outgoing};
 
@@ -24,14 +23,42 @@ use crate::transport::outbox::{Outbox, Outgoing};
 pub(super) enum FeedSignal {
     /// The feed of a session has something to release at this time.
     Due(SessionId, Instant),
-    Approval(SessionId, Box<Approval>, Vec<FileLocation>),
-    ApprovalSettled(ApprovalId),
-    Inquiry(SessionId, Arc<Inquiry>),
-    InquirySettled(InquiryId),
-    /// A question that an interrupted turn has left open. The last answer resumes the turn.
-    LeftOpen(SessionId, Box<FeedSignal>),
+    Question(ClientQuestion),
+    /// The question with this id is settled.
+    Settled(String),
+    /// The user has canceled. That dismisses what an interrupted turn has left open; a running turn settles its own.
+    Canceled(SessionId),
+    /// The session is being closed. The sender is dropped once its questions are taken back.
+    Closing(SessionId, oneshot::Sender<()>),
     /// The session's model, effort or mode has changed.
     OptionsChanged(SessionId),
+}
+
+/// A question to the client's user.
+#[derive(Debug)]
+pub(super) struct ClientQuestion {
+    pub(super) session: SessionId,
+    pub(super) subject: QuestionSubject,
+    /// An interrupted turn has left it open. The last answer resumes the turn.
+    pub(super) is_left_open: bool,
+}
+
+/// What a question is about.
+#[derive(Debug)]
+pub(super) enum QuestionSubject {
+    /// An approval, and the places of its call.
+    Approval(Box<Approval>, Vec<FileLocation>),
+    Inquiry(Arc<Inquiry>),
+}
+
+impl ClientQuestion {
+    /// Returns the id of the approval or the inquiry.
+    pub(super) fn id(&self) -> &str {
+        match &self.subject {
+            QuestionSubject::Approval(approval, _) => approval.id.as_str(),
+            QuestionSubject::Inquiry(inquiry) => inquiry.id.as_str(),
+        }
+    }
 }
 
 /// The feeds of all sessions; clones share them.
@@ -144,8 +171,22 @@ impl Feeds {
     }
 
     /// Asks what an earlier turn has left open, unless it was settled since the opening began.
-    pub(super) fn ask_again(&self, opening: &Opening, id: &str, question: FeedSignal) {
-        opening.ask_if_open(id, || self.signal(question));
+    pub(super) fn ask_again(&self, opening: &Opening, question: ClientQuestion) {
+        let id = question.id().to_owned();
+        opening.ask_if_open(&id, || self.signal(FeedSignal::Question(question)));
+    }
+
+    /// Dismisses what an interrupted turn has left open in a session.
+    pub(super) fn dismiss_left_open(&self, session: &SessionId) {
+        self.signal(FeedSignal::Canceled(session.clone()));
+    }
+
+    /// Takes the questions of a session back. Once this returns, no answer to them reaches the session.
+    pub(super) async fn take_questions_back(&self, session: &SessionId) {
+        let (done, taken) = oneshot::channel();
+        self.signal(FeedSignal::Closing(session.clone(), done));
+        // The sender is only dropped.
+        let _ = taken.await;
     }
 
     /// Lets a feed act, and sends what it returns. Pushed under the lock, so that a feed's order is that of the outbox.
@@ -173,23 +214,24 @@ impl Feeds {
     }
 
     fn signal_event(&self, session: &SessionId, event: &Event, places: Vec<FileLocation>) {
+        let ask = |subject| {
+            self.signal(FeedSignal::Question(ClientQuestion {
+                session: session.clone(),
+                subject,
+                is_left_open: false,
+            }));
+        };
+        let settle = |id: &str| {
+            self.openings.settle(session, id);
+            self.signal(FeedSignal::Settled(id.to_owned()));
+        };
         match event {
-            Event::ApprovalRequested(approval) => self.signal(FeedSignal::Approval(
-                session.clone(),
-                Box::new(approval.clone()),
-                places,
-            )),
-            Event::ApprovalResolved { approval, .. } => {
-                self.openings.settle(session, approval.as_str());
-                self.signal(FeedSignal::ApprovalSettled(approval.clone()));
+            Event::ApprovalRequested(approval) => {
+                ask(QuestionSubject::Approval(Box::new(approval.clone()), places));
             }
-            Event::InquiryRequested(inquiry) => {
-                self.signal(FeedSignal::Inquiry(session.clone(), inquiry.clone()));
-            }
-            Event::InquiryResolved { inquiry, .. } => {
-                self.openings.settle(session, inquiry.id.as_str());
-                self.signal(FeedSignal::InquirySettled(inquiry.id.clone()));
-            }
+            Event::ApprovalResolved { approval, .. } => settle(approval.as_str()),
+            Event::InquiryRequested(inquiry) => ask(QuestionSubject::Inquiry(inquiry.clone())),
+            Event::InquiryResolved { inquiry, .. } => settle(inquiry.id.as_str()),
             Event::SessionUpdated {
                 mode, model, effort, ..
             } if mode.is_some() || model.is_some() || effort.is_some() => {

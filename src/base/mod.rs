@@ -36,4 +36,4 @@ pub mod utf8;
 pub mod web_address;
 pub mod word_list;
 
-pub use tokio_util::sync::CancellationToken;
+pub use tokio_util::sync::{CancellationToken, DropGuard};

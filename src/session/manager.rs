@@ -119,11 +119,16 @@ impl SessionManager {
         answer.await.unwrap_or(Err(CommandError::Ending))
     }
 
+    /// Posts a command if the session is live. Never loads it. Returns `None` if the session cannot take it.
+    pub fn post_to_live(&self, id: &SessionId, command: SessionCommand) -> Option<()> {
+        self.roll.lock().live.get_mut(id)?.post(command).ok()
+    }
+
     /// Returns a snapshot of a session if it is live. Never loads it.
     pub async fn inspect_live(&self, id: &SessionId) -> Option<SessionSnapshot> {
         let (reply, answer) = oneshot::channel();
         let inspect = SessionCommand::Inspect { reply };
-        self.roll.lock().live.get_mut(id)?.post(inspect).ok()?;
+        self.post_to_live(id, inspect)?;
         answer.await.ok()?.ok()
     }
 

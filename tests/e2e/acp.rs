@@ -368,20 +368,53 @@ fn each_load_brings_the_commands_again() {
 
 #[test]
 fn a_repeated_question_that_is_dismissed_resumes_nothing() {
-    let world = World::new();
-    let (client, session, asked) = load_open_question(&world, "touch made");
-    client.respond(&asked, json!({"outcome": {"outcome": "cancelled"}}));
-    // Each is answered by the session, which a resume would have reached by then.
-    for _ in 0..10 {
-        client.call("session/set_mode", json!({"sessionId": session, "modeId": "ask"}));
+    for by_cancel in [false, true] {
+        let world = World::new();
+        let (client, session, asked) = load_open_question(&world, "touch made");
+        if by_cancel {
+            client.notify("session/cancel", json!({"sessionId": session}));
+            take_back(&client, &asked);
+        } else {
+            client.respond(&asked, json!({"outcome": {"outcome": "cancelled"}}));
+        }
+        // Each is answered by the session, which a resume would have reached by then.
+        for _ in 0..10 {
+            client.call("session/set_mode", json!({"sessionId": session, "modeId": "ask"}));
+        }
+        assert_eq!(world.requests(), 1);
+        world.mock().push(Reply::text("next"));
+        client.answer(client.prompt(&session, "next"));
+        assert_eq!(world.requests(), 2);
+        let denied = world.wait_for_request(1).messages().to_vec();
+        assert!(json!(denied).to_string().contains("Denied by user"), "{denied:?}");
+        assert!(world.read("made").is_none());
     }
-    assert_eq!(world.requests(), 1);
-    world.mock().push(Reply::text("next"));
-    client.answer(client.prompt(&session, "next"));
-    assert_eq!(world.requests(), 2);
-    let denied = world.wait_for_request(1).messages().to_vec();
-    assert!(json!(denied).to_string().contains("Denied by user"), "{denied:?}");
-    assert!(world.read("made").is_none());
+}
+
+/// Waits until a question is taken back, and allows it afterwards.
+fn take_back(client: &AcpClient, asked: &Value) {
+    let back = client.asked("$/cancel_request");
+    assert_eq!(back["params"]["requestId"], asked["id"]);
+    choose(client, asked, "allow");
+}
+
+#[test]
+fn the_end_of_a_session_takes_back_what_a_turn_left_open() {
+    let world = World::new();
+    for method in ["session/close", "session/delete"] {
+        let (client, session, asked) = load_open_question(&world, "touch made");
+        client.call(method, json!({"sessionId": session}));
+        take_back(&client, &asked);
+        let load = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []});
+        let loaded = client.answer(client.request("session/load", load));
+        let is_closed = method == "session/close";
+        assert_eq!(loaded["result"].is_object(), is_closed, "{loaded}");
+        if is_closed {
+            client.asked("session/request_permission");
+        }
+        assert!(world.read("made").is_none());
+    }
+    assert_eq!(world.requests(), 2, "nothing was resumed");
 }
 
 #[test]

@@ -228,13 +228,7 @@ async fn use_sessions(client: Arc<AcpClient>) {
         let session = rng.pick_one(&sessions).clone();
         match rng.next_below(16) {
             0..4 => send_prompt(&client, &session).await,
-            4 | 5 => {
-                server.world.lock_checker().note_cancel(&session, None);
-                client
-                    .edge
-                    .notify("session/cancel", json!({"sessionId": session.as_str()}))
-                    .await;
-            }
+            4 | 5 => cancel_session(&client, &session).await,
             6 if rng.chance(300) => load_session(&client, &session, "session/load").await,
             7 => load_session(&client, &session, "session/resume").await,
             8 => set_mode(&client, &session).await,
@@ -250,6 +244,24 @@ async fn use_sessions(client: Arc<AcpClient>) {
             _ => tokio::time::sleep(rng.draw_pause(10_000)).await,
         }
     }
+}
+
+/// Cancels a session's turn, or answers what an interrupted one has left open.
+async fn cancel_session(client: &AcpClient, session: &SessionId) {
+    {
+        let mut check = client.server_run.world.lock_checker();
+        check.note_cancel(session, None);
+        let deny = Decision::from_kind(DecisionKind::Deny);
+        let (approvals, inquiries) = (check.open_approvals(), check.open_inquiries());
+        for (_, approval, _) in approvals.iter().filter(|(of, ..)| of == session) {
+            check.note_decision(session, approval, &deny);
+        }
+        for (_, inquiry, _) in inquiries.iter().filter(|(of, ..)| of == session) {
+            check.note_reply_sent(session, &inquiry.id, &inquiry.default_reply());
+        }
+    }
+    let params = json!({"sessionId": session.as_str()});
+    client.edge.notify("session/cancel", params).await;
 }
 
 /// Creates a session, and prompts in it, sometimes while it chooses agents for the session.
