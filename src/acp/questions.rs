@@ -99,13 +99,13 @@ async fn ask_permission(
         .get("command")
         .or_else(|| approval.input.get("url"));
     if let Some(subject) = subject.and_then(Value::as_str) {
-        content.push(updates::text_content(&reveal_hidden_characters(subject)));
+        content.push(updates::code_content("", subject));
     }
     let mut about = format!("{} ({})", approval.why, approval.cwd);
     if let Some(sandbox) = &approval.sandbox {
         about = format!("{about}\n{sandbox}");
     }
-    content.push(updates::text_content(&reveal_hidden_characters(&about)));
+    content.push(updates::code_content("", &about));
     let mut call = json!({
         "toolCallId": approval.tool_call.as_str(),
         "title": updates::text_block(&approval.title)["text"],

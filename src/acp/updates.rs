@@ -112,6 +112,15 @@ pub(super) fn text_content(text: &str) -> Value {
     json!({"type": "content", "content": text_block(text)})
 }
 
+/// Wraps a text that a user approves as a block of code, so that it cannot hide a part of itself as Markdown does. Its
+/// fence is longer than any in the text.
+pub(super) fn code_content(language: &str, text: &str) -> Value {
+    let text = reveal_hidden_characters(text);
+    let runs = text.split(|ch| ch != '`').map(str::len);
+    let fence = "`".repeat(runs.max().unwrap_or_default().max(2) + 1);
+    text_content(&format!("{fence}{language}\n{text}\n{fence}"))
+}
+
 /// Converts the result of a call.
 pub(super) fn result_content(result: &ToolResult) -> Vec<Value> {
     let mut content = Vec::new();
@@ -130,7 +139,6 @@ pub(super) fn result_content(result: &ToolResult) -> Vec<Value> {
 /// A file stays text if it was removed empty, if it was moved, or if its diff was cut: the protocol has no block for these.
 pub(super) fn diff_content(diff: &str, places: &[FileLocation], cwd: &Path) -> Vec<Value> {
     let diff = reveal_hidden_characters(diff);
-    let as_text = |diff: &str| text_content(&format!("```diff\n{diff}\n```"));
     let places: Vec<PathBuf> = places
         .iter()
         .filter_map(|place| uri::path_of(&place.uri).ok())
@@ -147,7 +155,7 @@ pub(super) fn diff_content(diff: &str, places: &[FileLocation], cwd: &Path) -> V
         let path = path.or_else(|| Some(cwd.join(name?)));
         let hunks = path.map(|path| split_hunks(file, &path)).unwrap_or_default();
         if hunks.is_empty() || hunks.len() > room || is_moved || file.contains("\n[…") {
-            content.push(as_text(file));
+            content.push(code_content("diff", file));
         } else {
             room -= hunks.len();
             content.extend(hunks);
@@ -556,6 +564,13 @@ mod tests {
             diff_content(&odd, &[place("/w/a%0Ab")], Path::new("/w")),
             [item("/w/a\nb", json!(null), "x\n")]
         );
+    }
+
+    #[test]
+    fn a_text_cannot_end_its_block_of_code() {
+        let diff = "--- a/a.md\n+++ b/b.md\n@@ -1,2 +1,2 @@\n ```\n-x\n+y ``\n";
+        let shown = diff_content(diff, &[], Path::new("/w"));
+        assert_eq!(shown, [text_content(&format!("````diff\n{diff}\n````"))]);
     }
 
     #[test]

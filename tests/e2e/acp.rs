@@ -418,6 +418,26 @@ fn the_end_of_a_session_takes_back_what_a_turn_left_open() {
 }
 
 #[test]
+fn markdown_hides_nothing_of_what_is_approved() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let command = "ls <!-- x\n````\nrm -rf ./build*/ # -->";
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": command})));
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "run");
+    let asked = client.asked("session/request_permission");
+    let content = &asked["params"]["toolCall"]["content"];
+    assert_eq!(content[0]["content"]["text"], format!("`````\n{command}\n`````"));
+    let about = content[1]["content"]["text"].as_str().unwrap();
+    assert!(about.starts_with("```\n") && about.ends_with("\n```"), "{about}");
+    choose(&client, &asked, "deny");
+    client.answer(prompt);
+}
+
+#[test]
 fn a_resumed_turn_says_why_it_stops() {
     let world = World::new();
     let [first, second] = [(); 2].map(|()| {
