@@ -4,6 +4,8 @@
 //! answers do not fit is shown again, but not without end. Dropping the
 //! future of a question takes it back from the client.
 
+use std::borrow::Cow;
+
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -48,7 +50,7 @@ struct FormSchema<'a> {
 }
 
 /// The schemas of a form's fields by name, in order.
-struct FormFields<'a>(Vec<(&'a str, Value)>);
+struct FormFields<'a>(Vec<(Cow<'a, str>, Value)>);
 
 impl Serialize for FormFields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -311,9 +313,8 @@ async fn ask_form(
     let (text, schema) = match &inquiry.subject {
         RequestSubject::Limit(limit) => (limit.message.clone(), limit_schema(limit)),
         RequestSubject::Question(question) => {
-            let fields = question.fields.iter();
-            let fields = fields.filter(|field| problem.is_none() || !fits(field, given));
-            (question_text(question), question_schema(fields))
+            let is_shown = |field: &QuestionField| problem.is_none() || !fits(field, given);
+            (question_text(question), question_schema(question, is_shown))
         }
     };
     let text = match problem {
@@ -369,7 +370,7 @@ fn limit_schema(limit: &LimitReached) -> FormSchema<'static> {
     };
     FormSchema {
         kind: "object",
-        properties: FormFields(vec![(RAISE, field)]),
+        properties: FormFields(vec![(RAISE.into(), field)]),
         required: vec![RAISE],
     }
 }
@@ -381,12 +382,16 @@ fn question_text(question: &AgentQuestion) -> String {
     }
 }
 
-fn question_schema<'a>(fields: impl Iterator<Item = &'a QuestionField>) -> FormSchema<'a> {
+/// Builds the form of a question. What is missing in both fields of [`own_text_name`] is asked for again.
+fn question_schema(question: &AgentQuestion, is_shown: impl Fn(&QuestionField) -> bool) -> FormSchema<'_> {
     let mut properties = Vec::new();
     let mut required = Vec::new();
-    for field in fields {
-        properties.push((field.name.as_str(), field_schema(field)));
-        if field.required {
+    for field in question.fields.iter().filter(|field| is_shown(field)) {
+        properties.push((field.name.as_str().into(), field_schema(field)));
+        if let Some(name) = own_text_name(question, field) {
+            let schema = json!({"type": "string", "title": "Or in your own words"});
+            properties.push((name.into(), schema));
+        } else if field.required {
             required.push(field.name.as_str());
         }
     }
@@ -397,6 +402,19 @@ fn question_schema<'a>(fields: impl Iterator<Item = &'a QuestionField>) -> FormS
     }
 }
 
+/// Returns the name of the second field of the form that a field with choices and free text needs: a form has no field
+/// for both.
+fn own_text_name(question: &AgentQuestion, field: &QuestionField) -> Option<String> {
+    if !field.free || field.choices.is_empty() || field.value_type.is_some() {
+        return None;
+    }
+    let mut name = format!("{}_text", field.name);
+    while question.fields.iter().any(|other| other.name == name) {
+        name.push('_');
+    }
+    Some(name)
+}
+
 fn field_schema(field: &QuestionField) -> Value {
     let choices: Vec<Value> = field
         .choices
@@ -405,14 +423,8 @@ fn field_schema(field: &QuestionField) -> Value {
         .collect();
     let mut schema = if let Some(value_type) = field.value_type {
         json!({"type": value_type.name()})
-    } else if choices.is_empty() || field.free {
-        // A form has no field with choices and free text, so the choices are named in the description.
-        let mut schema = json!({"type": "string"});
-        let labels: Vec<&str> = field.choices.iter().map(|choice| choice.value.as_str()).collect();
-        if !labels.is_empty() {
-            schema["description"] = format!("{}, or your own text", labels.join(", ")).into();
-        }
-        schema
+    } else if choices.is_empty() {
+        json!({"type": "string"})
     } else if field.several {
         json!({"type": "array", "items": {"anyOf": choices}})
     } else {
@@ -458,7 +470,13 @@ fn read_form(inquiry: &Inquiry, answer: Result<Value, String>, given: &mut Answe
                 if !fits(field, given) {
                     given.remove(&field.name);
                 }
-                let values = content.get(&field.name).map(to_texts).unwrap_or_default();
+                let mut values = content.get(&field.name).map(to_texts).unwrap_or_default();
+                if let Some(name) = own_text_name(question, field) {
+                    let own = content.get(&name).map(to_texts).unwrap_or_default();
+                    let is_given = own.iter().any(|text| !text.trim().is_empty());
+                    values.retain(|value| !value.trim().is_empty() && (field.several || !is_given));
+                    values.extend(own.into_iter().filter(|_| is_given));
+                }
                 if !values.is_empty() {
                     given.insert(field.name.clone(), values);
                 }
@@ -485,15 +503,13 @@ mod tests {
     fn fields_are_sent_in_their_order() {
         let fields = ["zone", "age", "name"].map(|name| QuestionField {
             name: name.to_owned(),
-            label: String::new(),
-            choices: Vec::new(),
-            several: false,
             free: true,
             required: name != "age",
-            value_type: None,
-            default: Vec::new(),
+            ..QuestionField::default()
         });
-        let schema = serde_json::to_string(&question_schema(fields.iter())).unwrap();
+        let mut question = AgentQuestion::with_choices("Who?", None, &[]);
+        question.fields = fields.into();
+        let schema = serde_json::to_string(&question_schema(&question, |_| true)).unwrap();
         let text = r#"{"type":"string"}"#;
         assert_eq!(
             schema,
@@ -501,5 +517,58 @@ mod tests {
                 r#"{{"type":"object","properties":{{"zone":{text},"age":{text},"name":{text}}},"required":["zone","name"]}}"#
             )
         );
+    }
+
+    #[test]
+    fn a_field_with_choices_and_free_text_is_two_fields_of_a_form() {
+        let mut question = AgentQuestion::with_choices("Which?", None, &[("a", "Take A"), ("b", "Take B")]);
+        question.fields[0].free = true;
+        let choices = json!([{"const": "a", "title": "Take A"}, {"const": "b", "title": "Take B"}]);
+        let own = json!({"type": "string", "title": "Or in your own words"});
+        let schema = |question: &AgentQuestion| json!(question_schema(question, |_| true));
+        let wanted = json!({"choice": {"type": "string", "oneOf": choices}, "choice_text": own});
+        assert_eq!(
+            schema(&question),
+            json!({"type": "object", "properties": wanted, "required": []})
+        );
+        let read = |question: &AgentQuestion, content: Value| {
+            let inquiry = Inquiry {
+                id: "ask_1".into(),
+                parent: None,
+                subject: RequestSubject::Question(question.clone()),
+            };
+            let mut given = Answers::new();
+            read_form(
+                &inquiry,
+                Ok(json!({"action": "accept", "content": content})),
+                &mut given,
+            );
+            given.remove("choice").unwrap_or_default()
+        };
+        let cases = [
+            (json!({"choice": "b"}), json!(["b"])),
+            (json!({"choice": "b", "choice_text": " "}), json!(["b"])),
+            (json!({"choice": "", "choice_text": "C"}), json!(["C"])),
+            (json!({"choice": "b", "choice_text": "C"}), json!(["C"])),
+            (json!({"choice": "", "choice_text": ""}), json!([])),
+            // From a client that has a field for both.
+            (json!({"choice": "C"}), json!(["C"])),
+        ];
+        for (content, wanted) in cases {
+            assert_eq!(json!(read(&question, content.clone())), wanted, "{content}");
+        }
+        question.fields[0].several = true;
+        question.fields.push(QuestionField {
+            name: "choice_text".to_owned(),
+            ..QuestionField::default()
+        });
+        let properties = &schema(&question)["properties"];
+        assert_eq!(
+            properties["choice"],
+            json!({"type": "array", "items": {"anyOf": choices}})
+        );
+        assert_eq!(properties["choice_text_"], own);
+        let content = json!({"choice": ["a", "b"], "choice_text": "other", "choice_text_": "C"});
+        assert_eq!(read(&question, content), ["a", "b", "C"]);
     }
 }

@@ -1304,12 +1304,38 @@ fn questions_are_forms_where_the_client_shows_them() {
     world.mock().push(Reply::text("thanks"));
     let prompt = client.prompt(&session, "ask me");
     let asked = client.asked("elicitation/create");
-    let schema = &asked["params"]["requestedSchema"];
-    let (name, _) = schema["properties"].as_object().unwrap().iter().next().unwrap();
-    client.respond(&asked, json!({"action": "accept", "content": {name: "blue"}}));
+    client.respond(&asked, json!({"action": "accept", "content": {"answer": "blue"}}));
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
     let last = last_message(&world, 1);
     assert!(last.contains("blue"), "{last}");
+
+    client.call(
+        "session/set_mode",
+        json!({"sessionId": session, "modeId": "plan"}),
+    );
+    let present = || {
+        let plan = json!({"plan": "1. Paint it."});
+        world.mock().push(Reply::tool("present_plan", plan));
+        world.mock().push(Reply::text("well"));
+        client.prompt(&session, "plan it")
+    };
+    let prompt = present();
+    for answer in [json!({}), json!({"answer_text": "paint it red"})] {
+        let asked = client.asked("elicitation/create");
+        let fields = &asked["params"]["requestedSchema"]["properties"];
+        let no = json!({"const": "keep", "title": "No, keep planning"});
+        assert_eq!(fields["answer"]["oneOf"][2], no);
+        client.respond(&asked, json!({"action": "accept", "content": answer}));
+    }
+    client.answer(prompt);
+    let last = last_message(&world, 3);
+    assert!(last.contains("says: paint it red"), "{last}");
+    let prompt = present();
+    let asked = client.asked("elicitation/create");
+    client.respond(&asked, json!({"action": "accept", "content": {"answer": "ask"}}));
+    client.answer(prompt);
+    let last = last_message(&world, 5);
+    assert!(last.contains("chose the mode ask"), "{last}");
 }
 
 #[test]
