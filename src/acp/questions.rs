@@ -363,7 +363,8 @@ fn limit_schema(limit: &LimitReached) -> FormSchema<'static> {
             "oneOf": [{"const": CONTINUE, "title": "Continue"}, {"const": "stop", "title": "Stop"}],
         }),
         name => json!({
-            "type": "number", "minimum": 0,
+            "type": if name.is_money() { "number" } else { "integer" },
+            "minimum": if name.is_money() { 0.01 } else { 1.0 },
             "title": format!("Raise the limit ({}) by", name.display_name()),
             "description": "Decline to stop here.",
         }),
@@ -570,5 +571,24 @@ mod tests {
         assert_eq!(properties["choice_text_"], own);
         let content = json!({"choice": ["a", "b"], "choice_text": "other", "choice_text_": "C"});
         assert_eq!(read(&question, content), ["a", "b", "C"]);
+    }
+
+    #[test]
+    fn a_limit_cannot_be_raised_by_nothing() {
+        for limit in LimitName::ALL
+            .into_iter()
+            .filter(|limit| *limit != LimitName::UnknownPrice)
+        {
+            let schema = json!(limit_schema(&LimitReached {
+                limit,
+                used: 2,
+                most: 1,
+                provider: None,
+                model: None,
+                message: String::new(),
+            }));
+            let least = schema["properties"][RAISE]["minimum"].as_f64().unwrap();
+            assert!(limit.convert_to_amount(least) > 0, "{schema}");
+        }
     }
 }

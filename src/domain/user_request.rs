@@ -347,11 +347,11 @@ impl Inquiry {
                 Some("a price cannot be raised: omit raiseBy to continue, or send stop".to_owned())
             }
             (RequestSubject::Limit(_), InquiryReply::Raise(0)) => {
-                Some("raiseBy must be more than 0".to_owned())
+                Some("the limit must be raised by more than 0".to_owned())
             }
             (RequestSubject::Limit(limit), InquiryReply::Raise(by)) if *by > limit.limit.largest_raise() => {
                 let most = limit.limit.format_amount(limit.limit.largest_raise());
-                Some(format!("raiseBy can be at most {most}"))
+                Some(format!("the limit can be raised by at most {most}"))
             }
             (RequestSubject::Limit(limit), InquiryReply::Accept)
                 if limit.limit != LimitName::UnknownPrice =>
@@ -439,7 +439,9 @@ mod tests {
                 about(limit).find_reply_problem(&InquiryReply::Accept).is_none(),
                 unknown
             );
-            assert!(about(limit).find_reply_problem(&InquiryReply::Raise(0)).is_some());
+            // Forms show this too, where the field has another name than on the wire.
+            let nothing = about(limit).find_reply_problem(&InquiryReply::Raise(0)).unwrap();
+            assert_eq!(nothing.contains("raiseBy"), unknown, "{nothing}");
             assert!(
                 about(limit)
                     .find_reply_problem(&InquiryReply::Raise(u64::MAX))
