@@ -274,7 +274,8 @@ impl Tool for Delegate {
         match &input.tasks {
             Some(tasks) => {
                 let first = tasks.first().map_or("", |task| task.prompt.as_str());
-                format_title(&format!("Delegate {} tasks:", tasks.len()), first)
+                let unit = if tasks.len() == 1 { "task" } else { "tasks" };
+                format_title(&format!("Delegate {} {unit}:", tasks.len()), first)
             }
             None => format_title("Delegate:", input.prompt.as_deref().unwrap_or_default()),
         }
@@ -448,6 +449,18 @@ mod tests {
     const T: Option<ChildState> = Some(ChildState::TimedOut);
     const X: Option<ChildState> = Some(ChildState::Cancelled);
     const OPEN: Option<ChildState> = None;
+
+    #[test]
+    fn the_title_counts_the_tasks() {
+        for (prompts, title) in [
+            (vec!["a"], "Delegate 1 task: a"),
+            (vec!["a", "b"], "Delegate 2 tasks: a"),
+        ] {
+            let tasks: Vec<_> = prompts.iter().map(|prompt| json!({"prompt": prompt})).collect();
+            let input = serde_json::from_value(json!({"tasks": tasks})).unwrap();
+            assert_eq!(Delegate.call_title(&input), title);
+        }
+    }
 
     #[test]
     fn answers_that_fit_are_not_cut_and_short_ones_leave_room() {
