@@ -81,7 +81,7 @@ fn a_patch_is_approved_as_a_whole_and_can_be_reverted() {
     let id = client.prompt(&session, "patch it");
     let approval = client.next_approval(&session);
     assert_eq!(approval.params["input"], json!({"patch": PATCH}));
-    assert_eq!(approval.text("title"), "Patch src/a.txt and 4 more files");
+    assert_eq!(approval.text("title"), "Patch src/a.txt and 5 more files");
     assert!(
         approval
             .text("why")

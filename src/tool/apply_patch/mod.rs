@@ -55,11 +55,12 @@ impl Tool for ApplyPatch {
 
     fn call_title(&self, input: &ApplyPatchInput) -> String {
         let files = parse_patch(&input.patch).unwrap_or_default();
-        let object = match files.as_slice() {
-            [] => "files".to_owned(),
-            [file] => file.path.clone(),
-            [file, _] => format!("{} and 1 more file", file.path),
-            [file, more @ ..] => format!("{} and {} more files", file.path, more.len()),
+        let mut paths = files.iter().flat_map(FilePatch::paths);
+        let first = paths.next().unwrap_or("files");
+        let object = match paths.count() {
+            0 => first.to_owned(),
+            1 => format!("{first} and 1 more file"),
+            more => format!("{first} and {more} more files"),
         };
         files::format_title("Patch", &object)
     }
