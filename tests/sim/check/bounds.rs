@@ -34,8 +34,10 @@ impl ShownTurn {
             Go::PauseTurn => 5,
             Go::ImageRetry => 1,
             Go::ModelFallback => HOPS,
-            // These counts restart at each step that leads to another.
-            Go::CollapseDrainRetry | Go::ReactiveCompactRetry => 1,
+            // These counts restart at each step that leads to another. Old results come before a summary, and the newest
+            // after it.
+            Go::CollapseDrainRetry => 2,
+            Go::ReactiveCompactRetry => 1,
             Go::StopHookBlocking => 3,
             Go::Planning => 1,
             Go::NextTurn | Go::Reflection | Go::TokenBudgetContinuation => u32::MAX,

@@ -187,7 +187,10 @@ impl Checker {
                 shown_session.check_inquiry(inquiry)?;
             }
             Event::InquiryResolved { inquiry, reply, by } => {
-                of_turn()?;
+                // The question of an MCP server that has ended with its turn lapses when the session is loaded.
+                if before.is_some() || *by != ResolvedBy::Cancel {
+                    of_turn()?;
+                }
                 shown_session.check_reply(inquiry, reply, *by)?;
             }
             Event::Usage {

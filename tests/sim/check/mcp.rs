@@ -27,6 +27,16 @@ pub(super) struct McpRecord {
     open: BTreeMap<String, u32>,
 }
 
+impl McpRecord {
+    /// The store lost what it was told of a session, so what ran may run again.
+    pub(super) fn forget_runs(&mut self, session: &SessionId) {
+        let written = self.written.values_mut();
+        written
+            .filter(|(of, _)| of == session)
+            .for_each(|(_, ran)| *ran = None);
+    }
+}
+
 impl Checker {
     /// A model writes a call of an MCP server's tool. Returns the call's tag.
     pub(crate) fn write_mcp_call(&mut self, session: &SessionId) -> u64 {

@@ -287,6 +287,7 @@ impl Checker {
         self.log_line(format!("{session} has {} events left", events.len()));
         self.count_case("events lost, as warned");
         self.money.note_lost_events();
+        self.mcp.forget_runs(session);
         let Some(old) = self.sessions.remove(session) else {
             return;
         };
