@@ -187,6 +187,7 @@ impl Chat {
         let _: EmptyResult = self.request(method::SET_MODEL, &params).await?;
         self.view.set_known_model(Some(&model));
         self.show_success(&format!("now using {model}"));
+        self.launch.model = Some(model);
         Ok(())
     }
 
@@ -203,7 +204,7 @@ impl Chat {
         let _: EmptyResult = self
             .request(method::SET_MODE, &SetModeParams { session_id, mode })
             .await?;
-        self.mode = mode;
+        self.note_mode(mode);
         self.show_success(&format!("mode {}", mode_name(mode)));
         Ok(())
     }

@@ -363,7 +363,7 @@ impl Chat {
             input: TurnInputState::default(),
         };
         let report = turn.run_to_end(until).await;
-        self.mode = mode;
+        self.note_mode(mode);
         self.view.set_idle();
         let TurnEndReport {
             result,
@@ -442,14 +442,21 @@ impl Chat {
         Ok(())
     }
 
+    /// Takes note of a mode that the user may have chosen. Later sessions of the chat start with it, except `full`.
+    fn note_mode(&mut self, mode: Mode) {
+        if mode != self.mode && mode != Mode::Full {
+            self.launch.mode = Some(mode);
+        }
+        self.mode = mode;
+    }
+
     async fn create_session(&mut self) -> Result<(), ClientError> {
         let params = NewSessionParams {
             cwd: Some(self.launch.folder.display().to_string()),
             agent: self.agent.clone(),
-            // Otherwise the session starts with what the user chose last in this workspace. The options are for the
-            // first session only: a later one starts with what was chosen in this chat.
-            mode: self.launch.mode.take(),
-            model: self.launch.model.take(),
+            // Otherwise the session starts with what the user chose last in this workspace.
+            mode: self.launch.mode,
+            model: self.launch.model.clone(),
             remembered: true,
             ..NewSessionParams::default()
         };
