@@ -42,21 +42,31 @@ pub fn hide_secrets(address: &str) -> String {
 
 /// Returns the secrets in an address: its password, and query values that look like a key.
 pub fn secrets_in(address: &str) -> Vec<String> {
+    password_and_query(address, is_secret)
+}
+
+/// Returns what [`hide_secrets`] leaves out of an address: its password, and all values of its query.
+pub fn hidden_parts(address: &str) -> Vec<String> {
+    password_and_query(address, |_| true)
+}
+
+/// Returns the password, and the query values whose names fit. A value without a name is its own name.
+fn password_and_query(address: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
     let Ok(url) = Url::parse(address) else {
         return Vec::new();
     };
     let password = url.password().map(str::to_owned);
     let query = url.query_pairs();
     let keys = query
-        .filter(|(name, _)| is_secret(name))
-        .map(|(_, value)| value.into_owned());
+        .filter(|(name, _)| fits(name))
+        .map(|(name, value)| if value.is_empty() { name } else { value }.into_owned());
     password.into_iter().chain(keys).collect()
 }
 
 /// Reports whether a query parameter with this name holds a secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    ["key", "token", "secret", "sig", "password", "auth"]
+    ["key", "token", "secret", "sig", "pass", "auth"]
         .iter()
         .any(|word| name.contains(word))
 }

@@ -13,7 +13,7 @@ use url::form_urlencoded::parse as parse_form;
 
 use super::Settings;
 use crate::base::hash;
-use crate::base::web_address::secrets_in;
+use crate::base::web_address::{hidden_parts, secrets_in};
 
 /// Shorter texts are not redacted: they would match everywhere.
 const SHORTEST: usize = 6;
@@ -79,14 +79,16 @@ impl Redactor {
     pub fn learn_credential(&self, credential: &SecretString) {
         self.learn_provider_key(credential);
         add_secret(&self.keys, credential.expose_secret(), SHORTEST_IN_CONTENT);
-        self.learn_secrets_in(credential.expose_secret());
+        self.learn_long_parts(credential.expose_secret());
     }
 
-    /// Redacts the secrets in an address from everything from now on. Short ones may be ordinary words.
-    fn learn_secrets_in(&self, address: &str) {
-        let long = |secret: &String| secret.len() >= SHORTEST_IN_CONTENT;
-        let secrets = secrets_in(address).into_iter().filter(long);
-        secrets.for_each(|secret| self.learn_provider_key(&secret.into()));
+    /// Redacts the parts of an address that people do not see. Short ones may be ordinary words.
+    fn learn_long_parts(&self, address: &str) {
+        let is_long = |part: &String| part.len() >= SHORTEST_IN_CONTENT;
+        for part in hidden_parts(address).into_iter().filter(is_long) {
+            add_secret(&self.known, &part, SHORTEST);
+            add_secret(&self.keys, &part, SHORTEST_IN_CONTENT);
+        }
     }
 
     /// Learns every secret of a configuration.
@@ -96,7 +98,11 @@ impl Redactor {
         let credentials = settings.iter_mcp_credentials();
         credentials.for_each(|credential| self.learn_credential(credential));
         let addresses = settings.mcp.values().filter_map(|server| server.url.as_deref());
-        addresses.for_each(|address| self.learn_secrets_in(address));
+        for address in addresses {
+            let secrets = secrets_in(address).into_iter().map(SecretString::from);
+            secrets.for_each(|secret| self.learn_secret(&secret));
+            self.learn_long_parts(address);
+        }
     }
 
     /// Removes known keys from all strings of a JSON value; names of members stay.
@@ -373,6 +379,23 @@ mod tests {
         let text = "postgres: s3cret-password-0123";
         assert_eq!(redactor.redact_content(text).as_deref(), Some("postgres: ***"));
         assert_eq!(redactor.redact_text(text), "postgres: ***");
+        let server = crate::config::McpServerSettings {
+            url: Some(
+                "http://u:short-pw@h/?k=plain-value-0123456&api_key=a%2Bb%20cdefghijklmnop&mode=fast"
+                    .to_owned(),
+            ),
+            ..Default::default()
+        };
+        redactor.learn_all(&Settings {
+            mcp: [("s".to_owned(), server)].into(),
+            ..Settings::default()
+        });
+        let text = "short-pw plain-value-0123456 a+b cdefghijklmnop fast";
+        assert_eq!(redactor.redact_text(text), "*** *** *** fast");
+        assert_eq!(
+            redactor.redact_content(text).as_deref(),
+            Some("short-pw *** *** fast")
+        );
     }
 
     #[test]
