@@ -1,5 +1,5 @@
 //! The prompts of each session that have no answer yet: one that runs, or ends after its cancel, and one that waits for
-//! that end. And the changes of options, which count in their order with prompts.
+//! that end. And the changes of a session, such as its options or its close, which count in their order with prompts.
 //!
 //! Users press stop and go on typing, so the next prompt often arrives while the canceled one still ends.
 
@@ -37,7 +37,7 @@ pub(super) struct OpenPrompt {
     state: Arc<PromptState>,
 }
 
-/// A change of an option, open until the value is dropped.
+/// A change of a session, open until the value is dropped.
 pub(super) struct OpenChange {
     prompts: OpenPrompts,
     session: SessionId,
@@ -84,7 +84,7 @@ impl OpenPrompts {
         }
     }
 
-    /// Adds a change of an option.
+    /// Adds a change of a session.
     pub(super) fn open_change(&self, session: &SessionId) -> OpenChange {
         let mut sessions = self.lock();
         let open = sessions.entry(session.clone()).or_default();

@@ -100,8 +100,13 @@ async fn ask_permission(
         .input
         .get("command")
         .or_else(|| approval.input.get("url"));
-    if let Some(subject) = subject.and_then(Value::as_str) {
-        content.push(updates::code_content("", subject));
+    let has_input = approval.input.as_object().is_some_and(|input| !input.is_empty());
+    match subject.and_then(Value::as_str) {
+        Some(subject) => content.push(updates::code_content("", subject)),
+        None if approval.diff.is_none() && has_input => {
+            content.push(updates::code_content("json", &format!("{:#}", approval.input)));
+        }
+        None => {}
     }
     let mut about = format!("{} ({})", approval.why, approval.cwd);
     if let Some(sandbox) = &approval.sandbox {
@@ -475,8 +480,18 @@ fn read_form(inquiry: &Inquiry, answer: Result<Value, String>, given: &mut Answe
                 if let Some(name) = own_text_name(question, field) {
                     let own = content.get(&name).map(to_texts).unwrap_or_default();
                     let is_given = own.iter().any(|text| !text.trim().is_empty());
+                    // Own words choose nothing, even if they are those of a choice.
+                    let is_choice = |text: &str| field.choices.iter().any(|choice| choice.value == text);
+                    let quote = |text: String| {
+                        if is_choice(text.trim()) {
+                            format!("{text:?}")
+                        } else {
+                            text
+                        }
+                    };
+                    let own = own.into_iter().map(quote);
                     values.retain(|value| !value.trim().is_empty() && (field.several || !is_given));
-                    values.extend(own.into_iter().filter(|_| is_given));
+                    values.extend(own.filter(|_| is_given));
                 }
                 if !values.is_empty() {
                     given.insert(field.name.clone(), values);
@@ -551,6 +566,7 @@ mod tests {
             (json!({"choice": "b", "choice_text": " "}), json!(["b"])),
             (json!({"choice": "", "choice_text": "C"}), json!(["C"])),
             (json!({"choice": "b", "choice_text": "C"}), json!(["C"])),
+            (json!({"choice": "b", "choice_text": "a"}), json!(["\"a\""])),
             (json!({"choice": "", "choice_text": ""}), json!([])),
             // From a client that has a field for both.
             (json!({"choice": "C"}), json!(["C"])),

@@ -128,6 +128,9 @@ async fn open_session(
     (servers, replays): (Vec<McpServerSettings>, bool),
 ) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
+    // A close before it has ended, and one after it waits.
+    let change = state.prompts.open_change(&id);
+    change.wait_for_turn().await;
     let cwd = folder_key(&params.cwd);
     let row = state.sessions.find_row(&id).await.map_err(store_refusal)?;
     if let Some(row) = &row {

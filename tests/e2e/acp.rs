@@ -106,6 +106,15 @@ fn a_closed_session_is_free_for_another_client_whatever_came_with_the_close() {
             json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []}),
         );
         other.call("session/close", json!({"sessionId": session}));
+        // A close waits for a load before it.
+        let load = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []});
+        for method in ["session/load", "session/resume"] {
+            let opened = client.request(method, load.clone());
+            let closed = client.request("session/close", json!({"sessionId": session}));
+            assert!(client.answer(opened)["error"].is_null() && client.answer(closed)["error"].is_null());
+            other.call(method, load.clone());
+            other.call("session/close", json!({"sessionId": session}));
+        }
     }
 }
 

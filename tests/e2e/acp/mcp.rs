@@ -96,6 +96,8 @@ fn programs_of_the_client_run_from_the_first_prompt_until_the_session_closes() {
     let call = &asked["params"]["toolCall"];
     assert_eq!(call["title"], r#"My-files/echo {"text":"hello"}"#);
     assert_eq!(call["rawInput"], json!({"text": "hello"}));
+    let shown = &call["content"][0]["content"]["text"];
+    assert_eq!(shown, "```json\n{\n  \"text\": \"hello\"\n}\n```");
     client.respond(
         &asked,
         json!({"outcome": {"outcome": "selected", "optionId": "allow"}}),
