@@ -57,9 +57,10 @@ fn password_and_query(address: &str, fits: impl Fn(&str) -> bool) -> Vec<String>
     };
     let password = url.password().map(str::to_owned);
     let query = url.query_pairs();
-    let keys = query
-        .filter(|(name, _)| fits(name))
-        .map(|(name, value)| if value.is_empty() { name } else { value }.into_owned());
+    let keys = query.filter(|(name, _)| fits(name)).map(|(name, value)| {
+        let is_value = value.is_empty() && !is_secret(&name);
+        if is_value { name } else { value }.into_owned()
+    });
     password.into_iter().chain(keys).collect()
 }
 
@@ -112,5 +113,12 @@ mod tests {
         ] {
             assert_eq!(hide_secrets(address), shown);
         }
+    }
+
+    #[test]
+    fn name_of_an_empty_key_is_not_a_secret() {
+        let address = "http://u:p@h/?api_key=&plain";
+        assert_eq!(hidden_parts(address), ["p", "", "plain"]);
+        assert_eq!(secrets_in(address), ["p", ""]);
     }
 }

@@ -384,10 +384,8 @@ pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
 fn in_addresses(spec: &ProviderSpec) -> impl Iterator<Item = SecretString> {
     let addresses = spec.base_url.iter().map(String::as_str);
     let proxy = spec.proxy.iter().map(ExposeSecret::expose_secret);
-    addresses
-        .chain(proxy)
-        .flat_map(secrets_in)
-        .map(SecretString::from)
+    let secrets = addresses.chain(proxy).flat_map(secrets_in);
+    secrets.map(SecretString::from)
 }
 
 /// Builds the provider without the recording around it.
