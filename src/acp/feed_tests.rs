@@ -140,19 +140,7 @@ async fn output_that_is_no_longer_shown_holds_no_bytes() {
 }
 
 fn call(id: &str, status: ToolCallStatus) -> ToolCallUpdate {
-    ToolCallUpdate {
-        id: ToolCallId::from(id),
-        name: "edit_file".to_owned(),
-        title: "Edit a.txt".to_owned(),
-        status,
-        input: None,
-        result: None,
-        diff: None,
-        locations: Vec::new(),
-        duration_ms: None,
-        exit_code: None,
-        parent: None,
-    }
+    ToolCallUpdate::new(id.into(), "edit_file".to_owned(), "Edit a.txt".to_owned(), status)
 }
 
 /// Returns the kind, the call, and the status of each update.

@@ -32,18 +32,10 @@ fn calls(id: &str, calls: &[&str]) -> Event {
 }
 
 fn result(id: &str, result: ToolResult) -> Event {
+    let (name, status) = ("bash".to_owned(), ToolCallStatus::Completed);
     Event::ToolCall(ToolCallUpdate {
-        id: id.into(),
-        name: "bash".to_owned(),
-        title: String::new(),
-        status: ToolCallStatus::Completed,
-        input: None,
         result: Some(Arc::new(result)),
-        diff: None,
-        locations: Vec::new(),
-        duration_ms: None,
-        exit_code: None,
-        parent: None,
+        ..ToolCallUpdate::new(id.into(), name, String::new(), status)
     })
 }
 

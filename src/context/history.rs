@@ -230,18 +230,10 @@ mod tests {
     }
 
     fn result(id: &str, text: &str) -> Event {
+        let (name, status) = ("bash".to_owned(), ToolCallStatus::Completed);
         Event::ToolCall(ToolCallUpdate {
-            id: ToolCallId::from(id),
-            name: "bash".to_owned(),
-            title: String::new(),
-            status: ToolCallStatus::Completed,
-            input: None,
             result: Some(Arc::new(ToolResult::ok(text))),
-            diff: None,
-            locations: Vec::new(),
-            duration_ms: None,
-            exit_code: None,
-            parent: None,
+            ..ToolCallUpdate::new(ToolCallId::from(id), name, String::new(), status)
         })
     }
 

@@ -23,19 +23,8 @@ fn envelope(event: Event) -> Envelope {
 }
 
 fn update() -> ToolCallUpdate {
-    ToolCallUpdate {
-        id: ToolCallId::from("call_1"),
-        name: "bash".to_owned(),
-        title: "cargo\n  test".to_owned(),
-        status: ToolCallStatus::Pending,
-        input: None,
-        result: None,
-        diff: None,
-        locations: Vec::new(),
-        duration_ms: None,
-        exit_code: None,
-        parent: None,
-    }
+    let (name, title) = ("bash".to_owned(), "cargo\n  test".to_owned());
+    ToolCallUpdate::new("call_1".into(), name, title, ToolCallStatus::Pending)
 }
 
 fn turn_diff(path: &str, diff: &str) -> Event {
