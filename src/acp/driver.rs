@@ -157,7 +157,7 @@ fn start_work(
             questions.dismiss_left_open(&session);
             return None;
         }
-        FeedSignal::Closing(session, _taken_back) => {
+        FeedSignal::Closing(session, _withdrawn) => {
             questions.0.retain(|_, question| question.session != session);
             return None;
         }

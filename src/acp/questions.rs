@@ -2,7 +2,7 @@
 //!
 //! Fail closed: an answer that is missing, malformed or unknown denies the call, or stops at the limit. A form whose
 //! answers do not fit is shown again, but not without end. Dropping the
-//! future of a question takes it back from the client.
+//! future of a question withdraws it from the client.
 
 use std::borrow::Cow;
 
@@ -58,7 +58,7 @@ impl Serialize for FormFields<'_> {
     }
 }
 
-/// Asks a question and passes the answer on. Returns whether a person has answered; a dismissal is no answer.
+/// Asks a question and passes the answer on. Returns whether a person has answered, which a dismissal is not.
 pub(super) async fn ask(
     state: &AcpContext,
     question: &ClientQuestion,

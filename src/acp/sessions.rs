@@ -312,14 +312,14 @@ pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> 
     Ok(json!({}))
 }
 
-/// Cancels the prompts of a session, waits for the options before, and takes its questions back, so that none of them
+/// Cancels the prompts of a session, waits for earlier changes, and withdraws its questions, so that none of them
 /// loads it again. Later options wait until the result is dropped.
 async fn leave_session(state: &AcpContext, params: SessionParams) -> (SessionId, OpenChange) {
     let id = SessionId::from(params.session_id);
     state.prompts.cancel(&id, || {});
     let change = state.prompts.open_change(&id);
     change.wait_for_turn().await;
-    state.feeds.take_questions_back(&id).await;
+    state.feeds.withdraw_questions(&id).await;
     (id, change)
 }
 

@@ -28,7 +28,7 @@ pub(super) enum FeedSignal {
     Settled(String),
     /// The user has canceled. That dismisses what an interrupted turn has left open; a running turn settles its own.
     Canceled(SessionId),
-    /// The session is being closed. The sender is dropped once its questions are taken back.
+    /// A client closes the session. The sender is dropped once its questions are withdrawn.
     Closing(SessionId, oneshot::Sender<()>),
     /// The session's model, effort or mode has changed.
     OptionsChanged(SessionId),
@@ -181,12 +181,12 @@ impl Feeds {
         self.signal(FeedSignal::Canceled(session.clone()));
     }
 
-    /// Takes the questions of a session back. Once this returns, no answer to them reaches the session.
-    pub(super) async fn take_questions_back(&self, session: &SessionId) {
-        let (done, taken) = oneshot::channel();
+    /// Withdraws the questions of a session. Once this returns, the session gets no answer to them.
+    pub(super) async fn withdraw_questions(&self, session: &SessionId) {
+        let (done, withdrawn) = oneshot::channel();
         self.signal(FeedSignal::Closing(session.clone(), done));
         // The sender is only dropped.
-        let _ = taken.await;
+        let _ = withdrawn.await;
     }
 
     /// Lets a feed act, and sends what it returns. Pushed under the lock, so that a feed's order is that of the outbox.

@@ -39,7 +39,7 @@ pub trait ToolSource: Send + Sync {
     /// Returns the tools that are there now, in a stable order.
     fn list_tools(&self) -> Vec<Arc<dyn DynTool>>;
 
-    /// Returns why a tool of that name is not there now, if what provides it is known.
+    /// Returns why the tool with this name is missing now, if its provider is known.
     fn explain_missing_tool(&self, name: &str) -> Option<String>;
 
     /// Returns the tools that the model has loaded.

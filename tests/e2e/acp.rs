@@ -400,7 +400,7 @@ fn a_repeated_question_that_is_dismissed_resumes_nothing() {
     }
 }
 
-/// Waits until a question is taken back, and allows it afterwards.
+/// Waits until the server withdraws a question, and then allows the call.
 fn take_back(client: &AcpClient, asked: &Value) {
     let back = client.asked("$/cancel_request");
     assert_eq!(back["params"]["requestId"], asked["id"]);

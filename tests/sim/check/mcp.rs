@@ -28,7 +28,7 @@ pub(super) struct McpRecord {
 }
 
 impl McpRecord {
-    /// The store lost what it was told of a session, so what ran may run again.
+    /// Forgets which calls of a session have run: the store has lost the events, so they may run again.
     pub(super) fn forget_runs(&mut self, session: &SessionId) {
         let written = self.written.values_mut();
         written
