@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tower_lsp::jsonrpc::Id;
 
 use super::client::ClientFacts;
 use super::editor::AcpEditor;
 use super::feed::FeedOptions;
-use super::open_prompts::OpenPrompts;
+use super::open_prompts::{ChangeKind, OpenChange, OpenPrompts};
 use super::sink::Feeds;
 use super::updates::Notice;
 use crate::base::CancellationToken;
@@ -42,8 +42,16 @@ pub(super) struct AcpContext {
     /// Set at the end: canceled requests no longer come from the user.
     pub(super) ending: CancellationToken,
     pub(super) prompts: OpenPrompts,
-    /// Sessions to introduce once the request with this id is answered.
-    pub(super) introductions: Mutex<HashMap<Id, Introduction>>,
+    /// What ends or follows once the request with this id is answered.
+    pub(super) unanswered: Mutex<HashMap<Id, Unanswered>>,
+}
+
+/// What waits for the answer to a request.
+#[derive(Default)]
+pub(super) struct Unanswered {
+    /// Ends then, so that answers that show a session leave in the order of its changes.
+    change: Option<OpenChange>,
+    introduction: Option<Introduction>,
 }
 
 /// A session, and notes that its client may only get after the session's id.
@@ -108,16 +116,35 @@ impl AcpContext {
         }
     }
 
-    /// Has a session introduced once the request is answered.
-    pub(super) fn introduce_after(&self, request: Id, session: SessionId, notes: [Option<Notice>; 3]) {
-        let mut waiting = self.introductions.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.insert(request, (session, notes));
+    /// Begins a change of a session that lasts until the request is answered. The result waits for what comes before.
+    ///
+    /// To be called before the first await of the request's handler.
+    pub(super) fn begin_change(
+        &self,
+        request: &Id,
+        session: &SessionId,
+        kind: ChangeKind,
+    ) -> impl Future<Output = ()> + use<> {
+        let (change, turn) = self.prompts.open_change(session, kind);
+        self.lock_unanswered().entry(request.clone()).or_default().change = Some(change);
+        turn
     }
 
-    /// Returns the session to introduce now that `request` is answered.
-    pub(super) fn take_introduction(&self, request: &Id) -> Option<Introduction> {
-        let mut waiting = self.introductions.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.remove(request)
+    /// Has a session introduced once the request is answered.
+    pub(super) fn introduce_after(&self, request: Id, session: SessionId, notes: [Option<Notice>; 3]) {
+        let introduction = Some((session, notes));
+        self.lock_unanswered().entry(request).or_default().introduction = introduction;
+    }
+
+    /// Ends the change of a request that is answered now, and returns the session to introduce.
+    pub(super) fn finish_request(&self, request: &Id) -> Option<Introduction> {
+        let finished = self.lock_unanswered().remove(request)?;
+        finished.introduction
+    }
+
+    fn lock_unanswered(&self) -> MutexGuard<'_, HashMap<Id, Unanswered>> {
+        // The map is consistent after every statement.
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

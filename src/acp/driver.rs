@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Fuse, FusedFuture};
 use futures::stream::{FuturesUnordered, StreamExt};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::Id;
 
@@ -43,7 +44,7 @@ pub(super) async fn drive(
                 }
             }
             Some(id) = answered.recv() => {
-                if let Some(session) = state.take_introduction(&id) {
+                if let Some(session) = state.finish_request(&id) {
                     let state = state.clone();
                     running.push(async move { introduce(&state, session).await; None }.boxed());
                 }
@@ -162,17 +163,26 @@ fn start_work(
             return None;
         }
         FeedSignal::OptionsChanged(session) => async move {
-            if let Some(snapshot) = state.sessions.inspect_live(&session).await {
-                let list = options::describe_options(&state, &snapshot).await;
-                let update = serde_json::json!({
-                    "sessionUpdate": "config_option_update", "configOptions": list,
-                });
-                state.feeds.send(&session, update);
-            }
+            send_options(&state, &session).await;
             None
         }
         .boxed(),
     })
+}
+
+/// Sends a session's options, as they are when the update leaves: updates of several changes are made at the same time.
+async fn send_options(state: &AcpContext, session: &SessionId) -> Option<()> {
+    let mut snapshot = state.sessions.inspect_live(session).await?;
+    loop {
+        let list = options::describe_options(state, &snapshot).await;
+        let now = state.sessions.inspect_live(session).await?;
+        if now.choice == snapshot.choice {
+            let update = json!({"sessionUpdate": "config_option_update", "configOptions": list});
+            state.feeds.send(session, update);
+            return Some(());
+        }
+        snapshot = now;
+    }
 }
 
 /// Sends what a client may only learn after the session's id: notes, its commands, and what is not active in its folder.

@@ -17,8 +17,17 @@ pub(super) struct OpenPrompts(Arc<Mutex<HashMap<SessionId, OpenRequests>>>);
 #[derive(Default)]
 struct OpenRequests {
     prompts: Vec<Arc<PromptState>>,
-    /// Each is canceled at its end.
-    changes: Vec<CancellationToken>,
+    /// The kind of each, and what is canceled at its end.
+    changes: Vec<(ChangeKind, CancellationToken)>,
+}
+
+/// What a change of a session waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChangeKind {
+    /// Earlier modes only, because a mode also applies to a turn that runs.
+    Mode,
+    /// Earlier prompts, until the session has them, and all earlier changes.
+    Other,
 }
 
 struct PromptState {
@@ -41,8 +50,6 @@ pub(super) struct OpenPrompt {
 pub(super) struct OpenChange {
     prompts: OpenPrompts,
     session: SessionId,
-    /// Canceled once the prompts before it are posted, and at the ends of the changes before it.
-    earlier: Vec<CancellationToken>,
     ended: CancellationToken,
 }
 
@@ -60,7 +67,8 @@ impl OpenPrompts {
             ended: CancellationToken::new(),
         });
         let ends = open.prompts.iter().map(|prompt| &prompt.ended);
-        let earlier = ends.chain(&open.changes).cloned().collect();
+        let changes = open.changes.iter().map(|(_, ended)| ended);
+        let earlier = ends.chain(changes).cloned().collect();
         open.prompts.push(state.clone());
         Some(OpenPrompt {
             prompts: self.clone(),
@@ -84,20 +92,28 @@ impl OpenPrompts {
         }
     }
 
-    /// Adds a change of a session.
-    pub(super) fn open_change(&self, session: &SessionId) -> OpenChange {
+    /// Adds a change of a session, and returns it with its wait for what comes before it.
+    pub(super) fn open_change(
+        &self,
+        session: &SessionId,
+        kind: ChangeKind,
+    ) -> (OpenChange, impl Future<Output = ()> + use<>) {
         let mut sessions = self.lock();
         let open = sessions.entry(session.clone()).or_default();
-        let posted = open.prompts.iter().map(|prompt| &prompt.posted);
-        let earlier = posted.chain(&open.changes).cloned().collect();
+        let waits_for = |earlier| kind == ChangeKind::Other || earlier == kind;
+        let changes = open.changes.iter().filter(|(earlier, _)| waits_for(*earlier));
+        let mut earlier: Vec<CancellationToken> = changes.map(|(_, ended)| ended.clone()).collect();
+        if kind == ChangeKind::Other {
+            earlier.extend(open.prompts.iter().map(|prompt| prompt.posted.clone()));
+        }
         let ended = CancellationToken::new();
-        open.changes.push(ended.clone());
-        OpenChange {
+        open.changes.push((kind, ended.clone()));
+        let change = OpenChange {
             prompts: self.clone(),
             session: session.clone(),
-            earlier,
             ended,
-        }
+        };
+        (change, async move { wait_for_all(&earlier).await })
     }
 
     /// Removes what has ended.
@@ -105,7 +121,7 @@ impl OpenPrompts {
         let mut sessions = self.lock();
         if let Some(open) = sessions.get_mut(session) {
             open.prompts.retain(|prompt| !prompt.ended.is_cancelled());
-            open.changes.retain(|change| !change.is_cancelled());
+            open.changes.retain(|(_, ended)| !ended.is_cancelled());
             if open.prompts.is_empty() && open.changes.is_empty() {
                 sessions.remove(session);
             }
@@ -139,13 +155,6 @@ impl OpenPrompt {
         let posted = post();
         self.state.posted.cancel();
         Some(posted)
-    }
-}
-
-impl OpenChange {
-    /// Waits until the session has the prompts before it, and for the end of the changes before it.
-    pub(super) async fn wait_for_turn(&self) {
-        wait_for_all(&self.earlier).await;
     }
 }
 

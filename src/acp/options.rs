@@ -3,11 +3,12 @@
 //! The mode is offered twice, because older clients know modes only, and newer ones show options only.
 
 use serde_json::{Value, json};
-use tower_lsp::jsonrpc::Error;
+use tower_lsp::jsonrpc::{Error, Id};
 
 use super::context::AcpContext;
 use super::error::{command_refusal, invalid_param};
-use super::open_prompts::OpenChange;
+use super::open_prompts::ChangeKind;
+use super::params::SetOptionParams;
 use super::updates;
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
@@ -140,24 +141,28 @@ pub(super) async fn set_mode(state: &AcpContext, session: &SessionId, mode: &str
     done.map_err(command_refusal)
 }
 
-/// Changes an option of a session. Later changes wait until the result is dropped.
+/// Changes an option of a session, and returns all of them.
 pub(super) async fn set_option(
     state: &AcpContext,
-    session: &SessionId,
-    option: &str,
-    value: &Value,
-) -> Result<Option<OpenChange>, Error> {
-    let Some(value) = value.as_str() else {
+    request: &Id,
+    params: SetOptionParams,
+) -> Result<Vec<Value>, Error> {
+    let Some(value) = params.value.as_str() else {
         return Err(invalid_param("the value of this option is a string"));
     };
-    // The turn of a prompt that came first begins without the choice. A mode applies to a turn that runs, too.
-    let change = (option != "mode").then(|| state.prompts.open_change(session));
-    if let Some(change) = &change {
-        let canceled = cancel_token();
-        tokio::select! { biased;
-            () = canceled.cancelled() => return Err(cancelled_error()),
-            () = change.wait_for_turn() => {}
-        }
+    let (session, option) = (&SessionId::from(params.session_id), params.config_id.as_str());
+    if option == "mode" {
+        // It applies at once, and only the answers keep their order.
+        let turn = state.begin_change(request, session, ChangeKind::Mode);
+        set_mode(state, session, value).await?;
+        turn.await;
+        return config_options(state, session).await;
+    }
+    // The turn of a prompt that came first begins without the choice.
+    let canceled = cancel_token();
+    tokio::select! { biased;
+        () = canceled.cancelled() => return Err(cancelled_error()),
+        () = state.begin_change(request, session, ChangeKind::Other) => {}
     }
     let choose = |model, effort| {
         state
@@ -165,7 +170,6 @@ pub(super) async fn set_option(
             .choose_model(&state.configured, session, model, effort)
     };
     match option {
-        "mode" => set_mode(state, session, value).await,
         "model" if value.trim().is_empty() => Err(invalid_param("name a model as `provider/model`")),
         "model" => choose(Some(value.trim().to_owned()), None)
             .await
@@ -179,7 +183,7 @@ pub(super) async fn set_option(
         "agent" => set_agent(state, session, value).await,
         _ => Err(invalid_param(format!("unknown option {option:?}"))),
     }?;
-    Ok(change)
+    config_options(state, session).await
 }
 
 /// Gives a session without a turn to another agent. A history belongs to the agent that made it.

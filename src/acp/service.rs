@@ -14,7 +14,7 @@ use tower_service::Service;
 use super::context::AcpContext;
 use super::error::{invalid_param, refusal};
 use super::mcp_servers::take_servers;
-use super::params::{InitializeParams, SetModeParams, SetOptionParams};
+use super::params::{InitializeParams, SetModeParams};
 use super::{options, prompt, sessions};
 use crate::domain::SessionId;
 
@@ -99,8 +99,8 @@ async fn answer_request(state: &AcpContext, method: &str, id: Id, mut params: Va
             let params = if params.is_null() { json!({}) } else { params };
             sessions::list_sessions(state, parse(state, params)?).await
         }
-        "session/close" => sessions::close_session(state, parse(state, params)?).await,
-        "session/delete" => sessions::delete_session(state, parse(state, params)?).await,
+        "session/close" => sessions::close_session(state, &id, parse(state, params)?).await,
+        "session/delete" => sessions::delete_session(state, &id, parse(state, params)?).await,
         "session/prompt" => prompt::run_prompt(state, parse(state, params)?).await,
         "session/set_mode" => {
             let params: SetModeParams = parse(state, params)?;
@@ -108,10 +108,8 @@ async fn answer_request(state: &AcpContext, method: &str, id: Id, mut params: Va
             Ok(json!({}))
         }
         "session/set_config_option" => {
-            let params: SetOptionParams = parse(state, params)?;
-            let session = SessionId::from(params.session_id);
-            let _change = options::set_option(state, &session, &params.config_id, &params.value).await?;
-            Ok(json!({"configOptions": options::config_options(state, &session).await?}))
+            let options = options::set_option(state, &id, parse(state, params)?).await?;
+            Ok(json!({"configOptions": options}))
         }
         _ => Err(refusal(ErrorCode::MethodNotFound, "no such method")),
     }

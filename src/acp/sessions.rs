@@ -9,7 +9,7 @@ use tower_lsp::jsonrpc::{Error, Id};
 use super::context::{AcpContext, folder_key};
 use super::error::{command_refusal, invalid_param, new_session_refusal, store_refusal};
 use super::mcp_servers::name_servers;
-use super::open_prompts::OpenChange;
+use super::open_prompts::ChangeKind;
 use super::opening::Opening;
 use super::options;
 use super::params::{ListSessionsParams, LoadSessionParams, NewSessionParams, SessionParams};
@@ -129,8 +129,7 @@ async fn open_session(
 ) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
     // A close before it has ended, and one after it waits.
-    let change = state.prompts.open_change(&id);
-    change.wait_for_turn().await;
+    state.begin_change(&request, &id, ChangeKind::Other).await;
     let cwd = folder_key(&params.cwd);
     let row = state.sessions.find_row(&id).await.map_err(store_refusal)?;
     if let Some(row) = &row {
@@ -301,8 +300,12 @@ fn format_time(at_ms: i64) -> String {
 }
 
 /// Cancels the work of a session and unloads it.
-pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
-    let (id, _change) = leave_session(state, params).await;
+pub(super) async fn close_session(
+    state: &AcpContext,
+    request: &Id,
+    params: SessionParams,
+) -> Result<Value, Error> {
+    let id = leave_session(state, request, params).await;
     for _ in 0..CLOSE_ATTEMPTS {
         if state.sessions.close_session(&id).await.map_err(command_refusal)? {
             break;
@@ -313,14 +316,13 @@ pub(super) async fn close_session(state: &AcpContext, params: SessionParams) -> 
 }
 
 /// Cancels the prompts of a session, waits for earlier changes, and withdraws its questions, so that none of them
-/// loads it again. Later options wait until the result is dropped.
-async fn leave_session(state: &AcpContext, params: SessionParams) -> (SessionId, OpenChange) {
+/// loads it again. Later changes wait for the answer to the request.
+async fn leave_session(state: &AcpContext, request: &Id, params: SessionParams) -> SessionId {
     let id = SessionId::from(params.session_id);
     state.prompts.cancel(&id, || {});
-    let change = state.prompts.open_change(&id);
-    change.wait_for_turn().await;
+    state.begin_change(request, &id, ChangeKind::Other).await;
     state.feeds.withdraw_questions(&id).await;
-    (id, change)
+    id
 }
 
 fn forget_session(state: &AcpContext, id: &SessionId) {
@@ -330,8 +332,12 @@ fn forget_session(state: &AcpContext, id: &SessionId) {
 }
 
 /// Deletes a session with everything that belongs to it.
-pub(super) async fn delete_session(state: &AcpContext, params: SessionParams) -> Result<Value, Error> {
-    let (id, _change) = leave_session(state, params).await;
+pub(super) async fn delete_session(
+    state: &AcpContext,
+    request: &Id,
+    params: SessionParams,
+) -> Result<Value, Error> {
+    let id = leave_session(state, request, params).await;
     let delete = |reply| SessionCommand::Delete { reply };
     let deleted = state.sessions.send_request(&id, delete).await;
     forget_session(state, &id);

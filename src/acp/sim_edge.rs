@@ -107,9 +107,8 @@ impl AcpEdge {
             on_settings: Box::new(|_| {}),
             ending: CancellationToken::new(),
             prompts: Default::default(),
-            introductions: Default::default(),
+            unanswered: Default::default(),
         });
-        // Introductions read a folder, which does not exist.
         let (_answered, answered) = mpsc::unbounded_channel();
         outbox.open();
         Self {
@@ -133,11 +132,13 @@ impl AcpEdge {
     ) -> BoxFuture<'static, ()> {
         let request = Request::build(method).id(id).params(params).finish();
         let answer = self.service.clone().call(request);
-        let outbox = self.state.outbox.clone();
+        let state = self.state.clone();
         let handler = async move {
             let answer: Result<Option<Response>, Infallible> = answer.await;
             if let Ok(Some(answer)) = answer {
-                outbox.push_response(&answer, None);
+                state.outbox.push_response(&answer, None);
+                // Its introduction would read a folder, which does not exist.
+                state.finish_request(answer.id());
             }
         };
         with_cancel_token(cancel, handler).boxed()
