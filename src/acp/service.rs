@@ -82,13 +82,10 @@ async fn answer_request(state: &AcpContext, method: &str, id: Id, mut params: Va
             let servers = take_servers(&mut params)?;
             sessions::new_session(state, id, parse(state, params)?, servers).await
         }
-        "session/load" => {
+        "session/load" | "session/resume" => {
             let servers = take_servers(&mut params)?;
-            sessions::load_session(state, id, parse(state, params)?, servers).await
-        }
-        "session/resume" => {
-            let servers = take_servers(&mut params)?;
-            sessions::resume_session(state, id, parse(state, params)?, servers).await
+            let replays = method == "session/load";
+            sessions::open_session(state, id, parse(state, params)?, (servers, replays)).await
         }
         // Not stable in the protocol yet.
         "session/fork" => {

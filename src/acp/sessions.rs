@@ -80,26 +80,6 @@ async fn checked_folder(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// Opens a stored session and replays its history before the answer.
-pub(super) async fn load_session(
-    state: &AcpContext,
-    request: Id,
-    params: LoadSessionParams,
-    servers: Vec<McpServerSettings>,
-) -> Result<Value, Error> {
-    open_session(state, request, params, (servers, true)).await
-}
-
-/// Opens a stored session without its history.
-pub(super) async fn resume_session(
-    state: &AcpContext,
-    request: Id,
-    params: LoadSessionParams,
-    servers: Vec<McpServerSettings>,
-) -> Result<Value, Error> {
-    open_session(state, request, params, (servers, false)).await
-}
-
 /// Forks a session at the end of its last finished turn, and opens the fork without its history.
 pub(super) async fn fork_session(
     state: &AcpContext,
@@ -121,7 +101,8 @@ pub(super) async fn fork_session(
     Ok(answer)
 }
 
-async fn open_session(
+/// Opens a stored session. With `replays`, its history precedes the answer.
+pub(super) async fn open_session(
     state: &AcpContext,
     request: Id,
     params: LoadSessionParams,

@@ -246,13 +246,6 @@ pub struct CallLease {
     trial: Option<u64>,
 }
 
-impl CallLease {
-    /// Reports whether the call is the trial of an open circuit.
-    pub fn is_trial(&self) -> bool {
-        self.trial.is_some()
-    }
-}
-
 impl Drop for CallLease {
     fn drop(&mut self) {
         if let Some(trial) = self.trial {
@@ -400,14 +393,14 @@ mod tests {
         assert!(health.admit_call(Caller::Machine).is_err());
         tokio::time::advance(Duration::from_secs(30)).await;
         let trial = health.admit_call(Caller::Machine).unwrap();
-        assert!(trial.is_trial());
+        assert!(trial.trial.is_some());
         assert_eq!(health.admit_call(Caller::Machine).err(), Some(None));
         drop(trial);
         let trial = health.admit_call(Caller::Machine).unwrap();
         health.record_success();
         drop(trial);
         assert_eq!(health.circuit_view().state, CircuitState::Closed);
-        assert!(!health.admit_call(Caller::Machine).unwrap().is_trial());
+        assert_eq!(health.admit_call(Caller::Machine).unwrap().trial, None);
     }
 
     #[tokio::test(start_paused = true)]

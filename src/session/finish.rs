@@ -293,16 +293,17 @@ impl Actor {
 
     /// Gives a call that will not run (again) its one result.
     pub(super) fn answer_call(&mut self, call: &OpenCall, status: ToolCallStatus, text: &str) {
-        let title = self
-            .state
-            .open
-            .calls
-            .get(&call.id)
-            .map_or_else(|| call.name.clone(), |c| c.title.clone());
-        self.record_event(Event::ToolCall(ToolCallUpdate {
+        self.record_event(self.unrun_call_event(call, status, text));
+    }
+
+    /// Builds the end of a call that will not run (again).
+    pub(super) fn unrun_call_event(&self, call: &OpenCall, status: ToolCallStatus, text: &str) -> Event {
+        let announced = self.state.open.calls.get(&call.id);
+        let title = announced.map_or_else(|| call.name.clone(), |announced| announced.title.clone());
+        Event::ToolCall(ToolCallUpdate {
             result: Some(Arc::new(ToolResult::error(text))),
             ..ToolCallUpdate::new(call.id.clone(), call.name.clone(), title, status)
-        }));
+        })
     }
 }
 

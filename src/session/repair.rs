@@ -9,9 +9,7 @@ use super::command::PartialMessage;
 use super::finish::incomplete_message;
 use super::messages::user_message;
 use crate::context::OpenCall;
-use crate::domain::{
-    Approval, Event, ResolvedBy, TerminalReason, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd, TurnId,
-};
+use crate::domain::{Approval, Event, ResolvedBy, TerminalReason, ToolCallStatus, TurnEnd, TurnId};
 
 /// Precedes the text of a lost message.
 const UNSETTLED: &str = "input sent to an earlier turn was lost; send it again if it still matters";
@@ -140,28 +138,7 @@ impl Actor {
     }
 
     fn repair_call(&mut self, turn: &TurnId, call: &OpenCall) {
-        let title = self
-            .state
-            .open
-            .calls
-            .get(&call.id)
-            .map_or_else(|| call.name.clone(), |c| c.title.clone());
-        let update = ToolCallUpdate {
-            result: Some(Arc::new(ToolResult::error("interrupted"))),
-            ..ToolCallUpdate::new(
-                call.id.clone(),
-                call.name.clone(),
-                title,
-                ToolCallStatus::Cancelled,
-            )
-        };
-        self.record_in_turn(
-            Some(turn.clone()),
-            Event::ToolCall(update),
-            None,
-            vec![],
-            vec![],
-            None,
-        );
+        let ended = self.unrun_call_event(call, ToolCallStatus::Cancelled, "interrupted");
+        self.record_in_turn(Some(turn.clone()), ended, None, vec![], vec![], None);
     }
 }

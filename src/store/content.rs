@@ -152,11 +152,6 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns the number of bytes that did not fit.
-    pub fn dropped_bytes(&self) -> u64 {
-        self.cut
-    }
-
     /// Ends the file, with a note about the dropped part.
     ///
     /// # Errors
@@ -261,7 +256,7 @@ mod tests {
         for piece in ["abcdef", "éé", "x"] {
             spool.append_text(piece).unwrap();
         }
-        assert_eq!(spool.dropped_bytes(), 3);
+        assert_eq!(spool.cut, 3);
         let reference = spool.finish().unwrap();
         let piece = content.read(&session, "call_1", 0, 1_000).await.unwrap().unwrap();
         assert_eq!(piece.text, "abcdefé\n[… 3 bytes more were not kept …]\n");

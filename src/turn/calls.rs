@@ -75,33 +75,16 @@ async fn run_call(
     place: CallPlace<'_>,
     halt: &StopFlag,
 ) -> Result<ToolRunResult, TurnStopped> {
+    let fail = |reason, disposition| {
+        finish_without_run(cx, &call, ToolCallStatus::Failed, reason, disposition, halt)
+    };
     let prepared = match prepared {
         Ok(prepared) => prepared,
-        Err(reason) => {
-            return finish_without_run(
-                cx,
-                &call,
-                ToolCallStatus::Failed,
-                reason,
-                ToolRunDisposition::Refused,
-                halt,
-            )
-            .await;
-        }
+        Err(reason) => return fail(reason, ToolRunDisposition::Refused).await,
     };
     let gate = match ToolCircuitGuard::enter_circuit(cx, &call.name).await? {
         Ok(gate) => gate,
-        Err(reason) => {
-            return finish_without_run(
-                cx,
-                &call,
-                ToolCallStatus::Failed,
-                reason,
-                ToolRunDisposition::Failed,
-                halt,
-            )
-            .await;
-        }
+        Err(reason) => return fail(reason, ToolRunDisposition::Failed).await,
     };
     // Hooks precede the approval, so that people approve what runs.
     let (prepared, objection) = match run_permission_hooks(cx, &mut call, prepared).await? {
@@ -111,36 +94,20 @@ async fn run_call(
         ),
         (refused, objection) => (refused, objection),
     };
+    let refused =
+        |status, reason, disposition| finish_without_run(cx, &call, status, reason, disposition, halt);
     let mut run_result = match prepared {
-        Permission::Granted(_) if halt.is_set() => {
-            finish_without_run(
-                cx,
-                &call,
-                ToolCallStatus::Cancelled,
-                permission::HALTED.to_owned(),
-                ToolRunDisposition::Refused,
-                halt,
-            )
-            .await?
+        Permission::Granted(prepared) if !halt.is_set() => execute_call(cx, &call, prepared, halt).await?,
+        Permission::Granted(_) => {
+            let reason = permission::HALTED.to_owned();
+            refused(ToolCallStatus::Cancelled, reason, ToolRunDisposition::Refused).await?
         }
-        Permission::Granted(prepared) => execute_call(cx, &call, prepared, halt).await?,
-        Permission::Refused(status, reason) => {
-            let disposition = match status {
-                ToolCallStatus::Failed => ToolRunDisposition::Failed,
-                _ => ToolRunDisposition::Refused,
-            };
-            finish_without_run(cx, &call, status, reason, disposition, halt).await?
+        Permission::Refused(ToolCallStatus::Failed, reason) => {
+            refused(ToolCallStatus::Failed, reason, ToolRunDisposition::Failed).await?
         }
+        Permission::Refused(status, reason) => refused(status, reason, ToolRunDisposition::Refused).await?,
         Permission::Invalid(reason) => {
-            finish_without_run(
-                cx,
-                &call,
-                ToolCallStatus::Failed,
-                reason,
-                ToolRunDisposition::Refused,
-                halt,
-            )
-            .await?
+            refused(ToolCallStatus::Failed, reason, ToolRunDisposition::Refused).await?
         }
     };
     let report = match run_result.disposition {
