@@ -98,6 +98,7 @@ impl Session {
             checkpoints: Arc::new(agentls::tool::NoCheckpoints),
             new_errors_wait: None,
             allows_uncheckpointed: false,
+            is_carried: false,
             judged: None,
             sandbox: CallSandbox::default(),
         };

@@ -32,6 +32,9 @@ const UNANSWERED: &str = "Denied by user: a new prompt was sent instead of an an
 /// The result of a call that the user allowed, but whose turn was never resumed.
 const NOT_RESUMED: &str = "Not run: the user allowed it, but sent a new prompt before the turn was resumed";
 
+/// Precedes the user's answer to the question of a call whose turn was never resumed.
+const ANSWERED: &str = "The turn was not resumed, but the user had answered: ";
+
 /// The message to the model in a resumed turn, if the model spoke last.
 const GO_ON: &str = "Go on where you stopped.";
 
@@ -277,12 +280,14 @@ impl Actor {
                 .approval
                 .and_then(|id| self.state.open_approval(&id).cloned());
             let decision = (approval.as_ref()).and_then(|open| self.questions.take_decision(&open.id));
-            let (status, text) = match &decision {
-                None => (ToolCallStatus::Denied, UNANSWERED.to_owned()),
-                Some(given) if given.kind == DecisionKind::Deny => {
+            let answer = self.kept_answer(&carried.call.id);
+            let (status, text) = match (&decision, answer) {
+                (None, Some(answer)) => (ToolCallStatus::Cancelled, format!("{ANSWERED}{answer}")),
+                (None, None) => (ToolCallStatus::Denied, UNANSWERED.to_owned()),
+                (Some(given), _) if given.kind == DecisionKind::Deny => {
                     (ToolCallStatus::Denied, given.describe_denial())
                 }
-                Some(_) => (ToolCallStatus::Cancelled, NOT_RESUMED.to_owned()),
+                (Some(_), _) => (ToolCallStatus::Cancelled, NOT_RESUMED.to_owned()),
             };
             match (approval, decision) {
                 // The user's own decision counts, also for a grant that comes with it.

@@ -161,14 +161,18 @@ impl Actor {
         self.rejudge_open_approvals();
     }
 
-    /// Settles all open inquiries without an answer, because the turn has ended or a new prompt was sent.
+    /// Settles all open inquiries, because the turn has ended or a new prompt was sent. Those that the user has answered
+    /// meanwhile keep the answer.
     pub(super) fn drop_inquiries(&mut self, by: ResolvedBy) {
         let open: Vec<_> = (self.state.open.inquiries.iter())
             .map(|open| open.inquiry.clone())
             .collect();
         for inquiry in open {
-            let unanswered = inquiry.default_reply();
-            self.settle_inquiry(inquiry, unanswered, by, None);
+            let (reply, by) = match self.questions.take_reply(&inquiry.id) {
+                Some(kept) => (kept, ResolvedBy::Person),
+                None => (inquiry.default_reply(), by),
+            };
+            self.settle_inquiry(inquiry, reply, by, None);
         }
     }
 
@@ -180,6 +184,18 @@ impl Actor {
         for inquiry in lapsed {
             let unanswered = inquiry.default_reply();
             self.settle_inquiry(inquiry, unanswered, ResolvedBy::Cancel, None);
+        }
+    }
+
+    /// Returns what the user has answered meanwhile to the question of an interrupted call.
+    pub(super) fn kept_answer(&self, call: &ToolCallId) -> Option<String> {
+        let inquiry = self.state.find_inquiry_of_call(call)?;
+        match self.questions.kept_reply(&inquiry.id)? {
+            InquiryReply::Answers(answers) => {
+                let values: Vec<&str> = answers.values().flatten().map(String::as_str).collect();
+                Some(values.join("\n"))
+            }
+            _ => None,
         }
     }
 

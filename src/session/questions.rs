@@ -213,6 +213,11 @@ impl Questions {
         self.replies.remove(id)
     }
 
+    /// Returns what the user has answered meanwhile.
+    pub(super) fn kept_reply(&self, id: &InquiryId) -> Option<&InquiryReply> {
+        self.replies.get(id)
+    }
+
     pub(super) fn is_replied(&self, id: &InquiryId) -> bool {
         self.replies.contains_key(id)
     }

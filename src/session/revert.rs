@@ -351,6 +351,7 @@ pub(super) fn revert_context(
         checkpoints: Arc::new(NoCheckpoints),
         new_errors_wait: None,
         allows_uncheckpointed: true,
+        is_carried: false,
         judged: None,
         sandbox: CallSandbox::default(),
     }

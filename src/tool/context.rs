@@ -52,6 +52,8 @@ pub struct ToolContext {
     pub new_errors_wait: Option<Duration>,
     /// The user has allowed the call although old contents cannot be kept.
     pub allows_uncheckpointed: bool,
+    /// An earlier turn began the call, and may have asked its question.
+    pub is_carried: bool,
     /// The resolved paths by which the running call was judged; `None` while it is being judged.
     pub judged: Option<Arc<[PathBuf]>>,
     /// What the call's command may do.

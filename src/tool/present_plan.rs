@@ -53,8 +53,9 @@ impl Tool for PresentPlan {
     }
 
     async fn run(&self, input: PresentPlanInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        // Plan mode is the only one with this policy.
-        if cx.sandbox.policy != SandboxPolicy::ReadOnly {
+        // Plan mode is the only one with this policy. If the user has approved the plan while the turn was interrupted,
+        // it is off already, and the answer waits.
+        if !cx.is_carried && cx.sandbox.policy != SandboxPolicy::ReadOnly {
             return refuse_input("plan mode is off, so there is nothing to approve; go on with the work");
         }
         if input.plan.trim().is_empty() || input.plan.chars().count() > MAX_PLAN {

@@ -112,6 +112,7 @@ impl ToolHarness {
             checkpoints: Arc::new(super::NoCheckpoints),
             new_errors_wait: None,
             allows_uncheckpointed: false,
+            is_carried: false,
             judged: None,
             sandbox: CallSandbox::default(),
         };

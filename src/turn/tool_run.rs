@@ -259,6 +259,7 @@ pub(super) fn tool_context(
         checkpoints: cx.services.checkpoints.clone(),
         new_errors_wait: cx.settings.policy.new_errors_wait,
         allows_uncheckpointed: call.uncheckpointed,
+        is_carried: call.carried,
         judged: call.judged.clone(),
         sandbox: CallSandbox {
             settings: cx.settings.sandbox.clone(),

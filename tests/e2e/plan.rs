@@ -200,4 +200,5 @@ fn a_mode_set_after_an_answer_to_an_interrupted_plan_stays() {
     let id = client.send("agent/resumeTurn", json!({"sessionId": session}));
     assert_eq!(json!(client.prompt_result(&id).state), "completed");
     assert_eq!(mode(&client, &session), "ask");
+    assert!(result(&world, 1).contains("chose the mode autoEdit"));
 }

@@ -99,3 +99,27 @@ fn question_survives_a_crash_under_its_id() {
     assert_eq!(json!(client.prompt_result(&id).state), "completed");
     assert!(result(&world, 1).contains("second"));
 }
+
+#[test]
+fn an_answer_to_an_interrupted_question_reaches_the_model_with_a_new_prompt() {
+    let world = World::new();
+    world.mock().push(ask());
+    let client = world.start_asking();
+    let session = client.session();
+    client.prompt(&session, "do it");
+    let question = client
+        .next(&session, "agent/questionRequested")
+        .text("questionId")
+        .to_owned();
+    client.kill();
+    let client = world.start_asking();
+    client.load(&session);
+    let answer = json!({"questionId": question, "answers": {"answer": ["second"]}});
+    let _: Value = client.call("agent/questionRespond", answer);
+    let id = client.prompt(&session, "and quickly");
+    let settled = client.next(&session, "agent/questionResolved");
+    assert_eq!(settled.text("by"), "person");
+    assert_eq!(json!(client.prompt_result(&id).state), "completed");
+    let told = json!(world.wait_for_request(1).messages()).to_string();
+    assert!(told.contains("the user had answered: second"), "{told}");
+}
