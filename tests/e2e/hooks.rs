@@ -609,6 +609,7 @@ fn cancel_ends_a_hook_and_all_its_processes() {
         world.mock().push(write("x"));
         let client = world.start();
         let session = client.session_with(json!({"mode": "full"}));
+        client.wait_for_sandbox();
         let id = client.prompt(&session, "write");
         world.wait_until(|| world.workspace().join("runs").exists());
         let start = now();
@@ -638,6 +639,7 @@ fn cancel_while_a_hook_starts_leaves_no_process() {
     let world = world(&hook("prompt", "(setsid sleep 60 &); echo ran >> runs; sleep 60"));
     let client = world.start();
     let session = client.session();
+    client.wait_for_sandbox();
     for delay in 0..30 {
         let id = client.prompt(&session, "go");
         client.next(&session, "agent/turnStarted");

@@ -152,8 +152,7 @@ fn tools_are_offered_asked_about_and_called() {
         "idle",
         "nothing starts before a turn"
     );
-    // Those that try the sandbox have ended when it is reported.
-    client.next_matching("", "agent/status", |status| !status.params["sandbox"].is_null());
+    client.wait_for_sandbox();
     assert_eq!(client.processes(), 1, "only the server runs");
     world
         .mock()

@@ -439,6 +439,11 @@ impl Client {
         folders::marked_processes(&self.mark).len()
     }
 
+    /// Waits for the report of how commands are confined. The processes that try the sandbox have ended then.
+    pub fn wait_for_sandbox(&self) {
+        self.next_matching("", "agent/status", |status| !status.params["sandbox"].is_null());
+    }
+
     /// Stops reading, after at most one more read.
     pub fn stop_reading(&self) {
         self.shared.lock().paused = true;
