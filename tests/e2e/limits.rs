@@ -55,7 +55,7 @@ fn resume(client: &Client, session: &str) -> Id {
 
 #[test]
 fn wall_time_limit_interrupts_a_turn_and_it_can_be_resumed() {
-    let world = world("max_wall_time_s = 0.3");
+    let world = world("max_wall_time_s = 1.5");
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start();
     let session = client.session();
@@ -66,29 +66,29 @@ fn wall_time_limit_interrupts_a_turn_and_it_can_be_resumed() {
     );
     assert_eq!(
         result["error"]["message"],
-        "the turn has run for 0.3 s, its limit"
+        "the turn has run for 1.5 s, its limit"
     );
     assert_eq!(client.prompt_result(&resume(&client, &session)).text, "ok");
 }
 
 #[test]
 fn waiting_for_an_approval_is_not_wall_time() {
-    let world = world("max_wall_time_s = 0.6");
+    let world = world("max_wall_time_s = 1.5");
     let call = Reply::tool("write_file", json!({"path": "x", "content": "x"}));
     world.mock().push(call);
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
     let approval = client.next_approval(&session);
-    // Longer than the limit of 0.6 s: the turn must not end while the approval is open.
-    std::thread::sleep(std::time::Duration::from_millis(900));
+    // Longer than the limit of 1.5 s: the turn must not end while the approval is open.
+    std::thread::sleep(std::time::Duration::from_millis(2_000));
     client.decide(&approval, "allow");
     assert_eq!(client.prompt_result(&id).text, "ok");
 }
 
 #[test]
 fn wall_time_limit_can_be_raised() {
-    let world = world("max_wall_time_s = 0.3");
+    let world = world("max_wall_time_s = 1.5");
     let gate = Gate::new();
     world.mock().push(read().gate(&gate));
     let client = world.start_asking();
@@ -115,7 +115,7 @@ fn wall_time_limit_can_be_raised() {
 
 #[test]
 fn stop_at_a_limit_interrupts_the_turn() {
-    let world = world("max_wall_time_s = 0.3");
+    let world = world("max_wall_time_s = 1.5");
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start_asking();
     let session = client.session();
@@ -136,7 +136,7 @@ fn stop_at_a_limit_interrupts_the_turn() {
 
 #[test]
 fn cancel_settles_an_open_limit() {
-    let world = world("max_wall_time_s = 0.3");
+    let world = world("max_wall_time_s = 1.5");
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start_asking();
     let session = client.session();
@@ -155,7 +155,7 @@ fn cancel_settles_an_open_limit() {
 
 #[test]
 fn invalid_limit_answers_are_refused() {
-    let world = world("max_wall_time_s = 0.3");
+    let world = world("max_wall_time_s = 1.5");
     world.mock().push(Reply::text("hm").gate(&Gate::new()));
     let client = world.start_asking();
     let session = client.session();
@@ -214,7 +214,7 @@ fn crash_at_limit(world: &World) -> (String, String) {
 
 #[test]
 fn limit_stays_open_after_a_crash_and_is_asked_again_on_resume() {
-    let world = world("max_wall_time_s = 0.3");
+    let world = world("max_wall_time_s = 1.5");
     let (session, limit_id) = crash_at_limit(&world);
     let client = world.start_asking();
     let listed: Value = client.call("agent/listApprovals", json!({}));
@@ -230,7 +230,7 @@ fn limit_stays_open_after_a_crash_and_is_asked_again_on_resume() {
 
 #[test]
 fn limit_answer_before_the_resume_is_kept() {
-    let world = world("max_wall_time_s = 0.3");
+    let world = world("max_wall_time_s = 1.5");
     let (session, limit_id) = crash_at_limit(&world);
     let client = world.start_asking();
     let stop = json!({"limitId": limit_id, "stop": true});
@@ -250,7 +250,7 @@ fn limit_answer_before_the_resume_is_kept() {
 
 #[test]
 fn new_prompt_settles_an_open_limit() {
-    let world = world("max_wall_time_s = 0.3");
+    let world = world("max_wall_time_s = 1.5");
     let (session, limit_id) = crash_at_limit(&world);
     let client = world.start_asking();
     client.load(&session);
