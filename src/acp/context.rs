@@ -42,14 +42,14 @@ pub(super) struct AcpContext {
     /// Set at the end: canceled requests no longer come from the user.
     pub(super) ending: CancellationToken,
     pub(super) prompts: OpenPrompts,
-    /// What ends or follows once the request with this id is answered.
-    pub(super) unanswered: Mutex<HashMap<Id, Unanswered>>,
+    /// What happens once the request with this id is answered.
+    pub(super) follow_ups: Mutex<HashMap<Id, FollowUp>>,
 }
 
-/// What waits for the answer to a request.
+/// What happens once a request is answered.
 #[derive(Default)]
-pub(super) struct Unanswered {
-    /// Ends then, so that answers that show a session leave in the order of its changes.
+pub(super) struct FollowUp {
+    /// Ends then: answers that show a session leave in the order of its changes.
     change: Option<OpenChange>,
     introduction: Option<Introduction>,
 }
@@ -126,25 +126,25 @@ impl AcpContext {
         kind: ChangeKind,
     ) -> impl Future<Output = ()> + use<> {
         let (change, turn) = self.prompts.open_change(session, kind);
-        self.lock_unanswered().entry(request.clone()).or_default().change = Some(change);
+        self.lock_follow_ups().entry(request.clone()).or_default().change = Some(change);
         turn
     }
 
     /// Has a session introduced once the request is answered.
     pub(super) fn introduce_after(&self, request: Id, session: SessionId, notes: [Option<Notice>; 3]) {
         let introduction = Some((session, notes));
-        self.lock_unanswered().entry(request).or_default().introduction = introduction;
+        self.lock_follow_ups().entry(request).or_default().introduction = introduction;
     }
 
     /// Ends the change of a request that is answered now, and returns the session to introduce.
     pub(super) fn finish_request(&self, request: &Id) -> Option<Introduction> {
-        let finished = self.lock_unanswered().remove(request)?;
+        let finished = self.lock_follow_ups().remove(request)?;
         finished.introduction
     }
 
-    fn lock_unanswered(&self) -> MutexGuard<'_, HashMap<Id, Unanswered>> {
+    fn lock_follow_ups(&self) -> MutexGuard<'_, HashMap<Id, FollowUp>> {
         // The map is consistent after every statement.
-        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.follow_ups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

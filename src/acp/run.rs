@@ -78,7 +78,7 @@ pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
         on_settings: options.on_settings,
         ending: ending.clone(),
         prompts: Default::default(),
-        unanswered: Default::default(),
+        follow_ups: Default::default(),
     });
     // Never longer than the requests in progress.
     let (answered_sender, answered) = mpsc::unbounded_channel();

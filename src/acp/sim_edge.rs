@@ -107,7 +107,7 @@ impl AcpEdge {
             on_settings: Box::new(|_| {}),
             ending: CancellationToken::new(),
             prompts: Default::default(),
-            unanswered: Default::default(),
+            follow_ups: Default::default(),
         });
         let (_answered, answered) = mpsc::unbounded_channel();
         outbox.open();

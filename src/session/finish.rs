@@ -293,11 +293,11 @@ impl Actor {
 
     /// Gives a call that will not run (again) its one result.
     pub(super) fn answer_call(&mut self, call: &OpenCall, status: ToolCallStatus, text: &str) {
-        self.record_event(self.unrun_call_event(call, status, text));
+        self.record_event(self.build_call_end(call, status, text));
     }
 
     /// Builds the end of a call that will not run (again).
-    pub(super) fn unrun_call_event(&self, call: &OpenCall, status: ToolCallStatus, text: &str) -> Event {
+    pub(super) fn build_call_end(&self, call: &OpenCall, status: ToolCallStatus, text: &str) -> Event {
         let announced = self.state.open.calls.get(&call.id);
         let title = announced.map_or_else(|| call.name.clone(), |announced| announced.title.clone());
         Event::ToolCall(ToolCallUpdate {

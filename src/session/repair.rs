@@ -138,7 +138,7 @@ impl Actor {
     }
 
     fn repair_call(&mut self, turn: &TurnId, call: &OpenCall) {
-        let ended = self.unrun_call_event(call, ToolCallStatus::Cancelled, "interrupted");
+        let ended = self.build_call_end(call, ToolCallStatus::Cancelled, "interrupted");
         self.record_in_turn(Some(turn.clone()), ended, None, vec![], vec![], None);
     }
 }

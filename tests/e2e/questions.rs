@@ -120,6 +120,6 @@ fn an_answer_to_an_interrupted_question_reaches_the_model_with_a_new_prompt() {
     let settled = client.next(&session, "agent/questionResolved");
     assert_eq!(settled.text("by"), "person");
     assert_eq!(json!(client.prompt_result(&id).state), "completed");
-    let told = json!(world.wait_for_request(1).messages()).to_string();
-    assert!(told.contains("the user had answered: second"), "{told}");
+    let messages = json!(world.wait_for_request(1).messages()).to_string();
+    assert!(messages.contains("the user had answered: second"), "{messages}");
 }
