@@ -260,10 +260,7 @@ frames=$scratch/acp-frames
 mkdir "$frames"
 export AGENTLS=$agentls AGENTLS_NODE=$node_packages AGENTLS_MCP_PEERS=$mcp_peers AGENTLS_PYTEST=$cache/pytest-$PYTEST
 
-step "tests in Rust" env AGENTLS_ACP_FRAMES="$frames" cargo test --locked --features sim "$@"
-# Tests that the arguments have selected record not every kind of frame, so the check would fail.
-[ $# -eq 0 ] || frames=
-# The tests in Neovim mostly wait, so they run beside the next steps.
+# The tests in Neovim mostly wait, so they run at the same time as the next steps.
 neovim_log=$scratch/neovim.log
 test_neovim() {
     step "a client in $(head -1 "$scratch/nvim-version")" \
@@ -287,6 +284,9 @@ finish_neovim() {
     return "$result"
 }
 
+step "tests in Rust" env AGENTLS_ACP_FRAMES="$frames" cargo test --locked --features sim "$@"
+# Tests that the arguments have selected record not every kind of frame, so the check would fail.
+[ $# -eq 0 ] || frames=
 step "the official client of the Agent Client Protocol" env AGENTLS_BIN="$agentls" CARGO_TARGET_DIR="$cache/acp_client" \
     AGENTLS_ACP_SCHEMA="$node_packages/node_modules/@agentclientprotocol/sdk/schema/v1" \
     ${frames:+AGENTLS_ACP_FRAMES="$frames"} cargo test --locked --manifest-path tests/acp_client/Cargo.toml
