@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::World;
+use crate::harness::{Client, World};
 use crate::mock_llm::Reply;
 
 fn ask() -> Reply {
@@ -77,20 +77,23 @@ fn cancel_settles_a_question() {
     assert_eq!(client.ask(&session, "again").text, "ok");
 }
 
-#[test]
-fn question_survives_a_crash_under_its_id() {
-    let world = World::new();
+/// Kills a server that waits for the answer to a question. Returns the next client, the loaded session, and the question.
+fn crash_at_question(world: &World) -> (Client, String, String) {
     world.mock().push(ask());
     let client = world.start_asking();
     let session = client.session();
     client.prompt(&session, "do it");
-    let question = client
-        .next(&session, "agent/questionRequested")
-        .text("questionId")
-        .to_owned();
+    let request = client.next(&session, "agent/questionRequested");
     client.kill();
     let client = world.start_asking();
     client.load(&session);
+    (client, session, request.text("questionId").to_owned())
+}
+
+#[test]
+fn question_survives_a_crash_under_its_id() {
+    let world = World::new();
+    let (client, session, question) = crash_at_question(&world);
     let id = client.send("agent/resumeTurn", json!({"sessionId": session}));
     let reopened = client.next(&session, "agent/questionRequested");
     assert_eq!(reopened.text("questionId"), question);
@@ -103,17 +106,7 @@ fn question_survives_a_crash_under_its_id() {
 #[test]
 fn an_answer_to_an_interrupted_question_reaches_the_model_with_a_new_prompt() {
     let world = World::new();
-    world.mock().push(ask());
-    let client = world.start_asking();
-    let session = client.session();
-    client.prompt(&session, "do it");
-    let question = client
-        .next(&session, "agent/questionRequested")
-        .text("questionId")
-        .to_owned();
-    client.kill();
-    let client = world.start_asking();
-    client.load(&session);
+    let (client, session, question) = crash_at_question(&world);
     let answer = json!({"questionId": question, "answers": {"answer": ["second"]}});
     let _: Value = client.call("agent/questionRespond", answer);
     let id = client.prompt(&session, "and quickly");
