@@ -161,7 +161,7 @@ async fn wait_until(description: &str, condition: impl Fn() -> bool) {
     let start = clock::now();
     while !condition() {
         assert!(start.elapsed() < Duration::from_secs(10), "never: {description}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        agentls::base::clock::sleep(Duration::from_millis(2)).await;
     }
 }
 
@@ -298,7 +298,7 @@ async fn slow_client_applies_backpressure_to_the_command() {
     let mut last = (0, clock::now());
     // Wait until it makes no progress for a while.
     while last.1.elapsed() < Duration::from_millis(300) {
-        let _ = tokio::time::timeout(Duration::from_millis(10), &mut running).await;
+        let _ = agentls::base::clock::timeout(Duration::from_millis(10), &mut running).await;
         if size() > last.0 {
             last = (size(), clock::now());
         }
@@ -534,7 +534,7 @@ async fn run_and_cancel(
         }
         cx.cancel.cancel();
         if let Some(after) = second_cancel_delay {
-            tokio::time::sleep(after).await;
+            agentls::base::clock::sleep(after).await;
             cx.force_cancel.cancel();
         }
         start

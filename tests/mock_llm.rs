@@ -116,7 +116,7 @@ async fn cuts_drips_floods_and_fails_as_scripted() {
     let mut last = u64::MAX;
     while request.accepted() != last {
         last = request.accepted();
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        agentls::base::clock::sleep(Duration::from_millis(100)).await;
     }
     assert!(last < 16 << 20, "accepted {last}");
     drop(stream);

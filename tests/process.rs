@@ -176,13 +176,13 @@ async fn wait_until_all_gone(mark: &str, case: &str) -> Duration {
             start.elapsed() < Duration::from_secs(10),
             "{case}: still there: {remaining:?}"
         );
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        agentls::base::clock::sleep(Duration::from_millis(2)).await;
     }
 }
 
 /// Waits until `count` processes carry `mark`: during `exec` a process has no environment for a moment.
 async fn wait_for_marked(mark: &str, count: usize, case: &str) {
-    let until = tokio::time::timeout(Duration::from_secs(10), async {
+    let until = agentls::base::clock::timeout(Duration::from_secs(10), async {
         while find_marked(mark).len() < count {
             tokio::task::yield_now().await;
         }
@@ -379,9 +379,9 @@ async fn run_adopting_server(script: &str, end: &str) {
     }
     wait_until_all_gone(&mark, end).await;
     // The other command, its child and its helper remain; the killed processes leave not even zombies.
-    let reaped = tokio::time::timeout(Duration::from_secs(5), async {
+    let reaped = agentls::base::clock::timeout(Duration::from_secs(5), async {
         while count_descendants(std::process::id()) != 3 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            agentls::base::clock::sleep(Duration::from_millis(2)).await;
         }
     });
     assert!(reaped.await.is_ok(), "{}", count_descendants(std::process::id()));
@@ -467,7 +467,7 @@ async fn helper_stopped_during_start_is_continued() {
     write_program(&helper, &format!("kill -STOP $$\nexec {HELPER} \"$@\"\n"));
     let launcher = Launcher::with_helper(&helper, []);
     let started = launcher.spawn(Command::from_script("echo done"));
-    let child = tokio::time::timeout(Duration::from_secs(10), started).await;
+    let child = agentls::base::clock::timeout(Duration::from_secs(10), started).await;
     let collected = child.unwrap().unwrap().collect_output(100).await;
     assert_eq!(text(&collected.stdout), "done\n");
 }
@@ -640,7 +640,7 @@ async fn a_stopped_command_can_clean_up() {
     wait_until_ready(&mut child, "stopped").await;
     let stat = format!("/proc/{}/stat", child.process.pid());
     while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        agentls::base::clock::sleep(Duration::from_millis(1)).await;
     }
     let ending = child
         .process
@@ -901,7 +901,7 @@ async fn unread_output_blocks_the_command_without_growing_memory() {
     };
     let mut child = start("head -c 100000000 /dev/zero; echo done >&2", "-").await;
     // The command cannot end until its output is read.
-    let stalled = tokio::time::timeout(Duration::from_millis(300), child.process.wait()).await;
+    let stalled = agentls::base::clock::timeout(Duration::from_millis(300), child.process.wait()).await;
     assert!(stalled.is_err(), "{stalled:?}");
     let before = memory();
     let (mut total, mut most) = (0, 0);
@@ -972,7 +972,7 @@ async fn output_ends_when_an_unrelated_process_keeps_the_pipe_open() {
 async fn output_written_before_the_exit_can_be_read_later() {
     let mut child = start("echo ready", "-").await;
     child.process.wait_until_gone().await;
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    agentls::base::clock::sleep(Duration::from_millis(150)).await;
     assert_eq!(&child.output.next().await.unwrap().bytes[..], b"ready\n");
     assert_eq!(child.output.next().await, None);
     assert_eq!(child.output.next().await, None);
@@ -1061,7 +1061,7 @@ async fn cancelled_start_leaves_no_process() {
         let command = Command::from_script("setsid sleep 1000 & sleep 1000").env(MARK, &mark);
         let cancel = CancellationToken::new();
         let cancelling = async {
-            tokio::time::sleep(Duration::from_micros(delay)).await;
+            agentls::base::clock::sleep(Duration::from_micros(delay)).await;
             cancel.cancel();
             std::future::pending::<()>().await;
         };

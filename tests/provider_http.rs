@@ -120,7 +120,7 @@ async fn answers_arrive_complete_over_one_kept_connection() {
             let events = collect(&provider).await.unwrap();
             assert_eq!(text_of(&events), "good day to you");
             // The client reads to the end of the body, which frees the connection for reuse.
-            tokio::time::sleep(Duration::from_millis(60)).await;
+            agentls::base::clock::sleep(Duration::from_millis(60)).await;
             assert_eq!(events.last(), Some(&StreamEvent::Stop(StopReason::ToolUse)));
             let usage = events.iter().rev().find_map(|event| match event {
                 StreamEvent::Usage { usage, .. } => Some(*usage),
@@ -410,7 +410,7 @@ async fn stopped_reader_applies_backpressure() {
     let mut accepted = u64::MAX;
     while request.accepted() != accepted {
         accepted = request.accepted();
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        agentls::base::clock::sleep(Duration::from_millis(200)).await;
     }
     assert!(
         accepted < 32 << 20,

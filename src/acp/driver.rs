@@ -13,6 +13,7 @@ use tower_lsp::jsonrpc::Id;
 use super::context::{AcpContext, Introduction};
 use super::sink::{ClientQuestion, FeedSignal};
 use super::{options, prompt, questions, updates};
+use crate::base::clock;
 use crate::base::{CancellationToken, DropGuard};
 use crate::domain::SessionId;
 use crate::session::SessionInfo;
@@ -132,7 +133,7 @@ fn start_work(
     let state = state.clone();
     Some(match signal {
         FeedSignal::Due(session, due) => async move {
-            tokio::time::sleep_until(due).await;
+            clock::sleep_until(due).await;
             state.feeds.handle_timer(&session);
             None
         }

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::client::ClientFacts;
 use super::links::linked_file;
 use super::params::{ContentBlock, FileText};
+use crate::base::clock;
 use crate::base::lexical_path::normalize_path;
 use crate::base::position::{DocumentChange, apply_changes};
 use crate::base::spawn::run_blocking;
@@ -126,7 +127,7 @@ impl AcpEditor {
         } else {
             REQUEST_TIMEOUT
         };
-        let answer = tokio::time::timeout(limit, pending.wait()).await;
+        let answer = clock::timeout(limit, pending.wait()).await;
         self.is_silent.store(answer.is_err(), Ordering::Relaxed);
         match answer {
             Ok(Ok(answer)) => Ok(answer),

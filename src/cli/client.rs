@@ -19,6 +19,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::args::GlobalArgs;
 use super::signals::{SignalAction, Signals};
+use crate::base::clock;
 use crate::base::{text, uri};
 use crate::protocol::table::method;
 use crate::protocol::{
@@ -263,7 +264,7 @@ impl ServerClient {
             .and_then(Result::ok);
         let id = self.start_request(method, params).await?;
         let response = tokio::select! { biased;
-            response = tokio::time::timeout(REQUEST_TIMEOUT, self.wait_for_response(id)) => response,
+            response = clock::timeout(REQUEST_TIMEOUT, self.wait_for_response(id)) => response,
             // Second, so that an answer that is already there wins.
             action = next_signal(signals.as_mut()) => return Err(ClientError::Interrupted(action)),
         };
@@ -366,7 +367,7 @@ impl ServerClient {
             self.child.wait().await.map_err(ClientError::Start)
         };
         // The result is irrelevant: on a failure or timeout, dropping the client kills the child.
-        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, end).await;
+        let _ = clock::timeout(SHUTDOWN_TIMEOUT, end).await;
     }
 
     async fn send(&mut self, message: &Value) -> Result<(), ClientError> {
@@ -374,7 +375,7 @@ impl ServerClient {
         let frame = format!("Content-Length: {}\r\n\r\n{body}", body.len());
         self.unsent.extend_from_slice(frame.as_bytes());
         // A hanging server must not block this client. `read` writes later what the pipe does not accept now.
-        let sent = tokio::time::timeout(Duration::ZERO, async {
+        let sent = clock::timeout(Duration::ZERO, async {
             while !self.unsent.is_empty() {
                 write_some(&mut self.input, &mut self.unsent).await?;
             }
@@ -452,10 +453,10 @@ impl ServerClient {
         // Both waits have a limit: a server that closed its stdout may still be alive.
         if let Some(stderr) = self.stderr.take() {
             let mut stderr = stderr.take(MAX_STDERR_BYTES as u64);
-            let _ = tokio::time::timeout(Duration::from_millis(500), stderr.read_to_end(&mut rest)).await;
+            let _ = clock::timeout(Duration::from_millis(500), stderr.read_to_end(&mut rest)).await;
         }
         self.stderr_tail.extend(rest);
-        let status = tokio::time::timeout(Duration::from_millis(500), self.child.wait()).await;
+        let status = clock::timeout(Duration::from_millis(500), self.child.wait()).await;
         let output = String::from_utf8_lossy(&self.stderr_tail);
         let mut reason =
             text::strip_control_characters(output.trim().trim_start_matches("agentls: ")).into_owned();

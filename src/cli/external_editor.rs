@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
+use crate::base::clock;
 use crate::base::random;
 use crate::config::Env;
 
@@ -107,7 +108,7 @@ impl OpenEdit {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         // An editor that ignores SIGTERM is killed when this value drops (`kill_on_drop`).
-        let _ = tokio::time::timeout(TERMINATE_TIMEOUT, self.child.wait()).await;
+        let _ = clock::timeout(TERMINATE_TIMEOUT, self.child.wait()).await;
         // An editor that dies in raw mode cannot restore the terminal itself.
         if let Some(found) = &self.saved_termios {
             let now = rustix::termios::OptionalActions::Now;

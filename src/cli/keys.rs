@@ -313,7 +313,7 @@ impl RawKeys {
 /// Sleeps until `due`; forever if it is `None`.
 pub(super) async fn sleep_until(due: Option<Instant>) {
     match due {
-        Some(due) => tokio::time::sleep_until(due).await,
+        Some(due) => clock::sleep_until(due).await,
         None => std::future::pending().await,
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use super::signals::Signals;
+use crate::base::clock;
 
 /// The largest accepted input, in bytes. A larger one hardly fits into a model's context window.
 const MAX_BYTES: usize = 512 << 10;
@@ -50,7 +51,7 @@ pub(super) async fn read_stdin(
         tokio::select! { biased;
             read = &mut reading => break read.map_err(io::Error::other)?,
             _ = signals.next() => return Err(PipedError::Interrupted),
-            () = tokio::time::sleep(SILENCE), if announce.is_some() => {
+            () = clock::sleep(SILENCE), if announce.is_some() => {
                 if let Some(announce) = announce.take() {
                     announce();
                 }

@@ -171,8 +171,7 @@ impl TurnRunner<'_> {
             ApprovalMode::Person => RawKeys::open(dumb).ok(),
             ApprovalMode::Yes(_) | ApprovalMode::No(_) => None,
         };
-        let mut tick = tokio::time::interval(TICK);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut next_tick = clock::now();
         let animated = self.view.screen.is_terminal();
         self.view.wait_for("thinking");
         let mut ended = None;
@@ -202,7 +201,10 @@ impl TurnRunner<'_> {
                     ServerMessage::Answer(request, result) => self.handle_response(request, result).await?,
                 },
                 () = sleep_until(self.input.held_key.due_at()), if ended.is_none() => self.answer_held().await?,
-                _ = tick.tick(), if animated => self.view.refresh_status(),
+                () = clock::sleep_until(next_tick), if animated => {
+                    next_tick = clock::now() + TICK;
+                    self.view.refresh_status();
+                }
             }
             if std::mem::take(&mut self.input.edit) {
                 // Raw mode and reading stop here: the editor needs the terminal for itself.

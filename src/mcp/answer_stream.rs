@@ -4,13 +4,13 @@
 
 use std::future::ready;
 
+use crate::base::clock::timeout_at;
 use futures::StreamExt;
 use futures::stream::{BoxStream, once, unfold};
 use rmcp::RoleClient;
 use rmcp::service::RxJsonRpcMessage;
 use serde::de::IgnoredAny;
 use sse_stream::Sse;
-use tokio::time::timeout_at;
 
 use super::stdio::{ANSWER_GRACE, TOO_LONG, fail_request, find_answered_id};
 use crate::base::clock::{self, Instant};
@@ -126,9 +126,9 @@ pub(super) fn describe_unreadable(problem: &str) -> String {
 mod tests {
     use std::time::Duration;
 
+    use crate::base::clock::sleep;
     use futures::stream::iter;
     use serde_json::Value;
-    use tokio::time::sleep;
 
     use super::*;
     use crate::base::clock::now;

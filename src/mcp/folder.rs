@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::base::clock::timeout;
 use futures::future::join_all;
 use serde_json::{Map, Value};
-use tokio::time::timeout;
 
 use super::connection::{
     MAX_TOOLS, McpCall, McpCallResult, McpError, McpPrompt, McpPromptMessage, McpResource, McpTool, McpWait,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use crate::base::clock::{sleep, timeout};
 use url::Url;
 
 use super::connection::McpError;

@@ -17,6 +17,7 @@ use super::login_registry::LoginRegistry;
 use super::registration::{McpRegistration, UnusableServer};
 use super::server::McpServer;
 use super::server_state::{McpHost, Phase, ServerSetup};
+use crate::base::clock;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::config::{McpServerSettings, Redactor};
 use crate::domain::{McpServerState, McpServerStatus, SessionId};
@@ -341,10 +342,7 @@ impl McpManager {
             state.sessions.clear();
             std::mem::take(&mut state.supervisors)
         };
-        if tokio::time::timeout(SHUTDOWN, join_all(supervisors))
-            .await
-            .is_err()
-        {
+        if clock::timeout(SHUTDOWN, join_all(supervisors)).await.is_err() {
             tracing::debug!("an MCP server is left to its helper");
         }
     }

@@ -210,7 +210,7 @@ impl CallRegistration {
             let started = clock::now();
             tokio::select! { biased;
                 () = wait_for(&mut is_waiting, true) => {}
-                () = tokio::time::sleep(left) => return,
+                () = clock::sleep(left) => return,
             }
             left = left.saturating_sub(started.elapsed());
             wait_for(&mut is_waiting, false).await;
@@ -352,11 +352,11 @@ mod tests {
         let started = clock::now();
         let user = async {
             let request = receive(&mut asked).await;
-            tokio::time::sleep(Duration::from_secs(100)).await;
+            clock::sleep(Duration::from_secs(100)).await;
             request.reply.send(ElicitationAnswer::Decline).unwrap();
         };
         let server = async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            clock::sleep(Duration::from_secs(1)).await;
             ask(&router).await.unwrap();
         };
         tokio::join!(call.wait_for_limit(Duration::from_secs(3)), server, user);

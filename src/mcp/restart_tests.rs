@@ -40,7 +40,7 @@ impl McpConnector for Connector {
         _client: Arc<dyn McpClient>,
     ) -> BoxFuture<'a, Result<Arc<dyn McpConnection>, McpError>> {
         async {
-            tokio::time::sleep(START).await;
+            clock::sleep(START).await;
             if !self.works.load(Ordering::Relaxed) {
                 return Err(McpError::Failed("no database".to_owned()));
             }
@@ -76,7 +76,7 @@ impl McpConnection for Connection {
             description: None,
             arguments: Vec::new(),
         };
-        tokio::time::sleep(self.1).map(|()| Ok(vec![prompt])).boxed()
+        clock::sleep(self.1).map(|()| Ok(vec![prompt])).boxed()
     }
 
     fn get_prompt(&self, _name: &str, _arguments: Map<String, Value>, _wait: McpWait) -> PromptReply<'_> {
@@ -100,7 +100,7 @@ impl McpConnection for Connection {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        tokio::time::sleep(END).boxed()
+        clock::sleep(END).boxed()
     }
 }
 
@@ -143,7 +143,7 @@ impl Fixture {
         let fixture = Self::new();
         for _ in 0..3 {
             assert_eq!(fixture.start_turn().await.0, START);
-            tokio::time::sleep(PAUSE).await;
+            clock::sleep(PAUSE).await;
         }
         fixture
     }
@@ -181,7 +181,7 @@ async fn the_turn_that_starts_a_failed_server_again_waits_for_it() {
     // So does a turn of another session at the same time.
     let of_other = fixture.folder.take_new_failures(&ReportedFailures::default());
     assert_eq!(of_other, [("peer".to_owned(), "no database".to_owned())]);
-    tokio::time::sleep(PAUSE).await;
+    clock::sleep(PAUSE).await;
     fixture.connector.works.store(true, Ordering::Relaxed);
     fixture.folder.need_servers();
     assert_eq!(fixture.folder.names_of_starting(), ["peer"]);
@@ -195,7 +195,7 @@ async fn a_turn_after_the_pause_says_again_what_it_lacks() {
     for _ in 0..2 {
         assert_eq!(fixture.start_turn().await.0, START);
         assert_eq!(fixture.take_failures(), ["no database"]);
-        tokio::time::sleep(PAUSE).await;
+        clock::sleep(PAUSE).await;
     }
 }
 
@@ -216,7 +216,7 @@ async fn a_server_that_rests_after_three_failures_is_not_waited_for() {
     );
     // The next turn after the rest starts it.
     let changes = fixture.manager.subscribe_changes();
-    tokio::time::sleep(PAUSE * 2 + START).await;
+    clock::sleep(PAUSE * 2 + START).await;
     assert!(changes.has_changed().unwrap());
     let reason = "no database".to_owned();
     assert_eq!(
@@ -253,7 +253,7 @@ async fn a_restart_is_waited_for_from_its_request_on() {
     assert_eq!(fixture.folder.names_of_starting(), ["peer"]);
     // So is another one that is requested while the server starts.
     let restart_again = async {
-        tokio::time::sleep(END * 2).await;
+        clock::sleep(END * 2).await;
         restart();
     };
     let (waited, ()) = tokio::join!(fixture.start_turn(), restart_again);

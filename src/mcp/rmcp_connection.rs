@@ -34,6 +34,7 @@ use super::request_router::RequestRouter;
 use super::server_request::ServerRequest;
 use super::transport_guard::{GuardedTransport, ProgressReceiver, ProgressReceivers};
 use crate::base::CancellationToken;
+use crate::base::clock;
 use crate::base::text::{one_line, reveal_hidden_characters};
 
 /// How long a cancel of a call may take to reach the server (R-MCP).
@@ -179,7 +180,7 @@ impl RmcpConnection {
         request: ClientRequest,
         McpWait { limit, cancel }: McpWait,
     ) -> Result<ServerResult, McpError> {
-        let expired = tokio::time::sleep(limit).map(|()| McpError::TimedOut(limit));
+        let expired = clock::sleep(limit).map(|()| McpError::TimedOut(limit));
         self.request_until(request, &cancel, expired).await
     }
 
@@ -286,7 +287,7 @@ fn check_version(peer: &Peer<RoleClient>) -> Result<(), McpError> {
 
 /// Tells the server that nobody waits for the answer any more.
 async fn abandon(handle: RequestHandle<RoleClient>, reason: &McpError) {
-    let told = tokio::time::timeout(CANCEL, handle.cancel(Some(reason.to_string()))).await;
+    let told = clock::timeout(CANCEL, handle.cancel(Some(reason.to_string()))).await;
     if !matches!(told, Ok(Ok(()))) {
         tracing::debug!("an MCP server could not be told of a cancel");
     }
@@ -328,7 +329,7 @@ impl McpConnection for RmcpConnection {
 
     fn notify_roots_changed(&self) -> BoxFuture<'_, ()> {
         async {
-            let told = tokio::time::timeout(CANCEL, self.peer.notify_roots_list_changed()).await;
+            let told = clock::timeout(CANCEL, self.peer.notify_roots_list_changed()).await;
             if !matches!(told, Ok(Ok(()))) {
                 tracing::debug!("an MCP server could not be told of other folders");
             }

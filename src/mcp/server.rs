@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use crate::base::clock::timeout;
 
 use super::connection::{McpCall, McpCallResult, McpError};
 use super::server_state::{McpHost, Phase, ReadyServer, ServerSetup, ServerShared};

@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::clock::timeout_at;
 use rmcp::RoleClient;
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -20,7 +21,6 @@ use serde_json::value::RawValue;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
-use tokio::time::timeout_at;
 
 use super::stderr::StderrTail;
 use crate::base::clock::{self, Instant};
@@ -138,7 +138,7 @@ impl Transport<RoleClient> for StdioTransport {
                 return Some(message);
             }
             if std::mem::take(&mut self.needs_pause) {
-                tokio::time::sleep(FLOOD_PAUSE).await;
+                clock::sleep(FLOOD_PAUSE).await;
             }
             let next = self.output.next();
             let next = match self.split.due() {

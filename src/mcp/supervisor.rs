@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use crate::base::clock::timeout;
 use futures::FutureExt;
 use futures::future::{BoxFuture, pending};
 use secrecy::ExposeSecret;
-use tokio::time::timeout;
 
 use super::authorize::EndReason;
 use super::connection::{McpClient, McpConnection, McpError, McpPrompt, McpTool};
@@ -112,7 +112,7 @@ async fn run_until_stopped(shared: &Arc<ServerShared>) {
             if needs_login {
                 return wait_for_other_tokens(shared, tokens).await;
             }
-            tokio::time::sleep(pause).await;
+            clock::sleep(pause).await;
             shared.set_startable();
             shared.wait_until_needed().await;
         };
@@ -405,7 +405,7 @@ async fn read_lists_again(shared: &ServerShared, connection: &Arc<dyn McpConnect
         })));
     }
     // A server that announces changes all the time must not keep us busy.
-    tokio::time::sleep(LIST_PAUSE).await;
+    clock::sleep(LIST_PAUSE).await;
 }
 
 /// Stops a program, as [`stop_process`] does, and checks what it has created since `earlier`.

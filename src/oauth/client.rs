@@ -13,6 +13,7 @@ use url::{Host, Url};
 use super::OAuthError;
 use super::endpoint::EndpointPolicy;
 use crate::base::address::not_public;
+use crate::base::clock;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::public_resolver::{NotPublic, PublicResolver};
 use crate::base::tls;
@@ -175,7 +176,7 @@ impl OAuthClient {
         if self.network.proxy_hosts().iter().any(|proxy| proxy == name) {
             return Err(refused(what, url, "its host is the proxy"));
         }
-        let looked_up = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name, 0))).await;
+        let looked_up = clock::timeout(LOOK_UP, tokio::net::lookup_host((name, 0))).await;
         let found = looked_up.ok().and_then(Result::ok);
         let mut addresses = found.into_iter().flatten();
         match addresses.find_map(|address| not_public(address.ip())) {

@@ -14,6 +14,7 @@ use super::secret::{challenge_of, random_secret};
 use super::store::{ClientIdentity, StoredTokens, TokenStore};
 use super::token::{add_scopes, request_tokens, run_blocking};
 use super::{OAuthError, OAuthServer};
+use crate::base::clock;
 
 /// How long a user may take to log in.
 const MINUTES: u64 = 10;
@@ -97,7 +98,7 @@ impl PendingLogin {
         use secrecy::ExposeSecret as _;
         let redirect = self.listener.uri();
         let waiting = self.listener.wait(self.state.expose_secret());
-        let answer = tokio::time::timeout(Duration::from_secs(MINUTES * 60), waiting)
+        let answer = clock::timeout(Duration::from_secs(MINUTES * 60), waiting)
             .await
             .map_err(|_| OAuthError::TimedOut(MINUTES))??;
         let code = check_answer(&self.authorization, &answer)?;

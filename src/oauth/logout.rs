@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::base::clock::timeout;
 use secrecy::ExposeSecret as _;
-use tokio::time::timeout;
 
 use super::OAuthError;
 use super::client::OAuthClient;

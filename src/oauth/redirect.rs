@@ -8,6 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
 use super::OAuthError;
+use crate::base::clock;
 
 /// The longest request that is read, in bytes.
 const MAX_REQUEST: usize = 16 * 1024;
@@ -73,7 +74,7 @@ impl RedirectListener {
             let accepted = self.listener.accept().await;
             let (mut stream, _) = accepted.map_err(|error| OAuthError::Local(error.to_string()))?;
             // One connection at a time is enough: browsers that open a spare one are cut off by the limit.
-            let read = tokio::time::timeout(REQUEST_LIMIT, read_request(&mut stream)).await;
+            let read = clock::timeout(REQUEST_LIMIT, read_request(&mut stream)).await;
             let answer = read.ok().flatten().and_then(|target| parse_target(&target));
             match answer {
                 Some(answer) if answer.get("state") == Some(state) => {

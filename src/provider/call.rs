@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::base::clock::Instant;
 use futures::{Stream, StreamExt};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
-use tokio::time::Instant;
 use url::Url;
 
 use super::account::ProviderAccount;
@@ -176,7 +176,7 @@ pub(super) async fn read_error_response(
         }
     };
     // After a timeout or a broken body, classify what has arrived: the status alone decides most cases.
-    let _ = tokio::time::timeout(ERROR_BODY_TIME, read).await;
+    let _ = clock::timeout(ERROR_BODY_TIME, read).await;
     let body = String::from_utf8_lossy(&body);
     classify::classify_response(&RefusedResponse {
         account,
@@ -350,7 +350,7 @@ mod tests {
             connect: LIMITS.connect,
         };
         let body = futures::stream::iter(script).then(|(wait, bytes)| async move {
-            tokio::time::sleep(Duration::from_secs(wait)).await;
+            clock::sleep(Duration::from_secs(wait)).await;
             Ok(bytes::Bytes::from_static(bytes.as_bytes()))
         });
         AnswerStream {
@@ -422,7 +422,7 @@ mod tests {
             StreamEvent::Text("a".into())
         );
         // Nothing polls the body meanwhile, so its hour begins after ours.
-        tokio::time::sleep(Duration::from_secs(7_200)).await;
+        clock::sleep(Duration::from_secs(7_200)).await;
         assert_eq!(
             ending(events).await,
             (90, Err(ProviderFault::TimedOut(TimeoutPhase::Gap)))

@@ -12,6 +12,7 @@ use super::account::{ProviderAccount, is_local};
 use super::account_health::AccountHealth;
 use super::error::Failure;
 use super::http::{Http, HttpSettings, no_response};
+use crate::base::clock;
 use crate::config::{ApiKind, NetworkSettings, Redactor};
 use crate::domain::circuit::CircuitPolicy;
 
@@ -55,7 +56,7 @@ pub async fn fetch_catalog(address: &str, network: &NetworkSettings) -> Result<V
         connect: CONNECT,
     };
     let http = Http::new(account.clone(), settings);
-    let fetched = tokio::time::timeout(WHOLE, read_answer(&http, &account, url));
+    let fetched = clock::timeout(WHOLE, read_answer(&http, &account, url));
     let fetched = fetched.await;
     let host = account.host_and_port();
     let failure = match fetched {

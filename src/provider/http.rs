@@ -18,6 +18,7 @@ use tokio::sync::OnceCell;
 
 use super::account::{ProviderAccount, is_loopback};
 use super::error::{Failure, ProviderFault, TimeoutPhase};
+use crate::base::clock;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::tls::{self, TlsError};
@@ -97,7 +98,7 @@ impl Http {
         // Beyond the bound the body is dropped, which only costs its connection.
         if readers.len() < MAX_DRAINS {
             readers.push(spawn(async move {
-                let _ = tokio::time::timeout(READ_ON, rest).await;
+                let _ = clock::timeout(READ_ON, rest).await;
             }));
         }
     }

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep};
+use crate::base::clock::{Instant, Sleep};
 
 use crate::base::clock;
 
@@ -31,7 +31,7 @@ impl IdleTimeout {
             limit,
             spent: Duration::ZERO,
             armed: None,
-            sleep: Box::pin(tokio::time::sleep(SLICE)),
+            sleep: Box::pin(clock::sleep(SLICE)),
         }
     }
 
@@ -107,16 +107,13 @@ mod tests {
     async fn waiting_adds_up_until_restart() {
         let mut patience = IdleTimeout::new(Duration::from_secs(10));
         assert_eq!(
-            patience.wait(tokio::time::sleep(Duration::from_secs(6))).await,
+            patience.wait(clock::sleep(Duration::from_secs(6))).await,
             Some(())
         );
-        assert_eq!(
-            patience.wait(tokio::time::sleep(Duration::from_secs(6))).await,
-            None
-        );
+        assert_eq!(patience.wait(clock::sleep(Duration::from_secs(6))).await, None);
         patience.restart(Duration::from_secs(10));
         assert_eq!(
-            patience.wait(tokio::time::sleep(Duration::from_secs(6))).await,
+            patience.wait(clock::sleep(Duration::from_secs(6))).await,
             Some(())
         );
     }

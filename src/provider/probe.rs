@@ -20,6 +20,7 @@ use super::models::{ModelOverride, is_same_model, parse_day};
 use super::ollama::{read_set_window, read_show, without_version};
 use super::openai::Flavour;
 use super::registry::{ProviderSpec, unusable_provider_error};
+use crate::base::clock;
 use crate::base::text;
 use crate::config::ApiKind;
 use crate::config::Redactor;
@@ -54,7 +55,7 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
         connect: limit,
     };
     let http = Http::new(account.into(), settings);
-    tokio::time::timeout(limit, fetch_model_list(&http, address))
+    clock::timeout(limit, fetch_model_list(&http, address))
         .await
         .ok()?
 }
@@ -70,7 +71,7 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
     }
     let account = account_of(spec)?;
     let path = list_path(&account);
-    let request = tokio::time::timeout(limit, get(spec, &account, path));
+    let request = clock::timeout(limit, get(spec, &account, path));
     let result = request
         .await
         .unwrap_or_else(|_| Err(timed_out(&account, TimeoutPhase::FirstEvent, limit)));
@@ -100,7 +101,7 @@ pub async fn probe_provider(spec: &ProviderSpec, limit: Duration) -> Result<Prob
     }
     let account = account_of(spec)?;
     let path = choose_probe_path(&account);
-    let request = tokio::time::timeout(limit, get(spec, &account, path));
+    let request = clock::timeout(limit, get(spec, &account, path));
     let result = request
         .await
         .unwrap_or_else(|_| Err(timed_out(&account, TimeoutPhase::FirstEvent, limit)));

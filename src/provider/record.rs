@@ -232,7 +232,7 @@ impl Recording {
     async fn flush_line(&mut self) {
         if let Some(writing) = self.start_writer() {
             // After the timeout the write continues; only the wait ends.
-            let _ = tokio::time::timeout(WRITE_WAIT, writing).await;
+            let _ = clock::timeout(WRITE_WAIT, writing).await;
         }
     }
 

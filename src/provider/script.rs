@@ -17,6 +17,7 @@ use super::cassette::{RecordedExchange, parse};
 use super::error::{Failure, ProviderError, ProviderFault};
 use super::request::ModelRequest;
 use super::stream::{EventStream, StopReason, StreamEvent};
+use crate::base::clock;
 use crate::config::ApiKind;
 use crate::domain::circuit::CircuitPolicy;
 
@@ -119,14 +120,14 @@ impl Provider for Script {
                     event: Err(failure),
                 }) = beats.next()
             {
-                tokio::time::sleep(wait).await;
+                clock::sleep(wait).await;
                 return Err(account.build_provider_error(&model, failure));
             }
             let events =
                 futures::stream::unfold((beats, account, model), |(mut beats, account, model)| async {
                     let beat = beats.next()?;
                     if !beat.wait.is_zero() {
-                        tokio::time::sleep(beat.wait).await;
+                        clock::sleep(beat.wait).await;
                     }
                     let event = beat
                         .event

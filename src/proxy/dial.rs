@@ -7,9 +7,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use crate::base::clock::timeout;
 use futures::future::{BoxFuture, FutureExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 use url::Host;
 
 use super::gate::HostGate;

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::base::clock::Sleep;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
 
 use crate::base::clock;
 
@@ -26,7 +26,7 @@ impl<S> IdleStream<S> {
         Self {
             inner,
             limit,
-            deadline: Box::pin(tokio::time::sleep(limit)),
+            deadline: Box::pin(clock::sleep(limit)),
         }
     }
 
@@ -80,10 +80,10 @@ mod tests {
         let mut near = IdleStream::new(near, limit);
         let mut byte = [0];
         for _ in 0..3 {
-            tokio::time::sleep(limit / 2).await;
+            clock::sleep(limit / 2).await;
             far.write_all(b"x").await.unwrap();
             near.read_exact(&mut byte).await.unwrap();
-            tokio::time::sleep(limit / 2).await;
+            clock::sleep(limit / 2).await;
             near.write_all(b"y").await.unwrap();
         }
         let start = clock::now();

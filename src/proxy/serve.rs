@@ -18,6 +18,7 @@ use super::dial::Resolver;
 use super::forward::{Forwarder, MAX_HEAD, Tunnel};
 use super::gate::HostGate;
 use super::idle::{IDLE_LIMIT, IdleStream};
+use crate::base::clock;
 use crate::base::spawn::spawn;
 
 /// Most connections of one command at once. Further ones wait.
@@ -54,7 +55,7 @@ pub(super) async fn serve_connections(
                 }
                 Err(error) => {
                     tracing::debug!(%error, "the proxy of a command cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    clock::sleep(ACCEPT_PAUSE).await;
                 }
             },
             Some(_) = connections.next(), if !connections.is_empty() => {}

@@ -17,6 +17,7 @@ use super::dial::{DialError, Resolver, connect_target};
 use super::gate::HostGate;
 use super::report::{Denial, MAX_QUESTIONS};
 use super::*;
+use crate::base::clock;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::{HostRule, HostTarget};
 
@@ -309,7 +310,7 @@ impl RunningProxy {
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut response = String::new();
         let read = stream.read_to_string(&mut response);
-        tokio::time::timeout(Duration::from_secs(20), read)
+        clock::timeout(Duration::from_secs(20), read)
             .await
             .expect("the response ends")
             .unwrap();
@@ -437,7 +438,7 @@ async fn the_end_of_the_proxy_closes_every_connection() {
     let mut rest = Vec::new();
     let read = stream.read_to_end(&mut rest);
     // A reset is an end too.
-    let _ = tokio::time::timeout(Duration::from_secs(20), read)
+    let _ = clock::timeout(Duration::from_secs(20), read)
         .await
         .expect("the connection ends");
     let again = TcpStream::connect(proxy.address).await;
@@ -456,10 +457,10 @@ async fn connections_beyond_the_limit_wait() {
         .await
         .unwrap();
     let mut response = Vec::new();
-    let waits = tokio::time::timeout(Duration::from_millis(300), late.read_to_end(&mut response)).await;
+    let waits = clock::timeout(Duration::from_millis(300), late.read_to_end(&mut response)).await;
     assert!(waits.is_err(), "{}", String::from_utf8_lossy(&response));
     held.pop();
-    tokio::time::timeout(Duration::from_secs(20), late.read_to_end(&mut response))
+    clock::timeout(Duration::from_secs(20), late.read_to_end(&mut response))
         .await
         .expect("there is room now")
         .unwrap();

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::client_info::ClientInfo;
 use super::language_query::{self, to_editor_error, to_range};
 use super::lsp::ApplyEditResult;
+use crate::base::clock;
 use crate::base::position::Position;
 use crate::base::text::one_line;
 use crate::protocol::table::method;
@@ -68,7 +69,7 @@ impl ClientEditor {
                 let _ = events.flush_writes().await;
                 requests.send(method, &params).wait().await
             };
-            match tokio::time::timeout(limit, request).await {
+            match clock::timeout(limit, request).await {
                 Ok(Ok(answer)) => serde_json::from_value(answer).map_err(malformed),
                 Ok(Err(refusal)) => Err(to_editor_error(&refusal)),
                 Err(_) => Err(EditorError::Silent(limit)),

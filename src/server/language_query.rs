@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::base::clock;
 use crate::base::position::{self, Range};
 use crate::base::text::one_line;
 use crate::protocol::table::method;
@@ -26,7 +27,7 @@ pub(super) async fn send_query(
     let malformed = || EditorError::Failed("its answer is malformed".to_owned());
     let params = serde_json::to_value(to_wire_query(query)).map_err(|_| malformed())?;
     let mut request = requests.send(method::LANGUAGE_QUERY, &params);
-    let result = tokio::time::timeout(QUERY_TIMEOUT, request.wait())
+    let result = clock::timeout(QUERY_TIMEOUT, request.wait())
         .await
         .map_err(|_| EditorError::Silent(QUERY_TIMEOUT))?
         .map_err(|refusal| to_editor_error(&refusal))?;

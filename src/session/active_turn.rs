@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::base::clock::Instant;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 use super::checkpoints::TurnCheckpoints;
 use super::command::TurnOutcome;

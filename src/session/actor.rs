@@ -10,10 +10,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::clock::Instant;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::active_turn::{ActiveTurn, TurnResult};
 use super::cancel_queue::CancelQueue;
@@ -388,7 +388,7 @@ async fn receive_turn_message(messages: Option<&mut mpsc::Receiver<TurnMessage>>
 
 async fn sleep_until_deadline(deadline: Option<Instant>) {
     match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        Some(deadline) => clock::sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }

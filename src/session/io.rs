@@ -18,6 +18,7 @@ use super::server_content::{self, ServerReader};
 use super::services::{Services, SessionSettings};
 use super::state::SessionState;
 use crate::base::CancellationToken;
+use crate::base::clock;
 use crate::base::spawn::{TaskError, run_blocking};
 use crate::domain::{Block, Grant, SessionId};
 use crate::mcp::McpFolder;
@@ -233,7 +234,7 @@ pub(super) async fn expand_message(
     }
     stop.cancel();
     // Only so that the server learns it.
-    let _ = tokio::time::timeout(CANCELING, adding).await;
+    let _ = clock::timeout(CANCELING, adding).await;
     match without_servers {
         Some(content) => Ok(ExpandedMessage { content, mcp: None }),
         None => Err(CommandError::Canceled),
@@ -319,7 +320,7 @@ async fn expand_slash_command(
         let sources = services.profiles.command_sources(&info)?;
         sources.load_commands().expand_prompt(&prompt)
     });
-    match tokio::time::timeout(READING, read).await {
+    match clock::timeout(READING, read).await {
         Ok(Ok(None)) => Ok((content, call)),
         Ok(Ok(Some(Ok(expanded)))) => {
             *text = expanded;

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use crate::base::clock::Instant;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::base::clock;
 use crate::domain::InquiryId;

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::base::clock::Instant;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use super::services::Rules;
 use crate::approval::{Policy, Rule, RuleError, Verdict, judge_tool_call};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::command::Reply;
 use super::live_sessions::LiveSessions;
 use crate::base::clock;
+use crate::base::clock::Instant;
 use crate::store::SessionLock;
-use tokio::time::Instant;
 
 /// How far a session has been loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

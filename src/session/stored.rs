@@ -139,7 +139,7 @@ impl SessionManager {
     pub async fn last_choice(&self, info: &SessionInfo) -> ContentChoice {
         let store = &self.services().store;
         // A recent choice may still be on its way to a slow disk.
-        let _ = tokio::time::timeout(FLUSH_TIMEOUT, store.writes.flush_writes()).await;
+        let _ = clock::timeout(FLUSH_TIMEOUT, store.writes.flush_writes()).await;
         let folder = info.folder.display().to_string();
         let agent = info.agent.as_deref().unwrap_or_default();
         let last = store.reader.read_choice(&folder, agent).await;

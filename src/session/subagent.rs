@@ -11,9 +11,9 @@ mod bridge;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::clock::{self, Instant};
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use self::bridge::SubagentBridge;
 use super::command::SessionInfo;
@@ -293,7 +293,7 @@ async fn run_child(
 
 async fn sleep_until_deadline(deadline: Option<Instant>) {
     match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        Some(deadline) => clock::sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }

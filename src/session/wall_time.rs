@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use crate::base::clock::Instant;
 
 use super::actor::Actor;
 use crate::domain::{

@@ -7,8 +7,8 @@ use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::base::clock::{self, sleep_until};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::sleep_until;
 
 use super::error::StoreError;
 use super::files::DataDir;
@@ -126,7 +126,7 @@ impl StoreThread {
 
     /// Gives the thread a moment to close the database at the end of the process.
     pub async fn wait_for_last_commit(self) {
-        if tokio::time::timeout(LAST_COMMIT, self.wait_until_ended())
+        if clock::timeout(LAST_COMMIT, self.wait_until_ended())
             .await
             .is_err()
         {

@@ -105,7 +105,7 @@ impl Locks {
         loop {
             match self.try_acquire(session, holder) {
                 Err(LockError::Held { .. }) if clock::now() < until => {
-                    tokio::time::sleep(RETRY_INTERVAL.min(until - clock::now())).await;
+                    clock::sleep(RETRY_INTERVAL.min(until - clock::now())).await;
                 }
                 other => return other,
             }

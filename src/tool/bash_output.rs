@@ -11,6 +11,7 @@ use super::created_files::settle_created_files;
 use super::refusal::{CommandOrigin, Refusals};
 use super::run_command::{end_notes, with_notes};
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::clock;
 use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::Effect;
 use crate::workspace::{BackgroundError, BackgroundOutput, EarlierChanges};
@@ -64,7 +65,7 @@ impl Tool for BashOutput {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
             ended = background.wait_until_ended(&input.id) => ended.map_err(to_tool_error)?,
-            () = tokio::time::sleep(wait) => {}
+            () = clock::sleep(wait) => {}
         }
         // Take the output only now, so that a canceled wait loses nothing.
         let output = background.read(&input.id).await.map_err(to_tool_error)?;

@@ -60,14 +60,14 @@ pub(super) fn format_refusals(refusals: &[String]) -> Option<String> {
 /// Waits for the limit of a command. The time in which it waits for the user does not count.
 pub(super) async fn sleep_unless_asking(limit: Duration, report: Option<&ProxyReport>) {
     let Some(report) = report else {
-        return tokio::time::sleep(limit).await;
+        return clock::sleep(limit).await;
     };
     let mut asking = report.subscribe_asking();
     let mut left = limit;
     loop {
         let start = clock::now();
         tokio::select! { biased;
-            () = tokio::time::sleep(left) => return,
+            () = clock::sleep(left) => return,
             // The sender is in the report, so it does not end.
             _ = asking.wait_for(|is_asking| *is_asking) => {}
         }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::create_builtin_tools;
 use super::testing::ToolHarness;
+use crate::base::clock;
 use crate::domain::SandboxPolicy;
 use crate::workspace::prompts::Sources;
 
@@ -186,7 +187,7 @@ async fn all_tools_run_and_a_cancelled_call_ends() {
         let harness = create_harness();
         harness.cx.cancel.cancel();
         let call = harness.call_tool(name, sample(name));
-        let result = tokio::time::timeout(Duration::from_secs(5), call).await;
+        let result = clock::timeout(Duration::from_secs(5), call).await;
         let result = result.unwrap_or_else(|_| panic!("{name} does not end"));
         // A read may be done before it notices the cancel; a change must not begin.
         if let Err(error) = &result {

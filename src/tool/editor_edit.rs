@@ -17,6 +17,7 @@ use super::editor::{DocumentEdit, EditorError};
 use super::files;
 use super::output::{fail_with_message, refuse_input};
 use super::{ToolContext, ToolError, ToolOutput};
+use crate::base::clock;
 use crate::workspace::text_edits::{self, TextEdit};
 use crate::workspace::text_file::unix_lines;
 use crate::workspace::{Buffer, OpenedDocument, ResolvedPath};
@@ -107,7 +108,7 @@ impl EditorEdit {
                 return Ok(());
             }
             answer.map_err(|error| error.to_string())?;
-            match tokio::time::timeout(CONFIRM_TIMEOUT, confirmation).await {
+            match clock::timeout(CONFIRM_TIMEOUT, confirmation).await {
                 Ok(Ok(())) => Ok(()),
                 _ => {
                     Err("the editor reported success, but the document does not contain the edit".to_owned())
@@ -228,7 +229,7 @@ fn ends_apart(text: &str) -> String {
 async fn within_cancel<T>(cx: &ToolContext, request: impl Future<Output = T>) -> Option<T> {
     let grace_period = async {
         cx.cancel.cancelled().await;
-        tokio::time::sleep(AFTER_CANCEL).await;
+        clock::sleep(AFTER_CANCEL).await;
     };
     tokio::select! { biased;
         answer = request => Some(answer),

@@ -98,12 +98,12 @@ impl EditorLink for EditorHandle {
                 }
                 EditorBehavior::StaleFalseSuccess => editor.show(&format!("{text}typed\n")),
                 EditorBehavior::Silent => {
-                    tokio::time::sleep(Duration::from_secs(10)).await;
+                    clock::sleep(Duration::from_secs(10)).await;
                     return Err(EditorError::Silent(Duration::from_secs(10)));
                 }
                 EditorBehavior::AppliesSilently => {
                     editor.make(&edit);
-                    tokio::time::sleep(Duration::from_secs(10)).await;
+                    clock::sleep(Duration::from_secs(10)).await;
                     return Err(EditorError::Silent(Duration::from_secs(10)));
                 }
             }
@@ -309,7 +309,7 @@ async fn a_silent_editor_does_not_delay_a_cancel() {
     let refusal = {
         let call = harness.call_expecting_error("edit_file", one_to_two());
         let (refusal, ()) = tokio::join!(call, async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            clock::sleep(Duration::from_secs(1)).await;
             cancel.cancel();
         });
         refusal

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ToolContext;
+use crate::base::clock;
 use crate::domain::FileState;
 use crate::workspace::checkpoint::regular_file_state;
 use crate::workspace::git_files;
@@ -48,7 +49,7 @@ pub(super) async fn store_clean_files(
     // `stored` is filled batch by batch, so a time-out keeps what was read before it.
     let known = tokio::select! { biased;
         () = cx.force_cancel.cancelled() => None,
-        () = tokio::time::sleep(patience) => None,
+        () = clock::sleep(patience) => None,
         known = reading => known,
     };
     if known.is_none() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::diagnostics::write_diagnostic;
 use super::files;
 use super::{DiagnosticSeverity, DiagnosticsAnswer, DiagnosticsRequest, ToolContext, ToolOutput};
+use crate::base::clock;
 use crate::base::nofollow::{self, FileKind};
 use crate::base::uri;
 use crate::workspace::ResolvedPath;
@@ -159,7 +160,7 @@ impl ErrorBaseline {
 /// Returns the errors that the editor reports; `None` if it does not answer in time or the turn is canceled.
 async fn request_errors(cx: &ToolContext, request: DiagnosticsRequest) -> Option<DiagnosticsAnswer> {
     let limit = request.max_wait + GRACE;
-    let answer = tokio::time::timeout(limit, cx.editor.request_diagnostics(request));
+    let answer = clock::timeout(limit, cx.editor.request_diagnostics(request));
     let mut answer = tokio::select! { biased;
         () = cx.cancel.cancelled() => return None,
         answer = answer => answer.ok()?.ok()?,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::language::{describe_symbol, outline_query};
 use super::{EditorSymbol, ToolContext, ToolOutput, files};
+use crate::base::clock;
 use crate::base::uri;
 
 /// Time for the language servers to answer.
@@ -38,7 +39,7 @@ async fn request_symbols(cx: &ToolContext, path: &Path) -> Option<Vec<EditorSymb
         .await
         .ok()?
         .map_or_else(|| uri::uri_of(path), |open| open.uri);
-    let answer = tokio::time::timeout(TIMEOUT, cx.editor.query_language(outline_query(uri)));
+    let answer = clock::timeout(TIMEOUT, cx.editor.query_language(outline_query(uri)));
     tokio::select! { biased;
         () = cx.cancel.cancelled() => None,
         answer = answer => Some(answer.ok()?.ok()?.symbols),

@@ -15,6 +15,7 @@ use super::refusal::{CommandOrigin, Refusals};
 use super::terminal_output::{CommandText, collect_in_background};
 use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::CancellationToken;
+use crate::base::clock;
 use crate::base::utf8::Decoder;
 use crate::proxy::ProxyReport;
 use crate::workspace::process::{Child, Command, CommandEnd, ExitStatus, Output, SpawnError, StopMode};
@@ -158,7 +159,7 @@ async fn out_of_patience(cx: &ToolContext) {
 
 async fn look_after_cancel(cx: &ToolContext) {
     cx.cancel.cancelled().await;
-    tokio::time::sleep(LOOKING_AFTER_CANCEL).await;
+    clock::sleep(LOOKING_AFTER_CANCEL).await;
 }
 
 /// Converts the error of a command that did not start.

@@ -16,6 +16,7 @@ use super::{
     CurrentModel, DEFAULT_TIMEOUT, ModelFailure, SearchAnswer, SearchJob, Tool, ToolContext, ToolError,
     ToolOutput,
 };
+use crate::base::clock;
 use crate::base::text::{one_line, strip_control_characters};
 use crate::domain::{Effect, EffectKind, WebSource};
 
@@ -81,7 +82,7 @@ impl Tool for WebSearch {
         });
         let result = tokio::select! { biased;
             result = &mut search => result,
-            () = tokio::time::sleep(limit) => {
+            () = clock::sleep(limit) => {
                 cancel.cancel();
                 search.await
             }

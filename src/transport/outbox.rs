@@ -238,7 +238,7 @@ impl Outbox {
                     tokio::select! {
                         biased;
                         () = woken => {}
-                        () = tokio::time::sleep_until(until) => {}
+                        () = clock::sleep_until(until) => {}
                     }
                 }
             }
@@ -351,7 +351,7 @@ mod tests {
         let pusher = spawn({
             let outbox = outbox.clone();
             async move {
-                tokio::time::sleep(Duration::from_millis(3)).await;
+                clock::sleep(Duration::from_millis(3)).await;
                 outbox.push(delta(2));
                 outbox.push(delta(3));
             }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::base::clock;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
@@ -62,7 +63,7 @@ impl ParentProcess {
 
     async fn poll_exit(&self) {
         while process_exists(self.pid) {
-            tokio::time::sleep(POLL_INTERVAL).await;
+            clock::sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -186,7 +186,7 @@ where
             .await;
         let last = start + serving.options.end + LAST_WRITE;
         serving.outbox.finish();
-        if tokio::time::timeout_at(last, self.written).await.is_err() {
+        if clock::timeout_at(last, self.written).await.is_err() {
             tracing::warn!("the client did not read what was left");
         }
         ServeResult { end, after_shutdown }
@@ -506,7 +506,7 @@ where
         for call in self.live.values().filter(|call| !call.exempt) {
             call.token.cancel();
         }
-        let hook = AssertUnwindSafe(tokio::time::timeout_at(deadline, on_end)).catch_unwind();
+        let hook = AssertUnwindSafe(clock::timeout_at(deadline, on_end)).catch_unwind();
         let mut hook = std::pin::pin!(hook);
         let mut last_words = None;
         while last_words.is_none() || !self.running.is_empty() {
@@ -521,7 +521,7 @@ where
                     last_words = Some(deadline.min(clock::now() + DRAIN_TIMEOUT));
                 }
                 Some(answered) = self.running.next(), if !self.running.is_empty() => self.finish_request(answered),
-                () = tokio::time::sleep_until(last_words.unwrap_or(deadline)), if last_words.is_some() => break,
+                () = clock::sleep_until(last_words.unwrap_or(deadline)), if last_words.is_some() => break,
             }
         }
         // Dropping a task aborts it. Each request that is still unanswered gets an error (I1).
@@ -558,7 +558,7 @@ async fn run_with_grace(
     };
     let grace_expired = async {
         token.cancelled().await;
-        tokio::time::sleep(grace).await;
+        clock::sleep(grace).await;
     };
     tokio::select! {
         biased;

@@ -59,7 +59,7 @@ impl Service<Request> for FakeHandlers {
                     params
                 }
                 "sleep" => {
-                    tokio::time::sleep(Duration::from_millis(params[0].as_u64().unwrap())).await;
+                    clock::sleep(Duration::from_millis(params[0].as_u64().unwrap())).await;
                     record.lock().unwrap().push("slept".to_owned());
                     params
                 }
@@ -245,7 +245,7 @@ async fn only_exempt_handlers_outlive_the_grace_period_of_a_cancel() {
     let start = crate::base::clock::now();
     assert_eq!(client.answer().await, (json!(1), json!(-32_800)));
     assert_eq!(start.elapsed(), Duration::from_millis(1_500));
-    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    clock::sleep(Duration::from_secs(3_600)).await;
     assert!(client.sent.try_recv().is_err());
     client
         .send(request(3, "agent/prompt", json!([])) + &cancel(3))
@@ -538,7 +538,7 @@ async fn messages_sent_during_the_end_still_leave() {
     let mut client = start_with(|end| async move {
         assert_eq!(end, EndReason::EndOfInput);
         let outbox = outbox_of.await.unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        clock::sleep(Duration::from_millis(100)).await;
         outbox.push(Outgoing::Notification {
             body: br#"{"turnEnded":1}"#.to_vec(),
             group: Some(1),
@@ -622,8 +622,7 @@ async fn input_is_not_read_while_the_client_does_not_read() {
     let bad = "Content-Length: 2\r\n\r\n[]".repeat(1_000);
     let mut sent = 0;
     // Nothing takes from the outbox, so writing stops once the pipe and the queue of answers are full.
-    while let Ok(written) =
-        tokio::time::timeout(Duration::from_millis(500), input.write_all(bad.as_bytes())).await
+    while let Ok(written) = clock::timeout(Duration::from_millis(500), input.write_all(bad.as_bytes())).await
     {
         written.unwrap();
         sent += bad.len();

@@ -233,7 +233,7 @@ pub(super) async fn admit_provider_call(
 async fn wait_for_rest(rest_ms: Option<u64>) {
     match rest_ms {
         // One millisecond more: the clocks differ by fractions of a millisecond.
-        Some(ms) => tokio::time::sleep(Duration::from_millis(ms + 1)).await,
+        Some(ms) => clock::sleep(Duration::from_millis(ms + 1)).await,
         None => std::future::pending().await,
     }
 }

@@ -276,6 +276,6 @@ impl DeltaBatch {
 pub(super) async fn sleep_unless_stopped(cx: &TurnContext, time: Duration) -> Result<(), TurnStopped> {
     tokio::select! { biased;
         () = cx.cancel.cancelled() => Err(TurnStopped),
-        () = tokio::time::sleep(time) => Ok(()),
+        () = clock::sleep(time) => Ok(()),
     }
 }

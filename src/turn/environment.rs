@@ -105,7 +105,7 @@ async fn gather_facts(cx: &TurnContext, model: String, is_first: bool) -> Vec<Fa
     ));
     facts.push(fact("your model", &model));
     // What git has said until then stays, even if it does not say the rest in time.
-    let _ = tokio::time::timeout(GIT_TIMEOUT, gather_git_facts(cx, is_first, &mut facts)).await;
+    let _ = clock::timeout(GIT_TIMEOUT, gather_git_facts(cx, is_first, &mut facts)).await;
     facts
 }
 

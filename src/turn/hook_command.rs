@@ -11,6 +11,7 @@ use futures::future::{BoxFuture, FutureExt};
 use super::hook_output::MAX_OUTPUT;
 use super::hooks::{HookContext, HookExit, HookRunner};
 use super::session_link::TurnStopped;
+use crate::base::clock;
 use crate::config::{CommandLine, HookSettings, SandboxSettings};
 use crate::tool::refusal::{CommandOrigin, Refusals, hook_remedy};
 use crate::workspace::command_sandbox::CallSandbox;
@@ -145,7 +146,7 @@ async fn run_until_gone(
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let first = tokio::select! { biased;
         () = context.cancel.cancelled() => HookRunEnd::Cancelled,
-        () = tokio::time::sleep(hook.timeout_s.0) => HookRunEnd::TimedOut,
+        () = clock::sleep(hook.timeout_s.0) => HookRunEnd::TimedOut,
         ending = collect_output(&process, &mut output, [&mut stdout, &mut stderr]) => HookRunEnd::Ended(ending),
     };
     match first {
@@ -217,7 +218,7 @@ async fn kill_process(process: &Process, output: Output) {
     // Nobody reads the output any more.
     drop(output);
     process.kill();
-    if tokio::time::timeout(AFTER_KILL, process.wait_until_gone())
+    if clock::timeout(AFTER_KILL, process.wait_until_gone())
         .await
         .is_err()
     {

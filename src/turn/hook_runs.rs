@@ -139,7 +139,7 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
     };
     let mut run = cx.settings.hooks.run_hook(context, hook, input);
     let telling = async {
-        tokio::time::sleep(SLOW).await;
+        clock::sleep(SLOW).await;
         let reason = format!("waiting for the hook `{}` ({})", hook.name, hook.on);
         // An error means that the turn is stopped; the run itself returns that.
         let _ = cx

@@ -152,7 +152,7 @@ async fn run_to_end(
     let result = match outcome {
         Some(result) => result,
         None if !patient => return Err(TurnStopped),
-        None => tokio::time::timeout(finish_limit(cx), run)
+        None => clock::timeout(finish_limit(cx), run)
             .await
             .unwrap_or(Err(ToolError::Cancelled)),
     };
@@ -299,6 +299,6 @@ async fn run_with_timeout(
     run: impl Future<Output = Result<ToolOutput, ToolError>>,
 ) -> Result<ToolOutput, ToolError> {
     let Some(limit) = limit else { return run.await };
-    let ended = tokio::time::timeout(limit, run).await;
+    let ended = clock::timeout(limit, run).await;
     ended.unwrap_or_else(|_| Ok(ToolOutput::timed_out(limit)))
 }

@@ -12,6 +12,7 @@ use super::current_model::current_model;
 use super::emit::emit_warning;
 use super::loop_state::LoopState;
 use super::session_link::TurnStopped;
+use crate::base::clock;
 use crate::context::estimate_tool_tokens;
 use crate::domain::{AgentError, ErrorCode, Event};
 
@@ -33,7 +34,7 @@ pub(super) async fn await_tools(cx: &TurnContext) -> Result<Result<(), AgentErro
     };
     source.start();
     let announce = async {
-        tokio::time::sleep(SLOW).await;
+        clock::sleep(SLOW).await;
         let why = format!(
             "MCP servers are starting: {}",
             source.names_of_starting().join(", ")
@@ -78,7 +79,7 @@ pub(super) async fn refresh_tools(cx: &TurnContext, state: &mut LoopState) -> Re
         tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(TurnStopped),
             // Late tools count at a later step.
-            _ = tokio::time::timeout(MAX_REFRESH, source.wait_until_current()) => {}
+            _ = clock::timeout(MAX_REFRESH, source.wait_until_current()) => {}
         }
     }
     warn_of_failures(cx).await?;

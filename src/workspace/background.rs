@@ -11,6 +11,7 @@ use futures::future::{BoxFuture, join_all};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::base::CancellationToken;
+use crate::base::clock;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::utf8::Decoder;
 use crate::domain::ContentRef;
@@ -289,7 +290,7 @@ async fn read_all(
         unread.collector.push(&decoder.push(&chunk.bytes));
         unread.collector.wait_for_room().await;
         if chunk.bytes.len() >= FULL_PIECE {
-            unread.give_until(tokio::time::sleep(FLOOD_PAUSE)).await;
+            unread.give_until(clock::sleep(FLOOD_PAUSE)).await;
         }
     }
     unread.collector.push(decoder.finish_text());

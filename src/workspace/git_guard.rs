@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use super::git_reader::GitReader;
 use super::process::{Command, git_command};
 use super::real_path::real_path;
+use crate::base::clock;
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, RegularFile};
 
 /// Largest config file that is read, and longest listing of one, in bytes.
@@ -401,7 +402,7 @@ pub(super) async fn read_git(
     command: Command,
     most: usize,
 ) -> Option<Vec<u8>> {
-    let listed = tokio::time::timeout(LISTING, git.run(folder, command, most));
+    let listed = clock::timeout(LISTING, git.run(folder, command, most));
     let listed = listed.await.ok()??;
     (listed.status.success() && !listed.cut).then_some(listed.stdout)
 }

@@ -26,7 +26,7 @@ pub(super) struct ClientFiles {
 pub(super) async fn serve_files(client: Arc<AcpClient>) {
     let rng = &client.server_run.world.rng;
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(1_000)).await;
+        agentls::base::clock::sleep(Duration::from_millis(1) + rng.draw_pause(1_000)).await;
         let is_file = |asked: &Value| {
             asked["method"]
                 .as_str()
@@ -37,7 +37,7 @@ pub(super) async fn serve_files(client: Arc<AcpClient>) {
         };
         if rng.chance(20) {
             // Longer than the edge waits.
-            tokio::time::sleep(Duration::from_secs(15)).await;
+            agentls::base::clock::sleep(Duration::from_secs(15)).await;
         }
         let answer = serve_file(&client, &asked);
         client.respond(&asked, answer);

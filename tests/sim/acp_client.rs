@@ -216,13 +216,13 @@ async fn use_sessions(client: Arc<AcpClient>) {
         )
         .await;
     loop {
-        tokio::time::sleep(
+        agentls::base::clock::sleep(
             Duration::from_millis(1) + rng.draw_pause(server.world.settings.user_delay_ms * 4),
         )
         .await;
         let sessions = server.world.lock_checker().session_ids();
         if sessions.is_empty() {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            agentls::base::clock::sleep(Duration::from_secs(1)).await;
             continue;
         }
         let session = rng.pick_one(&sessions).clone();
@@ -241,7 +241,7 @@ async fn use_sessions(client: Arc<AcpClient>) {
             13 => set_option(&client, &session).await,
             14 => acp_answers::edit_document(&client, &session).await,
             15 if rng.chance(200) => fork_session(&client, &session).await,
-            _ => tokio::time::sleep(rng.draw_pause(10_000)).await,
+            _ => agentls::base::clock::sleep(rng.draw_pause(10_000)).await,
         }
     }
 }
@@ -352,7 +352,7 @@ async fn set_option(client: &AcpClient, session: &SessionId) {
 async fn send_prompt(client: &AcpClient, session: &SessionId) {
     let world = &client.server_run.world;
     if !world.take_ticket() {
-        return tokio::time::sleep(Duration::from_secs(1)).await;
+        return agentls::base::clock::sleep(Duration::from_secs(1)).await;
     }
     let (label, content) = world.lock_checker().label_input(session, TypedKind::Prompt);
     let convert = |block: &Block| match block {
@@ -366,7 +366,7 @@ async fn send_prompt(client: &AcpClient, session: &SessionId) {
     let request = client.call_until("session/prompt", params, cancel.clone());
     let answer = if world.rng.chance(100) {
         let cancels = async {
-            tokio::time::sleep(world.rng.draw_pause(10_000)).await;
+            agentls::base::clock::sleep(world.rng.draw_pause(10_000)).await;
             let mut check = world.lock_checker();
             let (own, open) = (check.joined_turn(label), check.open_turn(session));
             // It reaches no turn of somebody else.
@@ -462,14 +462,15 @@ async fn answer_questions(client: Arc<AcpClient>) {
     let world = &client.server_run.world;
     let rng = &world.rng;
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(world.settings.answer_ms)).await;
+        agentls::base::clock::sleep(Duration::from_millis(1) + rng.draw_pause(world.settings.answer_ms))
+            .await;
         let asked = {
             let waiting = client.lock();
             let nth = rng.next_below(waiting.asked.len() as u64) as usize;
             waiting.asked.values().nth(nth).cloned()
         };
         let Some(asked) = asked else {
-            tokio::time::sleep(rng.draw_pause(3_000)).await;
+            agentls::base::clock::sleep(rng.draw_pause(3_000)).await;
             continue;
         };
         match asked["method"].as_str() {

@@ -48,7 +48,7 @@ impl HookRunner for SimHooks {
             let _running = RunningHook { world, context };
             tokio::select! { biased;
                 () = context.cancel.cancelled() => return Err(TurnStopped),
-                () = tokio::time::sleep(world.rng.draw_pause(world.settings.tool_ms)) => {}
+                () = agentls::base::clock::sleep(world.rng.draw_pause(world.settings.tool_ms)) => {}
             }
             Ok(self.run_hook(context, hook.on, &input))
         }

@@ -177,7 +177,7 @@ impl McpConnector for SimConnector {
     ) -> BoxFuture<'a, Result<Arc<dyn McpConnection>, McpError>> {
         async move {
             let (world, mcp) = (&self.0, &self.0.settings.mcp);
-            tokio::time::sleep(world.rng.draw_pause(mcp.start_ms)).await;
+            agentls::base::clock::sleep(world.rng.draw_pause(mcp.start_ms)).await;
             if world.rng.chance(mcp.start_fails) {
                 return Err(match world.rng.next_below(4) {
                     0 => McpError::NeedsLogin,
@@ -232,7 +232,7 @@ impl McpConnection for SimConnection {
     fn list_tools(&self) -> BoxFuture<'_, Result<Vec<McpTool>, McpError>> {
         async move {
             let (rng, mcp) = (&self.world.rng, &self.world.settings.mcp);
-            tokio::time::sleep(rng.draw_pause(mcp.start_ms / 4)).await;
+            agentls::base::clock::sleep(rng.draw_pause(mcp.start_ms / 4)).await;
             if rng.chance(mcp.start_fails / 4) {
                 return Err(McpError::Malformed("simulated".to_owned()));
             }
@@ -255,11 +255,11 @@ impl McpConnection for SimConnection {
                 () = call.cancel.cancelled() => Err(McpError::Cancelled),
                 () = self.closed.cancelled() => Err(McpError::Closed),
                 result = self.perform_call(&call, tag, &how) => result,
-                () = tokio::time::sleep(call.limit) => Err(McpError::TimedOut(call.limit)),
+                () = agentls::base::clock::sleep(call.limit) => Err(McpError::TimedOut(call.limit)),
             };
             if matches!(ended, Err(McpError::Cancelled | McpError::TimedOut(_))) {
                 // The server is slow to take the cancel.
-                tokio::time::sleep(self.world.rng.draw_pause(500)).await;
+                agentls::base::clock::sleep(self.world.rng.draw_pause(500)).await;
             }
             let end = ended.as_ref().map_or_else(ToString::to_string, |_| how);
             self.world.lock_checker().count_case(format!("MCP call: {end}"));
@@ -292,7 +292,7 @@ impl McpConnection for SimConnection {
         async {
             let crash = async {
                 match self.crashes_at {
-                    Some(at) => tokio::time::sleep_until(at).await,
+                    Some(at) => agentls::base::clock::sleep_until(at).await,
                     None => std::future::pending().await,
                 }
             };
@@ -306,7 +306,7 @@ impl McpConnection for SimConnection {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async {
-            tokio::time::sleep(self.world.rng.draw_pause(100)).await;
+            agentls::base::clock::sleep(self.world.rng.draw_pause(100)).await;
             self.closed.cancel();
         }
         .boxed()
@@ -318,7 +318,7 @@ impl SimConnection {
         let number = |key: &str| call.arguments[key].as_u64().unwrap_or_default();
         let parts = number("parts");
         for part in 0..=parts {
-            tokio::time::sleep(Duration::from_millis(number("ms") / (parts + 1))).await;
+            agentls::base::clock::sleep(Duration::from_millis(number("ms") / (parts + 1))).await;
             self.world.lock_checker().mcp_call_goes_on(tag);
             if how == "chatty" {
                 for line in 0..40 {

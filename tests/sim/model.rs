@@ -114,7 +114,7 @@ impl ModelSource for SimModels {
         let world = self.world.clone();
         async move {
             let rng = &world.rng;
-            tokio::time::sleep(rng.draw_pause(world.settings.provider_ms)).await;
+            agentls::base::clock::sleep(rng.draw_pause(world.settings.provider_ms)).await;
             if rng.chance(world.settings.resolve_fails) {
                 let code = *rng.pick_one(&[ErrorCode::Config, ErrorCode::ProviderError]);
                 return Err(AgentError::new(code, "nothing to ask"));
@@ -233,7 +233,7 @@ impl SimProvider {
                 estimate,
             };
             let (rng, settings) = (&world.rng, &world.settings);
-            tokio::time::sleep(rng.draw_pause(settings.provider_ms)).await;
+            agentls::base::clock::sleep(rng.draw_pause(settings.provider_ms)).await;
             report_rate_limits(rng, &health);
             let behavior = world.current_behavior();
             if let Some(fault) = fault_of_behavior(behavior) {
@@ -295,7 +295,7 @@ impl SimProvider {
                 move |(mut remaining, world, session, flight)| async move {
                     let moment = remaining.next()?;
                     if world.rng.chance(400) {
-                        tokio::time::sleep(world.rng.draw_pause(pace.as_millis() as u64)).await;
+                        agentls::base::clock::sleep(world.rng.draw_pause(pace.as_millis() as u64)).await;
                     }
                     let item = match moment {
                         CallMoment::Piece(event) => {

@@ -14,11 +14,14 @@ use super::server_run::ServerRun;
 pub(super) async fn answer_inquiries(window: Arc<ClientWindow>) {
     let (server, rng) = (&window.server_run, &window.server_run.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.settings.answer_ms)).await;
+        agentls::base::clock::sleep(
+            Duration::from_millis(1) + rng.draw_pause(server.world.settings.answer_ms),
+        )
+        .await;
         let open = server.world.lock_checker().open_inquiries();
         let Some((session, inquiry, running)) = open.get(rng.next_below(open.len() as u64) as usize).cloned()
         else {
-            tokio::time::sleep(rng.draw_pause(3_000)).await;
+            agentls::base::clock::sleep(rng.draw_pause(3_000)).await;
             continue;
         };
         if !running && rng.chance(900) {
@@ -27,7 +30,7 @@ pub(super) async fn answer_inquiries(window: Arc<ClientWindow>) {
         let is_accepted = answer_inquiry(server, &session, &inquiry).await;
         if !is_accepted && !running {
             // The inquiry already has an answer, so a retry fails until somebody resumes the turn.
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            agentls::base::clock::sleep(Duration::from_secs(60)).await;
         }
         if rng.chance(100) {
             answer_inquiry(server, &session, &inquiry).await;

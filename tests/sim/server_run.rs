@@ -138,7 +138,7 @@ pub(super) fn run_server(
         let server = run_until_end(world.clone(), data.to_path_buf(), run_end);
         tokio::select! { biased;
             () = sim_schedule::wait_until_frozen() => false,
-            () = tokio::time::sleep(LONGEST_TURN * 20) => {
+            () = agentls::base::clock::sleep(LONGEST_TURN * 20) => {
                 world.lock_checker().record_violation("I13: the world makes no progress".to_owned());
                 false
             }
@@ -217,7 +217,7 @@ async fn run_until_end(world: Arc<World>, data: PathBuf, run_end: RunEnd) {
         // The shutdown interrupts everything that still runs.
         Some(after) => {
             tokio::select! { biased;
-                () = tokio::time::sleep(after) => {}
+                () = agentls::base::clock::sleep(after) => {}
                 () = done => {}
             }
         }
@@ -281,7 +281,7 @@ async fn shut_down(
             .record_violation(format!("I3: {running:?} have no end after the shutdown"));
     }
     drop(server);
-    if tokio::time::timeout(Duration::from_secs(60), writer)
+    if agentls::base::clock::timeout(Duration::from_secs(60), writer)
         .await
         .is_err()
     {

@@ -163,7 +163,7 @@ macro_rules! tools {
             }
 
             async fn preview_change(&self, input: &PlannedAct, _cx: &ToolContext) -> Result<CallPreview, ToolError> {
-                tokio::time::sleep(self.0.rng.draw_pause(10)).await;
+                agentls::base::clock::sleep(self.0.rng.draw_pause(10)).await;
                 assert_ne!(input.how, "panic_preview", "{EXPECTED_PANIC}");
                 if input.how == "fail_preview" {
                     return Err(ToolError::Reported("cannot be done".into()));
@@ -214,7 +214,7 @@ async fn perform_act(
         call: call.clone(),
     };
     for part in 0..=input.parts {
-        tokio::time::sleep(Duration::from_millis(input.ms / u64::from(input.parts + 1))).await;
+        agentls::base::clock::sleep(Duration::from_millis(input.ms / u64::from(input.parts + 1))).await;
         world.lock_checker().effect_goes_on(&cx.session, &call);
         if input.how == "chatty" {
             // The receiver may be gone, which is not an error.

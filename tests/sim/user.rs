@@ -83,7 +83,7 @@ pub(super) async fn keep_prompting(window: Arc<ClientWindow>) {
             4 => rng.draw_pause(5_000),
             _ => server.world.settings.idle.min(Duration::from_secs(3_600)),
         };
-        tokio::time::sleep(rest).await;
+        agentls::base::clock::sleep(rest).await;
         let session = window.session_or_new();
         let has_question = server.world.lock_checker().has_question(&session);
         match (rng.chance(if has_question { 700 } else { 150 }), rng.chance(60)) {
@@ -193,7 +193,7 @@ async fn await_turn_end(server: &ServerRun, session: &SessionId, handle: TurnHan
         return;
     }
     let turn = handle.turn.clone();
-    match tokio::time::timeout(LONGEST_TURN, handle.wait_for_outcome()).await {
+    match agentls::base::clock::timeout(LONGEST_TURN, handle.wait_for_outcome()).await {
         Err(_) => server
             .world
             .lock_checker()
@@ -211,15 +211,17 @@ async fn await_turn_end(server: &ServerRun, session: &SessionId, handle: TurnHan
 pub(super) async fn interfere_at_random(window: Arc<ClientWindow>) {
     let (server, rng) = (&window.server_run, &window.server_run.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.settings.user_delay_ms))
-            .await;
+        agentls::base::clock::sleep(
+            Duration::from_millis(1) + rng.draw_pause(server.world.settings.user_delay_ms),
+        )
+        .await;
         let Some(session) = window.current_session() else {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            agentls::base::clock::sleep(Duration::from_secs(1)).await;
             continue;
         };
         if server.world.lock_checker().open_turn(&session).is_none() && rng.chance(700) {
             // Little can happen while nothing runs, so skip ahead.
-            tokio::time::sleep(rng.draw_pause(60_000)).await;
+            agentls::base::clock::sleep(rng.draw_pause(60_000)).await;
         }
         match rng.next_below(40) {
             0..9 if server.world.lock_checker().open_turn(&session).is_none() && rng.chance(950) => {}
@@ -237,7 +239,7 @@ pub(super) async fn interfere_at_random(window: Arc<ClientWindow>) {
             27 if rng.chance(100) => delete_session(&window, &session).await,
             29 if rng.chance(100) => fork_session(&window, &session).await,
             28 => decide_unknown_approval(server, &session).await,
-            _ => tokio::time::sleep(rng.draw_pause(10_000)).await,
+            _ => agentls::base::clock::sleep(rng.draw_pause(10_000)).await,
         }
     }
 }
@@ -247,7 +249,7 @@ pub(super) async fn name_mcp_servers(window: Arc<ClientWindow>) {
     let (server, rng) = (&window.server_run, &window.server_run.world.rng);
     let settings = &server.world.settings.mcp;
     while settings.has_servers() {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(20_000)).await;
+        agentls::base::clock::sleep(Duration::from_millis(1) + rng.draw_pause(20_000)).await;
         let Some(session) = window.current_session() else {
             continue;
         };
@@ -581,12 +583,15 @@ async fn decide_unknown_approval(server: &ServerRun, session: &SessionId) {
 pub(super) async fn answer_approvals(window: Arc<ClientWindow>) {
     let (server, rng) = (&window.server_run, &window.server_run.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + rng.draw_pause(server.world.settings.answer_ms)).await;
+        agentls::base::clock::sleep(
+            Duration::from_millis(1) + rng.draw_pause(server.world.settings.answer_ms),
+        )
+        .await;
         let open = server.world.lock_checker().open_approvals();
         let Some((session, approval, running)) =
             open.get(rng.next_below(open.len() as u64) as usize).cloned()
         else {
-            tokio::time::sleep(rng.draw_pause(3_000)).await;
+            agentls::base::clock::sleep(rng.draw_pause(3_000)).await;
             continue;
         };
         if !running && rng.chance(900) {
@@ -595,7 +600,7 @@ pub(super) async fn answer_approvals(window: Arc<ClientWindow>) {
         let is_accepted = decide_approval(server, &session, &approval).await;
         if !is_accepted && !running {
             // The approval already has a decision, so a retry fails until somebody resumes the turn.
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            agentls::base::clock::sleep(Duration::from_secs(60)).await;
         }
         if rng.chance(100) {
             decide_approval(server, &session, &approval).await;
@@ -666,7 +671,7 @@ async fn decide_approval(server: &ServerRun, session: &SessionId, approval: &App
 /// Reads output as a slow client does, so that its permits return late.
 pub(super) async fn read_slowly(server: Arc<ServerRun>) {
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + server.world.rng.draw_pause(300)).await;
+        agentls::base::clock::sleep(Duration::from_millis(1) + server.world.rng.draw_pause(300)).await;
         let count = server.world.rng.next_below(20);
         let read: Vec<_> = {
             let mut unread = server.unread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -674,7 +679,7 @@ pub(super) async fn read_slowly(server: Arc<ServerRun>) {
             unread.drain(..count).collect()
         };
         if read.is_empty() {
-            tokio::time::sleep(Duration::from_secs(2)).await;
+            agentls::base::clock::sleep(Duration::from_secs(2)).await;
         }
         drop(read);
     }
@@ -699,6 +704,6 @@ pub(super) async fn wait_until_quiet(server: &ServerRun) {
         }
         running = now;
         quiet = if running.is_empty() { quiet + 1 } else { 0 };
-        tokio::time::sleep(Duration::from_millis(250)).await;
+        agentls::base::clock::sleep(Duration::from_millis(250)).await;
     }
 }

@@ -465,7 +465,7 @@ impl MockLlm {
     async fn wait(&self, description: &str, event: impl Future<Output = ()> + Send + 'static) {
         let runtime = self.runtime.as_ref().expect("a running mock");
         let done = runtime
-            .spawn(tokio::time::timeout(WAIT_LIMIT, event))
+            .spawn(agentls::base::clock::timeout(WAIT_LIMIT, event))
             .await
             .expect("no panic");
         assert!(
@@ -770,7 +770,7 @@ async fn answer(
     let reply = &prepared.reply;
     for before in &reply.before {
         match before {
-            PreludeStep::Delay(wait) => tokio::time::sleep(*wait).await,
+            PreludeStep::Delay(wait) => agentls::base::clock::sleep(*wait).await,
             PreludeStep::Gate(gate) => gate.pass().await,
             PreludeStep::Stall => std::future::pending().await,
             PreludeStep::Cut(cut) => return Err(AnswerAborted::Ordered(*cut)),
@@ -844,7 +844,7 @@ impl Body<'_> {
                         self.flush().await?;
                     }
                     if let Some(wait) = every {
-                        tokio::time::sleep(wait).await;
+                        agentls::base::clock::sleep(wait).await;
                     }
                 }
                 return Ok(());
@@ -852,7 +852,7 @@ impl Body<'_> {
             _ => self.flush().await?,
         }
         match frame {
-            Frame::Delay(wait) => tokio::time::sleep(*wait).await,
+            Frame::Delay(wait) => agentls::base::clock::sleep(*wait).await,
             Frame::Gate(gate) => gate.pass().await,
             Frame::Stall => std::future::pending().await,
             Frame::Cut(cut) => return Err(AnswerAborted::Ordered(*cut)),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Chat;
+use crate::base::clock;
 use crate::base::text;
 use crate::cli::client::{ClientError, ServerMessage};
 use crate::cli::signals::SignalAction;
@@ -197,7 +198,7 @@ impl Chat {
         limit: Duration,
         is_over: impl Fn(&McpServerInfo) -> bool,
     ) -> Result<(), ClientError> {
-        let mut limit = std::pin::pin!(tokio::time::sleep(limit));
+        let mut limit = std::pin::pin!(clock::sleep(limit));
         // What came before belongs to the time before the action.
         let mut was_busy = false;
         loop {

@@ -15,6 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::scratch::{FILE, RIGHT, WRONG};
+use crate::base::clock;
 use crate::base::spawn::{AbortOnDrop, spawn};
 
 /// The pause between two pieces of text.
@@ -132,7 +133,7 @@ async fn stream_reply(stream: &mut TcpStream, reply: ScriptedReply, stats: &Requ
         };
         let is_disconnected = tokio::select! { biased;
             read = stream.read(&mut byte) => !matches!(read, Ok(n) if n > 0),
-            () = tokio::time::sleep(pause) => false,
+            () = clock::sleep(pause) => false,
         };
         if sent.is_err() || is_disconnected {
             stats.hung_up.fetch_add(1, Ordering::Relaxed);

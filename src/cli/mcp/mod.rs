@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::args::{McpAddArguments, McpCommand};
 use super::screen::Screen;
 use super::style::{Color, format_path};
+use crate::base::clock;
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::{
     ConfigSeverity, ConfigSource, Diagnostic, LoadedConfig, McpServerSettings, Redactor, Trust,
@@ -320,7 +321,7 @@ impl<'a> McpCommands<'a> {
             return;
         };
         let prompts = server.list_prompts().count();
-        let listed = tokio::time::timeout(RESOURCES, server.list_resources()).await;
+        let listed = clock::timeout(RESOURCES, server.list_resources()).await;
         let resources = match listed {
             Ok(Ok(resources)) => resources.len().to_string(),
             Ok(Err(_)) => "no".to_owned(),

@@ -227,7 +227,7 @@ impl Tool for Slow {
     }
 
     async fn run(&self, _: FaultPlace, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        tokio::time::sleep(Duration::from_secs(100)).await;
+        clock::sleep(Duration::from_secs(100)).await;
         Ok(ToolOutput::text("done at last"))
     }
 }
@@ -243,7 +243,7 @@ async fn the_tool_time_limit_is_paused_while_a_person_is_asked() {
     let session = fixture.session();
     let handle = fixture.post(&session, "go").await.unwrap().unwrap();
     // The user takes an hour.
-    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    clock::sleep(Duration::from_secs(3_600)).await;
     let approval_id = fixture.events.all().into_iter().find_map(|event| match event {
         Event::ApprovalRequested(approval) => Some(approval.id),
         _ => None,
@@ -284,7 +284,7 @@ async fn each_session_announces_once_why_its_model_was_chosen() {
         assert_eq!(count_announcements(), times);
     }
     // Nor again after it is reloaded.
-    tokio::time::sleep(Duration::from_secs(2_000)).await;
+    clock::sleep(Duration::from_secs(2_000)).await;
     assert_eq!(fixture.sessions.live_session_count(), 0);
     fixture.ask(&one, "hello").await;
     assert_eq!(count_announcements(), 2);

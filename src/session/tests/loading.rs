@@ -9,6 +9,7 @@ use futures::future::{BoxFuture, FutureExt};
 
 use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
+use crate::base::clock;
 use crate::base::counters::Totals;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::*;
@@ -256,7 +257,7 @@ async fn an_open_approval_is_counted_while_live_and_found_afterwards() {
     assert_eq!(rig.load().await.0, ["appr_1".into()]);
     assert_eq!(activity.borrow().approvals, 1);
 
-    tokio::time::sleep(IDLE * 2).await;
+    clock::sleep(IDLE * 2).await;
     assert_eq!(rig.sessions.live_session_count(), 0);
     assert_eq!(activity.borrow().approvals, 0, "unloaded");
     assert_eq!(found().await, Some("ses_1".into()));
@@ -523,11 +524,11 @@ async fn idle_sessions_are_unloaded_and_used_ones_stay() {
             .unwrap()
             .count()
     };
-    tokio::time::sleep(IDLE - Duration::from_secs(1)).await;
+    clock::sleep(IDLE - Duration::from_secs(1)).await;
     assert_eq!((rig.sessions.live_session_count(), locks()), (COUNT, COUNT));
     rename(&ids[7]).await;
     assert!(rig.sessions.inspect_live(&ids[0]).await.is_some());
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    clock::sleep(Duration::from_secs(2)).await;
     // A look neither keeps a session loaded nor loads it.
     assert!(rig.sessions.inspect_live(&ids[0]).await.is_none());
     assert_eq!(
@@ -535,7 +536,7 @@ async fn idle_sessions_are_unloaded_and_used_ones_stay() {
         (1, 1),
         "one was used meanwhile"
     );
-    tokio::time::sleep(IDLE).await;
+    clock::sleep(IDLE).await;
     assert_eq!((rig.sessions.live_session_count(), locks()), (0, 0));
     // They are loaded again on demand.
     rename(&ids[COUNT - 1]).await;

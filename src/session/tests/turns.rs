@@ -12,6 +12,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::base::CancellationToken;
 use crate::base::backpressure::ByteBudget;
+use crate::base::clock;
 use crate::base::counters::Totals;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::{
@@ -422,7 +423,7 @@ async fn an_unknown_cost_is_not_zero() {
         ("five", dollars(1.0), None),
     ] {
         if prompt == "five" {
-            tokio::time::sleep(Duration::from_secs(2_000)).await;
+            clock::sleep(Duration::from_secs(2_000)).await;
             assert_eq!(fixture.sessions.live_session_count(), 0);
         }
         assert_eq!(fixture.ask(&session, prompt).await.end.cost, turn, "{prompt}");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::base::clock;
 use crate::store::schema::VERSION;
 use crate::store::writer::MAX_BUFFERED_BYTES;
 
@@ -70,7 +71,7 @@ async fn a_failing_disk_is_retried_every_second_and_not_with_every_event() {
     rig.set_fault(Some(WriteFault::Busy));
     for seq in 1..=100 {
         rig.send(append("ses_1", seq, build_warning("a"))).await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        clock::sleep(Duration::from_millis(50)).await;
     }
     let tries = rig.commits();
     assert!((5..=7).contains(&tries), "{tries}");
@@ -334,7 +335,7 @@ async fn pieces_stay_in_memory_until_their_message_is_complete() {
         };
         assert!(bytes > buffered, "{bytes}");
         buffered = bytes;
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        clock::sleep(Duration::from_secs(2)).await;
     }
     rig.send(append(
         "ses_1",

@@ -12,6 +12,7 @@ use tokio::sync::OnceCell;
 use url::{Host, Url};
 
 use crate::base::address::not_public;
+use crate::base::clock;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::public_resolver::{NotPublic, PublicResolver, is_local_name};
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -154,7 +155,7 @@ impl Web {
                 if is_local_name(name) || self.network.proxy_hosts().iter().any(|proxy| proxy == name) {
                     return Err(private("a name of this machine or a private network"));
                 }
-                let looked_up = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name, 0)));
+                let looked_up = clock::timeout(LOOK_UP, tokio::net::lookup_host((name, 0)));
                 // A name that only the proxy can resolve is up to the proxy.
                 let found = looked_up.await.ok().and_then(Result::ok);
                 found

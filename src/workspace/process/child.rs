@@ -308,12 +308,12 @@ impl Process {
                 biased;
                 ending = self.wait_until_gone() => return ending,
                 () = force_cancel.cancelled() => break,
-                () = tokio::time::sleep(limit) => {}
+                () = clock::sleep(limit) => {}
             }
         }
         self.kill();
         for limit in [HELPER_ANSWERS, AFTER_KILL - HELPER_ANSWERS] {
-            if let Ok(ending) = tokio::time::timeout(limit, self.wait_until_gone()).await {
+            if let Ok(ending) = clock::timeout(limit, self.wait_until_gone()).await {
                 return ending;
             }
             // Without adoption only the helper can reach the descendants, so it is never cut short.

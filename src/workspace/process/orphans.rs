@@ -145,7 +145,7 @@ async fn wait_for_helper_cleanup(mut child: tokio::process::Child, pid: u32, for
         // Without adoption nothing else can end the command, so wait for the helper however long it takes.
         status = child.wait().await.ok();
     } else if !force {
-        status = tokio::time::timeout(HELPER_ENDS_WITHIN, child.wait())
+        status = clock::timeout(HELPER_ENDS_WITHIN, child.wait())
             .await
             .ok()
             .and_then(Result::ok);

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
-use crate::base::clock::Instant;
+use crate::base::clock::{self, Instant};
 use crate::workspace::process::state::State;
 
 /// Largest chunk, in bytes: as much as a pipe holds.
@@ -92,7 +92,7 @@ impl Output {
                 biased;
                 next = std::future::poll_fn(|cx| self.poll_next(cx)) => next,
                 () = wait_until_drained(&mut state) => None,
-                () = tokio::time::sleep(DRAIN), if drains => None,
+                () = clock::sleep(DRAIN), if drains => None,
             };
             // What was written to standard error before may be noticed only now.
             self.drains |= next.is_none() && self.ends_with_stdout;
@@ -158,7 +158,7 @@ async fn wait_until_drained(state: &mut watch::Receiver<State>) {
         Err(_) => None,
     };
     match gone_at {
-        Some(at) => tokio::time::sleep_until(at + DRAIN).await,
-        None => tokio::time::sleep(DRAIN).await,
+        Some(at) => clock::sleep_until(at + DRAIN).await,
+        None => clock::sleep(DRAIN).await,
     }
 }

@@ -20,6 +20,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown
 use tokio::net::{UnixStream, unix::pipe};
 
 use crate::base::CancellationToken;
+use crate::base::clock;
 use crate::base::spawn::AbortOnDrop;
 use crate::sandbox::{PathRule, SandboxPlan};
 use crate::workspace::process::child::{Child, HelperReports, Process};
@@ -354,7 +355,7 @@ fn serve_proxy(command: &Command, reports: &mut HelperReports) -> io::Result<Opt
 /// Continues the helper repeatedly: a quick command can stop it before it reports the start.
 async fn hold_helper(helper: &Helper) -> Infallible {
     loop {
-        tokio::time::sleep(WAKE_EVERY).await;
+        clock::sleep(WAKE_EVERY).await;
         helper.send_sigcont();
     }
 }
@@ -362,7 +363,7 @@ async fn hold_helper(helper: &Helper) -> Infallible {
 /// Makes the helper end together with whatever it has started, and waits for that.
 async fn give_up(control: &UnixStream, helper: Helper) {
     let _ = shutdown(control, Shutdown::Both);
-    if tokio::time::timeout(GONE_WITHIN, helper.wait_for_cleanup(false))
+    if clock::timeout(GONE_WITHIN, helper.wait_for_cleanup(false))
         .await
         .is_err()
     {
