@@ -260,13 +260,14 @@ async fn wait_for_pacer(cx: &TurnContext, health: &AccountHealth) -> Result<(), 
     let Some(pace) = health.current_pace() else {
         return Ok(());
     };
+    let deadline = clock::now() + pace.wait;
     let until = clock::wall_ms().saturating_add_unsigned(pace.wait.as_millis() as u64);
     let wait = Event::Wait {
         why: pace.reason,
         until: Some(until),
     };
     cx.link.emit_event(wait).await?;
-    sleep_unless_stopped(cx, pace.wait).await
+    sleep_unless_stopped(cx, deadline).await
 }
 
 /// Reports the circuit's state if the session knows another one.

@@ -4,7 +4,6 @@
 //! `step`'s. It knows nothing of budgets and circuits.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 
@@ -13,7 +12,7 @@ use super::context::TurnContext;
 use super::model_choice::ResolvedModel;
 use super::outcome::StreamedOutput;
 use super::session_link::TurnStopped;
-use crate::base::clock;
+use crate::base::clock::{self, Instant};
 use crate::domain::{Cost, Delta, MessageId, Usage};
 use crate::provider::{ModelRequest, ProviderError, ProviderFault, StopReason, StreamEvent};
 
@@ -272,10 +271,10 @@ impl DeltaBatch {
     }
 }
 
-/// Sleeps, unless the turn is stopped first.
-pub(super) async fn sleep_unless_stopped(cx: &TurnContext, time: Duration) -> Result<(), TurnStopped> {
+/// Sleeps until `deadline`, unless the turn is stopped first.
+pub(super) async fn sleep_unless_stopped(cx: &TurnContext, deadline: Instant) -> Result<(), TurnStopped> {
     tokio::select! { biased;
         () = cx.cancel.cancelled() => Err(TurnStopped),
-        () = clock::sleep(time) => Ok(()),
+        () = clock::sleep_until(deadline) => Ok(()),
     }
 }

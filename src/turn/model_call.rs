@@ -137,9 +137,11 @@ pub(super) async fn call_with_retries(
                 match decide_after_failure(access, model, &error, verdict, retry.failed_attempts()) {
                     AdmissionDecision::Retry(plan) => {
                         retract_output(cx, streamed).await?;
+                        // Before the event, which a slow client can delay: the wait ends when it says.
+                        let deadline = clock::now() + plan.delay;
                         emit_retry(cx, model, &error, &plan).await?;
                         cx.services.totals.retries.add(1);
-                        sleep_unless_stopped(cx, plan.delay).await?;
+                        sleep_unless_stopped(cx, deadline).await?;
                     }
                     AdmissionDecision::GiveUp(mut agent_error) => {
                         agent_error.attempts = Some(retry.failed_attempts());
