@@ -11,6 +11,8 @@ use std::process::exit;
 use std::sync::Mutex;
 
 use agentls::acp::{self, AcpOptions};
+#[cfg(feature = "sim")]
+use agentls::base::clock;
 use agentls::cli::{self, Arguments, CliCommand, GlobalArgs};
 use agentls::config::{ConfigPaths, ConfigSource, Env, Flags, Redactor, Trust};
 use agentls::observe;
@@ -95,6 +97,10 @@ fn serve_editor(shared: &GlobalArgs, protocol: EdgeProtocol) -> std::io::Result<
     transport::raise_open_files();
     adopt_orphans();
     let source = build_config_source(shared);
+    #[cfg(feature = "sim")]
+    if source.env.get("AGENTLS_TEST_CLOCK") == Some("frozen") {
+        clock::controlled::freeze(clock::now(), clock::wall_ms());
+    }
     use_downloaded_models(&source);
     let Some(places) = source.places.clone() else {
         return Err(std::io::Error::other(

@@ -454,6 +454,7 @@ const MAY_AWAIT: &[(&str, &str)] = &[
     ("session/subagent.rs", "the tasks of turns and their children"),
     ("session/subagent/bridge.rs", "a child's own task"),
     ("session/system_prompt.rs", "reads slash commands for the edge"),
+    ("session/test_requests.rs", "waits for the actors' answers"),
 ];
 
 /// Returns whether a line awaits, or begins a function that may.

@@ -108,6 +108,11 @@ async fn answer_request(state: &AcpContext, method: &str, id: Id, mut params: Va
             let options = options::set_option(state, &id, parse(state, params)?).await?;
             Ok(json!({"configOptions": options}))
         }
+        #[cfg(feature = "sim")]
+        method if method.starts_with("$/test/") => {
+            let answer = state.sessions.answer_test_request(method, &params).await;
+            answer.ok_or_else(|| refusal(ErrorCode::MethodNotFound, "no such method"))
+        }
         _ => Err(refusal(ErrorCode::MethodNotFound, "no such method")),
     }
 }

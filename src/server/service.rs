@@ -130,6 +130,11 @@ impl Service {
             method::METRICS => to_value(self.read_metrics(params).await?),
             method::RESET_CIRCUIT => to_value(self.reset_circuit(params).await?),
             method::RELOAD_CONFIG => to_value(self.reload_config(params).await?),
+            #[cfg(feature = "sim")]
+            method if method.starts_with("$/test/") => {
+                let answer = self.state.sessions.answer_test_request(method, &params).await;
+                answer.ok_or_else(|| protocol_error(ErrorCode::MethodNotFound, method.to_owned()))
+            }
             _ => Err(protocol_error(
                 ErrorCode::MethodNotFound,
                 format!("no method {}", one_line(method, 80)),

@@ -138,6 +138,11 @@ pub enum SessionCommand {
     Close {
         reply: Reply<bool>,
     },
+    /// Answer when everything before it is done (test builds).
+    #[cfg(feature = "sim")]
+    Settle {
+        reply: oneshot::Sender<()>,
+    },
     /// The server ends: interrupt the turn, store its end, release the lock.
     End,
 }
@@ -163,6 +168,8 @@ impl SessionCommand {
             Self::Inspect { reply } | Self::Measure { reply } => _ = reply.send(Err(refused)),
             Self::ResetCircuit { reply, .. } | Self::Close { reply } => _ = reply.send(Err(refused)),
             Self::RevokeGrant { reply, .. } => _ = reply.send(false),
+            #[cfg(feature = "sim")]
+            Self::Settle { reply } => _ = reply.send(()),
             Self::End => {}
         }
     }

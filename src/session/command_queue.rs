@@ -119,6 +119,8 @@ impl Operation {
             | SessionCommand::ResetCircuit { .. } => OrderGroup::Look,
             SessionCommand::Revert { .. } => OrderGroup::Files,
             SessionCommand::Delete { .. } | SessionCommand::Close { .. } => OrderGroup::Departure,
+            #[cfg(feature = "sim")]
+            SessionCommand::Settle { .. } => OrderGroup::Alone,
             SessionCommand::End => OrderGroup::Alone,
         }
     }

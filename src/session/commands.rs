@@ -137,6 +137,8 @@ impl Actor {
             }
             SessionCommand::Delete { reply } => self.delete_session(gathered.deleted, reply),
             SessionCommand::Close { reply } => self.close_session(&gathered, reply),
+            #[cfg(feature = "sim")]
+            SessionCommand::Settle { reply } => _ = reply.send(()),
             SessionCommand::End => {}
         }
     }

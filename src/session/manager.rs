@@ -259,6 +259,12 @@ impl SessionManager {
         had
     }
 
+    /// Returns the ids of the live sessions.
+    #[cfg(feature = "sim")]
+    pub(super) fn live_session_ids(&self) -> Vec<SessionId> {
+        self.roll.session_ids()
+    }
+
     /// Returns the number of live sessions.
     pub fn live_session_count(&self) -> usize {
         self.roll.lock().live.len()

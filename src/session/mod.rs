@@ -51,6 +51,8 @@ mod steps;
 mod stored;
 mod subagent;
 mod system_prompt;
+#[cfg(feature = "sim")]
+mod test_requests;
 #[cfg(test)]
 mod tests;
 mod turn_events;

@@ -124,6 +124,8 @@ impl Actor {
             SessionCommand::ResetCircuit { .. }
             | SessionCommand::RevokeGrant { .. }
             | SessionCommand::End => Ok(None),
+            #[cfg(feature = "sim")]
+            SessionCommand::Settle { .. } => Ok(None),
         }
     }
 

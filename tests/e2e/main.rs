@@ -27,6 +27,7 @@ mod call_order;
 mod cancel;
 mod cassettes;
 mod checkpoints;
+mod clock;
 mod commands;
 mod conduct;
 mod context;

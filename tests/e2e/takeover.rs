@@ -23,13 +23,12 @@ fn overloads(n: usize) -> impl Iterator<Item = Reply> {
     std::iter::repeat_with(overloaded).take(n)
 }
 
-/// Waits until the open circuit of a session allows a trial.
-fn wait_for_cooldown(client: &Client, session: &str) {
+/// Advances the clock until the open circuit of a session allows a trial.
+fn pass_cooldown(client: &Client, session: &str) {
     let open = client.next_matching(session, "agent/circuit", |notification| {
         notification.text("state") == "open"
     });
-    let remaining_ms = open.params["until"].as_i64().unwrap() - agentls::base::clock::wall_ms();
-    std::thread::sleep(Duration::from_millis(remaining_ms.max(0) as u64 + 20));
+    client.advance_to(open.params["until"].as_i64().unwrap() + 1);
 }
 
 fn assert_within_a_second(before: Instant) {
@@ -129,7 +128,7 @@ fn turn_returns_to_the_first_provider_when_its_circuit_allows_a_trial() {
         let session = client.session();
         let id = client.prompt(&session, "hello");
         world.wait_at_gate(&gate);
-        wait_for_cooldown(&client, &session);
+        pass_cooldown(&client, &session);
         gate.release();
         assert_eq!(client.prompt_result(&id).text, "ok");
         assert_eq!(requested_models(&world)[..5], failures);
@@ -154,7 +153,7 @@ fn only_one_of_several_sessions_makes_the_trial() {
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "one").text, "ok");
-    wait_for_cooldown(&client, &session);
+    pass_cooldown(&client, &session);
     let gate = Gate::new();
     push(&world, "model-one", [Reply::text("well again").gate_first(&gate)]);
     let trial = client.prompt(&session, "two");
@@ -403,7 +402,7 @@ fn text_is_retracted_when_a_late_fallback_takes_over() {
     let delta = client.next_matching(&session, "agent/textDelta", |notification| {
         notification.text("text").contains("half")
     });
-    wait_for_cooldown(&client, &session);
+    pass_cooldown(&client, &session);
     gate.release();
     assert_eq!(client.prompt_result(&id).text, "ok");
     let retracted = client.all(&session, "agent/messageRetracted");

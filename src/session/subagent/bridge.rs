@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
+use crate::base::clock::Instant;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 use super::super::pausable_deadline::PausableDeadline;
 use crate::approval::{Policy, Verdict, judge_tool_call};

@@ -26,6 +26,7 @@ pub struct Client {
     world: World,
     mark: String,
     stderr: PathBuf,
+    is_frozen: bool,
     child: Mutex<Option<Child>>,
     pid: u32,
     stdin: Mutex<Option<ChildStdin>>,
@@ -66,6 +67,7 @@ impl Client {
             .envs(world.env())
             .envs(options.env)
             .env("E2E_MARK", &mark)
+            .env("AGENTLS_TEST_CLOCK", if options.frozen { "frozen" } else { "" })
             .current_dir(world.workspace())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -83,6 +85,7 @@ impl Client {
             world,
             mark,
             stderr,
+            is_frozen: options.frozen,
             pid: child.id(),
             stdin: Mutex::new(child.stdin.take()),
             child: Mutex::new(Some(child)),
@@ -286,6 +289,29 @@ impl Client {
     pub fn ping(&self) {
         let tools: Value = self.call("agent/listTools", json!({}));
         assert!(tools["tools"].as_array().is_some_and(|tools| !tools.is_empty()));
+    }
+
+    /// Moves the server's clock forward. Timers that are due then fire.
+    ///
+    /// A timer that starts later counts from the new time, so wait first for what shows that the timer runs.
+    pub fn advance(&self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).expect("a time that fits");
+        let _: Value = self.call("$/test/clock", json!({"advanceMs": ms}));
+    }
+
+    /// Moves the server's clock to a wall time in ms, such as the `until` of a notification.
+    pub fn advance_to(&self, wall_ms: i64) {
+        let clock: Value = self.call("$/test/clock", json!({"advanceMs": 0}));
+        let now_ms = clock["nowMs"].as_i64().expect("the server's wall time");
+        self.advance(Duration::from_millis(
+            wall_ms.saturating_sub(now_ms).max(0).unsigned_abs(),
+        ));
+    }
+
+    /// Waits until the server has processed everything that it received so far, and the notifications about it are
+    /// here. A turn that a prompt started may go on.
+    pub fn settled(&self) {
+        let _: Value = self.call("$/test/settled", json!({}));
     }
 
     /// Ignores unexpected answers from now on, for requests in handwritten frames.
@@ -654,18 +680,21 @@ impl Client {
     }
 
     fn end_in_order(&self, wrong: &mut Vec<String>) {
+        if self.is_frozen {
+            // What the end waits for has limits.
+            let _: Value = self.call("$/test/clock", json!({"thaw": true}));
+        }
         let (id, frame) = self.request("shutdown", Value::Null);
         self.raw(&frame);
         self.raw(&framed(message(None, "exit", Value::Null).as_bytes()));
         self.close_input();
-        let deadline = now() + Duration::from_secs(15);
+        let deadline = now() + WAIT_LIMIT;
         let mut state = self.shared.lock();
         while !state.ended && now() < deadline {
             let remaining = deadline.saturating_duration_since(now());
             let waited = self.shared.changed.wait_timeout(state, remaining);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let ended = state.ended;
         match state.answers.remove(&id) {
             Some((Ok(_), _)) => {}
             other => wrong.push(format!("shutdown was answered with {other:?}")),
@@ -673,19 +702,22 @@ impl Client {
         drop(state);
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut child) = child.take() else { return };
-        if !ended {
-            wrong.push("the server did not end within 15 s".to_owned());
-            let _ = child.kill();
+        // A server may close its output and hang nevertheless.
+        while now() < deadline && matches!(child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(5));
         }
-        match child.wait() {
-            Ok(status) if status.code() == Some(0) => {}
+        match child.try_wait() {
+            Ok(Some(status)) if status.code() == Some(0) => return,
+            Ok(None) => wrong.push(format!("the server did not end within {WAIT_LIMIT:?}")),
             status => wrong.push(format!("the server ended with {status:?}")),
         }
+        let _ = child.kill();
+        let _ = child.wait();
     }
 
     /// Returns processes that survived the server. Killed ones may take a moment to disappear.
     fn survivors(&self) -> Vec<String> {
-        let deadline = now() + Duration::from_secs(2);
+        let deadline = now() + WAIT_LIMIT;
         loop {
             let remaining = folders::marked_processes(&self.mark);
             if remaining.is_empty() {
@@ -694,7 +726,7 @@ impl Client {
             if now() >= deadline {
                 return vec![format!("processes that survived: {remaining:?}")];
             }
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Options {
     pub args: Vec<String>,
     /// Variables beyond the usual ones.
     pub env: Vec<(String, String)>,
+    /// The server's clock stands still until the test advances it.
+    pub frozen: bool,
     /// `processId` of `initialize`.
     pub process_id: Option<i64>,
     /// The client announces that a user answers limits and questions.
@@ -265,6 +267,14 @@ filter = "debug"
     pub fn start_asking(&self) -> Client {
         self.start_with(Options {
             questions: true,
+            ..Options::default()
+        })
+    }
+
+    /// Starts a server whose clock stands still until the test advances it.
+    pub fn start_frozen(&self) -> Client {
+        self.start_with(Options {
+            frozen: true,
             ..Options::default()
         })
     }
