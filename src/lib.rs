@@ -1,6 +1,6 @@
 //! agentls: an LLM coding agent behind any editor. It speaks JSON-RPC over stdin and stdout.
 //!
-//! The modules in reading order. `tests/architecture.rs` holds the table of allowed imports:
+//! The modules in reading order. `tests/repository/architecture.rs` holds the table of allowed imports:
 //!
 //! - [`domain`] -- the vocabulary: plain values.
 //! - [`base`] -- clock, tasks, text, paths; knows nothing about agents.

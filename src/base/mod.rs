@@ -1,6 +1,6 @@
 //! What every other module builds on: clock, tasks, randomness, text, paths, counters, TLS.
 //!
-//! Imports nothing else of this crate, and knows no agents and no protocol (see `tests/architecture.rs`).
+//! Imports nothing else of this crate, and knows no agents and no protocol (see `tests/repository/architecture.rs`).
 //! Modules that wrap a system service (`clock`, `random`, `spawn`) exist so that the simulator can replace it.
 
 pub mod address;

@@ -1,6 +1,6 @@
 //! Wire types: the messages between client and server, as Rust types with serde and a schema.
 //!
-//! This module owns the shapes and the table of all methods and notifications. `tests/generated` derives from them what
+//! This module owns the shapes and the table of all methods and notifications. `tests/repository/generated` derives from them what
 //! is published: protocol.md's reference, JSON Schema, TypeScript and Lua types. It knows no other module, not even
 //! `domain`: the converters live in `server::to_wire` and `server::from_wire`.
 //!

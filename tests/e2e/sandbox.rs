@@ -1,6 +1,6 @@
 //! Commands in the sandbox (R-BOX): what needs no approval there, what is refused, and the way out.
 //!
-//! `tests/sandbox.rs` attacks the sandbox itself. Where this kernel lets nobody create user namespaces, these tests are
+//! `tests/parts/sandbox.rs` attacks the sandbox itself. Where this kernel lets nobody create user namespaces, these tests are
 //! skipped and say so.
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]

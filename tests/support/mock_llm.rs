@@ -3,7 +3,7 @@
 //! Answers are scripted ([`Reply`]): pushed to a queue, pushed to a queue for requests that contain a marker, or
 //! returned by a closure. Every request is recorded and checked (see `check`); a failed check fails the test when the
 //! mock is dropped. The server runs on its own threads, so that it neither follows nor disturbs a test's paused clock.
-//! All `wait_…` functions give up after 20 s of real time.
+//! All `wait_…` functions give up after 60 s of real time.
 //!
 //! In tests: `mod support;`. In benches: `#[path = "../tests/support/mock_llm.rs"] mod mock_llm;`.
 
@@ -13,6 +13,7 @@
     reason = "each test crate and bench uses its own part of it"
 )]
 #![expect(clippy::expect_used, reason = "a mock that fails fails its test")]
+#![expect(clippy::disallowed_methods, reason = "the mock's clock is the real one")]
 
 #[path = "mock_llm/check.rs"]
 mod check;
@@ -45,7 +46,7 @@ use tokio::sync::watch;
 use reply::{Frame, PreludeStep};
 
 /// The longest real time that a `wait_…` function waits.
-const WAIT_LIMIT: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// The approximate size of the chunks of events sent at full speed, in bytes.
 const BLOCK: usize = 16 * 1024;
@@ -465,7 +466,7 @@ impl MockLlm {
     async fn wait(&self, description: &str, event: impl Future<Output = ()> + Send + 'static) {
         let runtime = self.runtime.as_ref().expect("a running mock");
         let done = runtime
-            .spawn(agentls::base::clock::timeout(WAIT_LIMIT, event))
+            .spawn(tokio::time::timeout(WAIT_LIMIT, event))
             .await
             .expect("no panic");
         assert!(
@@ -524,7 +525,6 @@ async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the mock's clock is the real one")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -770,7 +770,7 @@ async fn answer(
     let reply = &prepared.reply;
     for before in &reply.before {
         match before {
-            PreludeStep::Delay(wait) => agentls::base::clock::sleep(*wait).await,
+            PreludeStep::Delay(wait) => tokio::time::sleep(*wait).await,
             PreludeStep::Gate(gate) => gate.pass().await,
             PreludeStep::Stall => std::future::pending().await,
             PreludeStep::Cut(cut) => return Err(AnswerAborted::Ordered(*cut)),
@@ -844,7 +844,7 @@ impl Body<'_> {
                         self.flush().await?;
                     }
                     if let Some(wait) = every {
-                        agentls::base::clock::sleep(wait).await;
+                        tokio::time::sleep(wait).await;
                     }
                 }
                 return Ok(());
@@ -852,7 +852,7 @@ impl Body<'_> {
             _ => self.flush().await?,
         }
         match frame {
-            Frame::Delay(wait) => agentls::base::clock::sleep(*wait).await,
+            Frame::Delay(wait) => tokio::time::sleep(*wait).await,
             Frame::Gate(gate) => gate.pass().await,
             Frame::Stall => std::future::pending().await,
             Frame::Cut(cut) => return Err(AnswerAborted::Ordered(*cut)),

@@ -1,4 +1,4 @@
-// Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.
+// Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test repository`.
 // Change those, not this file.
 
 /** The protocol's version. A server with another `major` cannot be talked to. */

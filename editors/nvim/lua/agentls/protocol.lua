@@ -1,6 +1,6 @@
 ---@meta agentls.protocol
 
--- Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.
+-- Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test repository`.
 -- Change those, not this file.
 
 local M = {}

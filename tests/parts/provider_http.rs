@@ -1,15 +1,10 @@
 //! The HTTP providers over real sockets, against a mock that misbehaves as scripted.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-#[path = "support/tls_server.rs"]
-mod tls_server;
-
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::mock_llm::{Cut, Gate, MockLlm, Reply};
 use agentls::base::clock;
 use agentls::domain::{Block, Message, MessageId, Role, ToolResult, ToolSpec, Usage};
 use agentls::provider::{
@@ -18,7 +13,6 @@ use agentls::provider::{
 };
 use futures::StreamExt;
 use serde_json::json;
-use support::mock_llm::{Cut, Gate, MockLlm, Reply};
 
 const KINDS: [ApiKind; 4] = [
     ApiKind::Anthropic,
@@ -334,7 +328,7 @@ async fn unreachable_address_is_a_connection_error() {
 #[tokio::test]
 async fn untrusted_certificate_error_names_its_issuer() {
     let mut spec = ProviderSpec::new("work", ApiKind::OpenAi);
-    spec.base_url = Some(format!("https://{}/v1", tls_server::start()));
+    spec.base_url = Some(format!("https://{}/v1", crate::tls_server::start()));
     let error = collect(&build(&spec).unwrap()).await.unwrap_err();
     assert_eq!(error.fault, ProviderFault::Tls, "{error}");
     assert!(

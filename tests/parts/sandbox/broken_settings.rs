@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::World;
+use super::World;
 
 #[test]
 fn nothing_runs_with_broken_settings_of_the_sandbox() {

@@ -1,7 +1,5 @@
 //! Checks that every generated file is current. With `UPDATE_PROTOCOL=1` it writes the files instead.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
 mod cli;
 mod configuration;
 mod faults;
@@ -32,7 +30,7 @@ fn check(files: impl IntoIterator<Item = (&'static str, String)>) {
     }
     assert!(
         stale.is_empty(),
-        "{stale:?} are stale: run UPDATE_PROTOCOL=1 cargo test --test generated"
+        "{stale:?} are stale: run UPDATE_PROTOCOL=1 cargo test --test repository"
     );
 }
 

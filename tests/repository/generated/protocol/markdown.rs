@@ -9,7 +9,7 @@ use agentls::protocol::table::{self, EXAMPLES, MessageKind, MethodEntry};
 
 pub(super) fn render_model(model: &ProtocolModel) -> String {
     let mut out = String::from(
-        "<!-- Written by `UPDATE_PROTOCOL=1 cargo test --test generated` from the wire types. -->\n",
+        "<!-- Written by `UPDATE_PROTOCOL=1 cargo test --test repository` from the wire types. -->\n",
     );
     out.push_str("\n## Requests, client to server\n");
     for entry in table::REQUESTS {

@@ -10,7 +10,7 @@ use super::cell;
 const INTRO: &str = "\
 # Configuration keys
 
-<!-- Generated from src/config/settings: UPDATE_PROTOCOL=1 cargo test --test generated -->
+<!-- Generated from src/config/settings: UPDATE_PROTOCOL=1 cargo test --test repository -->
 
 Every key of `config.toml`. [Configuration](../configuration.md) explains where the files are and which one wins.
 `agentls config check` checks yours. `agentls config schema` prints this reference as a JSON Schema for your editor.

@@ -1,7 +1,5 @@
 //! Checks the documentation: links resolve, example configurations load, JSON and commands parse.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};

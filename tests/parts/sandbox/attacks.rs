@@ -5,7 +5,7 @@
 //! `X_SERVER` the name of the sockets of an X server, `TTY` a terminal of the user, `BUS` a socket in `/tmp`,
 //! `RUN_SOCKET` one in `/run`, and `DNS` the port of a resolver.
 
-use crate::Method;
+use super::Method;
 
 /// An attack: what it tries, the methods that must stop it, and the script that prints `open` if it succeeds.
 pub(crate) type Attack = (&'static str, &'static [Method], &'static str);

@@ -1,8 +1,6 @@
 //! Measures the shape of the code: prints a table, and fails where a figure exceeds its limit.
 //!
-//! `cargo test --test measure -- --nocapture` shows the table. Tests and code that only tests use do not count.
-
-#![expect(clippy::unwrap_used, reason = "a test")]
+//! `cargo test --test repository measure -- --nocapture` shows the table. Tests and code that only tests use do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

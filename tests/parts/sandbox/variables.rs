@@ -8,7 +8,7 @@ use agentls::domain::{SandboxMethod, SandboxNetwork};
 use agentls::sandbox::{PathRule, PrivateTemp, SandboxPlan};
 use agentls::workspace::process::{Command, Launcher};
 
-use crate::{World, is_available, program};
+use super::{World, is_available, program};
 
 #[tokio::test]
 async fn the_loader_of_the_helper_does_not_obey_the_commands_variables() {

@@ -11,7 +11,7 @@ const WIDTH: usize = 100;
 
 pub(super) fn render_model(model: &ProtocolModel) -> String {
     let mut out = String::from(
-        "// Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.\n\
+        "// Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test repository`.\n\
          // Change those, not this file.\n\n",
     );
     let _ = writeln!(

@@ -5,7 +5,7 @@ use std::os::unix::fs::{chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
-use crate::{
+use super::{
     ALL, FULL, Method, NOBODY, OPEN, World, give_to_nobody, is_available, is_root, search_path, worlds,
 };
 

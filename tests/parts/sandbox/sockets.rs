@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{NOBODY, World, is_available};
+use super::{NOBODY, World, is_available};
 
 #[test]
 fn sockets_that_come_and_go_do_not_stop_a_command() {

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::{Method, World, is_available};
+use super::{Method, World, is_available};
 
 /// Lists the temporary folders of commands in a folder for temporary files.
 fn list_private(folder: &Path) -> Vec<PathBuf> {

@@ -1,13 +1,8 @@
 //! Logs in at a real authorization server on this machine, which behaves well or badly (tests/peers/oauth_server.py).
-#![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a test that fails says so by a panic")]
 
-#[path = "support/mcp_peer.rs"]
-mod mcp_peer;
-
+use crate::mcp_peer::{HttpPeer, log_in_by_browser};
 use agentls::config::NetworkSettings;
 use agentls::oauth::{OAuthClient, OAuthError, OAuthServer, PendingLogin, TokenSource, TokenStore};
-use mcp_peer::{HttpPeer, log_in_by_browser};
 use secrecy::ExposeSecret as _;
 
 struct LoginWorld {

@@ -3,8 +3,6 @@
 //! They cover imports between modules, the length of files, and the documentation of modules and public items.
 //! Workspace files are opened only without following links.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use agentls::workspace::process::{Command, Launcher};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::{Method, World, is_available, program};
+use super::{Method, World, is_available, program};
 
 /// Bounds the time to some seconds.
 const CASES: u32 = 12;

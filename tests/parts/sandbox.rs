@@ -2,8 +2,6 @@
 //!
 //! Every attack is also run with the sandbox off, and must succeed there: an attack that never works shows nothing. Where
 //! the kernel lets nobody create user namespaces, the tests of that method are skipped and say so.
-#![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]
 #![expect(
     clippy::disallowed_methods,
@@ -28,23 +26,14 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
-#[path = "sandbox/attacks.rs"]
 mod attacks;
-#[path = "sandbox/broken_settings.rs"]
 mod broken_settings;
-#[path = "sandbox/nested_folders.rs"]
 mod nested_folders;
-#[path = "sandbox/outer_repository.rs"]
 mod outer_repository;
-#[path = "sandbox/private_folders.rs"]
 mod private_folders;
-#[path = "sandbox/random_plans.rs"]
 mod random_plans;
-#[path = "sandbox/run_folder.rs"]
 mod run_folder;
-#[path = "sandbox/sockets.rs"]
 mod sockets;
-#[path = "sandbox/variables.rs"]
 mod variables;
 
 use attacks::{ALL, Attack, FULL, MAY_FAIL_ANYWAY, ONLY_ORDINARY, ONLY_ROOT, PREPARED_BY_ROOT};

@@ -8,7 +8,7 @@ use super::cell;
 const INTRO: &str = "\
 # Command line
 
-<!-- Generated from src/cli/args.rs: UPDATE_PROTOCOL=1 cargo test --test generated -->
+<!-- Generated from src/cli/args.rs: UPDATE_PROTOCOL=1 cargo test --test repository -->
 
 `agentls COMMAND --help` prints the same. [Chat](../chat.md) and [Scripting](../scripting.md) show the commands at work.
 ";

@@ -8,7 +8,7 @@ use agentls::domain::{SandboxMethod, SandboxNetwork};
 use agentls::sandbox::{PathRule, PrivateTemp, SandboxPlan};
 use agentls::workspace::process::{Command, Launcher};
 
-use crate::{World, is_available, program};
+use super::{World, is_available, program};
 
 /// `R` is a folder in `/run`, and `ROOT` one elsewhere.
 const SCRIPT: &str = "cat $ROOT/resolv.conf; $R/user/shell/bin/tool; \

@@ -1,6 +1,4 @@
 //! `bash`, `bash_output` and `bash_kill` with real processes (R-TOOL-1, R-CANCEL, R-SEC, I8).
-#![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "helpers of tests may fail them")]
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -379,7 +377,7 @@ async fn failure_to_keep_output_is_reported() {
 /// Runs in its own process, so that the memory of other tests does not count.
 #[tokio::test]
 async fn huge_output_does_not_grow_memory() {
-    const ROLE: &str = "huge_output_in_bounded_memory";
+    const ROLE: &str = "bash_tool::huge_output_in_bounded_memory";
     let exe = std::fs::read_link("/proc/self/exe").unwrap();
     let mut session = Session::new();
     let command = format!("AGENTLS_TEST_ROLE=1 {} --exact {ROLE} --nocapture", exe.display());

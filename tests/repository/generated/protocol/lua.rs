@@ -18,7 +18,7 @@ const KEYWORDS: [&str; 22] = [
 pub(super) fn render_model(model: &ProtocolModel) -> String {
     let mut out = String::from(
         "---@meta agentls.protocol\n\n\
-         -- Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.\n\
+         -- Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test repository`.\n\
          -- Change those, not this file.\n\n\
          local M = {}\n\n",
     );

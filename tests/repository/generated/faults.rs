@@ -8,7 +8,7 @@ use super::top;
 const INTRO: &str = "\
 # Provider faults
 
-<!-- Generated from tests/e2e/faults: UPDATE_PROTOCOL=1 cargo test --test generated -->
+<!-- Generated from tests/e2e/faults: UPDATE_PROTOCOL=1 cargo test --test repository -->
 
 What agentls does for each fault of a provider, as its events. [Recovery](../recovery.md) explains them.
 

@@ -1,13 +1,9 @@
 //! Tests of the mock LLM itself: what it sends, and which invalid requests it detects.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::mock_llm::{Gate, MockLlm, Reply};
 use serde_json::{Value, json};
-use support::mock_llm::{Gate, MockLlm, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -6,7 +6,7 @@ use agentls::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 use agentls::sandbox::{PrivateTemp, SandboxScope};
 use agentls::workspace::process::{Command, Launcher};
 
-use crate::{World, is_available, program};
+use super::{World, is_available, program};
 
 #[test]
 fn files_of_a_nested_workspace_folder_stay_protected_whatever_the_order() {
