@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 fn main() {
-    println!("cargo::rerun-if-changed=Cargo.lock");
+    println!("cargo::rerun-if-changed=../../Cargo.lock");
     let cargo = std::env::var_os("CARGO").expect("Cargo sets it");
     let target = std::env::var("TARGET").expect("Cargo sets it");
     let output = Command::new(cargo)
