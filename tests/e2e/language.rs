@@ -693,8 +693,8 @@ fn a_fix_is_not_made_in_another_text_or_after_a_cancel() {
     // While the user is asked, in the next call.
     world.wait_at_gate(&gate);
     change(3, PRINT);
-    // The server knows the change once it answers, and the call begins afterwards.
-    let _: Value = client.call("agent/metrics", json!({"sessionId": session}));
+    // The call begins after the server knows the change.
+    client.settled();
     gate.release();
     reply_with_fixes(&client, &world);
     let approval = client.next_approval(&session);
