@@ -28,6 +28,8 @@ pub mod secret_path;
 pub mod sim_schedule;
 pub mod spawn;
 pub mod steering;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod text;
 pub mod tls;
 mod tls_verifier;

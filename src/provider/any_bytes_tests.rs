@@ -9,18 +9,11 @@ use proptest::sample::select;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::account::tests::build_account;
-use super::anthropic::MessagesDecoder;
 use super::classify::{self, RefusedResponse};
-use super::decode::{EventQueue, StreamDecoder};
-use super::gemini::GeminiDecoder;
-use super::ollama::OllamaDecoder;
-use super::openai::ChatDecoder;
+use super::fuzz_tests::{DECODERS, check_order, decode_answer, decode_events};
 use super::request::tests::build_request;
-use super::responses::ResponsesDecoder;
 use super::script::Script;
-use super::sse::{SseDecoder, SseEvent};
-use super::stream::StreamEvent;
-use super::{Provider, ProviderFault, StreamEvent as Event};
+use super::{Provider, ProviderFault};
 use crate::config::ApiKind;
 use crate::domain::Message;
 
@@ -144,66 +137,11 @@ fn json() -> impl Strategy<Value = String> {
         })
 }
 
-fn cut(bytes: &[u8], cuts: &[prop::sample::Index]) -> Vec<Vec<u8>> {
+fn cut<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     at.extend([0, bytes.len()]);
     at.sort_unstable();
-    at.windows(2)
-        .map(|pair| bytes[pair[0]..pair[1]].to_vec())
-        .collect()
-}
-
-fn sse(chunks: &[Vec<u8>]) -> Vec<SseEvent> {
-    let (mut decoder, mut events) = (SseDecoder::default(), Vec::new());
-    for chunk in chunks {
-        decoder.push(chunk, |event| events.push(event)).unwrap();
-    }
-    decoder.finish(|event| events.push(event));
-    events
-}
-
-/// Decodes a body like `call` does. Returns its events, and whether it failed.
-fn decode(mut decoder: StreamDecoder, chunks: &[Vec<u8>]) -> (Vec<StreamEvent>, bool) {
-    let (mut out, mut events) = (EventQueue::default(), Vec::new());
-    let mut wrong = false;
-    for chunk in chunks {
-        wrong = decoder.push(chunk, &mut out).is_err();
-        if wrong || out.has_stopped() {
-            break;
-        }
-    }
-    if !wrong && !out.has_stopped() {
-        wrong = decoder.finish_stream(&mut out).is_err();
-    }
-    while let Some(event) = out.take() {
-        events.push(event);
-    }
-    (joined(events), wrong)
-}
-
-fn joined(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
-    let mut joined = EventQueue::default();
-    events.into_iter().for_each(|event| joined.push(event));
-    std::iter::from_fn(|| joined.take()).collect()
-}
-
-/// Checks that there is at most one stop, that it is the last event, and that each tool call completes at most once.
-/// Returns whether the events end with a stop.
-fn check_order(events: &[StreamEvent]) -> Result<bool, TestCaseError> {
-    let stops = events
-        .iter()
-        .filter(|event| matches!(event, Event::Stop(_)))
-        .count();
-    let last = matches!(events.last(), Some(Event::Stop(_)));
-    prop_assert!(stops <= 1 && (stops == 1) == last, "{:?}", events);
-    let mut completed = Vec::new();
-    for event in events {
-        if let Event::ToolUseCompleted { index } = event {
-            prop_assert!(!completed.contains(index), "{:?}", events);
-            completed.push(*index);
-        }
-    }
-    Ok(last)
+    at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
 /// Generates texts with words that error classification looks for.
@@ -280,26 +218,17 @@ fn beat() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn chunk_boundaries_do_not_change_server_sent_events(bytes in bytes(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
-        let whole = sse(std::slice::from_ref(&bytes));
-        prop_assert_eq!(&sse(&cut(&bytes, &cuts)), &whole);
-        let single: Vec<Vec<u8>> = bytes.iter().map(|byte| vec![*byte]).collect();
-        prop_assert_eq!(&sse(&single), &whole);
+        let whole = decode_events([&bytes[..]]);
+        prop_assert_eq!(&decode_events(cut(&bytes, &cuts)), &whole);
+        prop_assert_eq!(&decode_events(bytes.chunks(1)), &whole);
     }
 
     #[test]
     fn any_bytes_decode_to_exactly_one_end(bytes in bytes(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
-        let makes: [fn() -> StreamDecoder; 5] = [
-            || StreamDecoder::new(MessagesDecoder::default()),
-            || StreamDecoder::new(ChatDecoder::default()),
-            || StreamDecoder::new(ResponsesDecoder::default()),
-            || StreamDecoder::new(GeminiDecoder::default()),
-            || StreamDecoder::for_lines(OllamaDecoder::default()),
-        ];
-        for make in makes {
-            let (events, wrong) = decode(make(), std::slice::from_ref(&bytes));
-            let stopped = check_order(&events)?;
-            prop_assert_eq!(stopped, !wrong, "{:?}", events);
-            prop_assert_eq!(&decode(make(), &cut(&bytes, &cuts)), &(events, wrong));
+        for make in DECODERS {
+            let (events, failure) = decode_answer(make(), [&bytes[..]]);
+            prop_assert_eq!(check_order(&events), failure.is_none(), "{:?}", events);
+            prop_assert_eq!(&decode_answer(make(), cut(&bytes, &cuts)), &(events, failure));
         }
     }
 
@@ -350,7 +279,7 @@ proptest! {
                     Err(_) => wrong += 1,
                 }
             }
-            prop_assert_eq!(check_order(&events)?, wrong == 0);
+            prop_assert_eq!(check_order(&events), wrong == 0);
             // The exchange is used up.
             prop_assert!(script.open_stream(request.clone()).await.is_err());
             Ok(())

@@ -28,6 +28,8 @@ mod contract_tests;
 mod decode;
 mod error;
 mod fields;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz_tests;
 mod gemini;
 mod health_tracking;
 mod http;
