@@ -389,6 +389,9 @@ fn find_name(bytes: &[u8]) -> Option<usize> {
         .find(|at| starts_with_name(&bytes[*at..]))
 }
 
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz_tests;
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
