@@ -18,6 +18,8 @@
 
 mod command;
 mod dangerous_flags;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz_tests;
 mod known;
 pub mod policy;
 mod programs;
