@@ -4,7 +4,8 @@
 //! and prints a table. It asserts no times: a regression shows up in the table of `benches/RESULTS.md`.
 //!
 //! `cargo bench -- NAME…` runs only the measurements whose name contains one of the words; `--json FILE` also
-//! writes the figures to a file. `AGENTLS_BENCH_BIN` names another binary to measure.
+//! writes the figures to a file. `--smoke` runs everything once or twice: it shows that the bench works, and its figures
+//! mean nothing. `AGENTLS_BENCH_BIN` names another binary to measure.
 
 #![expect(
     clippy::disallowed_methods,
@@ -44,6 +45,7 @@ fn main() {
             // `cargo bench` passes it; `cargo test --all-targets` does not, and needs no figures.
             "--bench" => is_bench = true,
             "--json" => file = args.next(),
+            "--smoke" => measure::shorten(),
             _ => wanted.push(arg),
         }
     }

@@ -4,6 +4,7 @@
 //! nothing. Methods that do not work here are left out.
 //!
 //! `AGENTLS_BENCH_BIN` names another binary to measure, `AGENTLS_BENCH_ROUNDS` another number of commands of each method.
+//! `--smoke` runs few: it shows that the bench works, and its figures mean nothing.
 
 #![expect(
     clippy::disallowed_methods,
@@ -34,7 +35,12 @@ fn main() {
     }
     let binary = std::env::var_os("AGENTLS_BENCH_BIN")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_agentls")), PathBuf::from);
-    let rounds = std::env::var("AGENTLS_BENCH_ROUNDS").map_or(400, |rounds| rounds.parse().unwrap());
+    let usual = if std::env::args().any(|arg| arg == "--smoke") {
+        3
+    } else {
+        400
+    };
+    let rounds = std::env::var("AGENTLS_BENCH_ROUNDS").map_or(usual, |rounds| rounds.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

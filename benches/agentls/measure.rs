@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -48,6 +49,23 @@ const SESSIONS: usize = 100;
 const PARALLEL_DELTAS: (usize, Duration) = (35, Duration::from_millis(100));
 const REST: Duration = Duration::from_secs(2);
 
+/// Whether few rounds are enough, since nobody reads the figures.
+static IS_SHORT: AtomicBool = AtomicBool::new(false);
+
+/// Makes all measurements short, so that they only show that they work.
+pub fn shorten() {
+    IS_SHORT.store(true, Ordering::Relaxed);
+}
+
+/// Returns how often to measure, or how much.
+fn amount(usual: usize) -> usize {
+    if IS_SHORT.load(Ordering::Relaxed) {
+        usual.div_ceil(50)
+    } else {
+        usual
+    }
+}
+
 /// As long as an ordinary sentence or two.
 const PROMPT: &str = "Please look at the function that parses the header of a frame, and tell me what it does \
                       when the length is missing, given twice, or larger than what is allowed.";
@@ -59,9 +77,9 @@ fn numbered(count: usize) -> Reply {
 
 fn start(target: &Target, values: &mut Figures) {
     let world = World::start(target);
-    let starts = (0..STARTS).map(|_| world.start_another().start);
+    let starts = (0..amount(STARTS)).map(|_| world.start_another().start);
     values.times("start → initialize answered", starts.collect());
-    let ready = (0..STARTS).map(|_| {
+    let ready = (0..amount(STARTS)).map(|_| {
         let mut client = world.start_another();
         let started = Instant::now();
         client.call("agent/newSession", json!({}));
@@ -74,7 +92,7 @@ fn start(target: &Target, values: &mut Figures) {
 fn measure_unused_mcp_servers(target: &Target, values: &mut Figures) {
     let servers = (0..5).map(|n| format!("\n[mcp.unused{n}]\ncommand = \"unused\"\n"));
     let mut world = World::start_with(target, &servers.collect::<String>());
-    let starts = (0..STARTS).map(|_| world.start_another().start);
+    let starts = (0..amount(STARTS)).map(|_| world.start_another().start);
     values.median("5 MCP servers: start → initialize answered", starts.collect());
     world.session();
     let (rss, pss) = memory(world.client.pid());
@@ -105,7 +123,7 @@ fn prompt(target: &Target, values: &mut Figures) {
     let request_path = first_request_path(values, &world);
     world.run_prompt(&session, PROMPT, &request_path);
     values.keep_request("first", &world.wait_for_request(0).raw);
-    for _ in 0..PROMPTS {
+    for _ in 0..amount(PROMPTS) {
         let index = world.requests();
         let (id, at) = world.prompt_like(&session, PROMPT, &request_path);
         let request = world.wait_for_request(index);
@@ -178,8 +196,9 @@ fn flood(target: &Target, values: &mut Figures) {
     let session = world.session();
     world.run_prompt(&session, PROMPT, "");
     let (mut rates, mut costs, mut frames) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..FLOODS {
-        world.mock.push(Reply::flood(10 * FLOOD, 10));
+    let deltas_sent = amount(FLOOD);
+    for _ in 0..amount(FLOODS) {
+        world.mock.push(Reply::flood(10 * deltas_sent, 10));
         let index = world.requests();
         let before = Cpu::of(world.client.pid());
         world.prompt(&session, PROMPT);
@@ -196,15 +215,15 @@ fn flood(target: &Target, values: &mut Figures) {
         let cost = Cpu::of(world.client.pid()).since(&before);
         let request = world.wait_for_request(index);
         let first = request.progress().first_byte.expect("it was answered");
-        rates.push(FLOOD as f64 / (end - first).as_secs_f64());
-        costs.push(cost / FLOOD as f64);
+        rates.push(deltas_sent as f64 / (end - first).as_secs_f64());
+        costs.push(cost / deltas_sent as f64);
         frames.push(deltas.len() as f64);
         let text = deltas
             .iter()
             .map(|frame| frame.params()["text"].as_str().map_or(0, str::len));
         assert_eq!(
             text.sum::<usize>(),
-            10 * FLOOD,
+            10 * deltas_sent,
             "what is fast has to be whole too"
         );
         world.client.next_answer();
@@ -245,7 +264,7 @@ fn cancel_stream(target: &Target, values: &mut Figures) {
     let mut closed = Vec::new();
     let times = cancels(
         &mut world,
-        ROUNDS,
+        amount(ROUNDS),
         &reply,
         "agent/textDelta",
         |world, request, at| {
@@ -261,7 +280,7 @@ fn cancel_bash(target: &Target, values: &mut Figures) {
     let reply = Reply::tool("bash", json!({"command": "echo up; sleep 600"}));
     let times = cancels(
         &mut world,
-        BASH_ROUNDS,
+        amount(BASH_ROUNDS),
         &reply,
         "agent/toolOutputDelta",
         |_, _, _| {},
@@ -272,7 +291,7 @@ fn cancel_bash(target: &Target, values: &mut Figures) {
 fn cancel_retry(target: &Target, values: &mut Figures) {
     let mut world = World::start(target);
     let reply = Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "900");
-    let times = cancels(&mut world, ROUNDS, &reply, "agent/retry", |_, _, _| {});
+    let times = cancels(&mut world, amount(ROUNDS), &reply, "agent/retry", |_, _, _| {});
     values.times("cancel while waiting for a retry → turnEnded", times);
 }
 
@@ -283,7 +302,7 @@ fn history(target: &Target, values: &mut Figures) {
     world.mock.default_reply(Reply::text(PROMPT));
     let session = world.session();
     let (pid, mut messages) = (world.client.pid(), 0);
-    for (length, steps) in HISTORY {
+    for (length, steps) in HISTORY.map(|(length, steps)| (amount(length), amount(steps))) {
         let name = format!("history {length}");
         let request_path = request_path(values, &world, &name);
         if matches!(target, Target::PassThrough) {
