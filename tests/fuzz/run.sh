@@ -74,7 +74,7 @@ fuzz() {
     touch "$cache/started"
     RUST_BACKTRACE=1 "./$binaries/$target" "$corpus" "tests/fuzz/seeds/$target" \
         -dict="tests/fuzz/dictionaries/$target.dict" -artifact_prefix="$failures/" -max_total_time="$seconds" \
-        -max_len=2048 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 >"$log" 2>&1 || result=$?
+        -max_len=2048 -timeout=30 -rss_limit_mb=2048 -print_final_stats=1 >"$log" 2>&1 || result=$?
     executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     echo "$target: ${executions:-no} executions, $(find "$corpus" -type f | wc -l) inputs in $corpus"
     [ "$result" -eq 0 ] && return
