@@ -23,6 +23,7 @@ mod measure;
 mod mock_llm;
 #[path = "agentls/passthrough.rs"]
 mod passthrough;
+mod product;
 #[path = "agentls/report.rs"]
 mod report;
 #[path = "agentls/world.rs"]
@@ -39,21 +40,24 @@ fn main() {
     if args.next_if(|arg| arg == world::PASSTHROUGH).is_some() {
         return passthrough::run(&args.next().expect("the provider's address"));
     }
-    let (mut wanted, mut file, mut is_bench) = (Vec::new(), None, false);
+    let (mut wanted, mut file) = (Vec::new(), None);
+    let (mut is_bench, mut is_smoke) = (false, false);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             // `cargo bench` passes it; `cargo test --all-targets` does not, and needs no figures.
             "--bench" => is_bench = true,
             "--json" => file = args.next(),
-            "--smoke" => measure::shorten(),
+            "--smoke" => {
+                is_smoke = true;
+                measure::shorten();
+            }
             _ => wanted.push(arg),
         }
     }
     if !is_bench {
         return;
     }
-    let binary = std::env::var_os("AGENTLS_BENCH_BIN")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_agentls")), PathBuf::from);
+    let binary = product::find_program(is_smoke);
     let (agentls, bare) = run(&binary, &wanted);
     println!("{}", report::table(&agentls, &bare));
     if let Some(file) = file {

@@ -13,8 +13,10 @@
 #![expect(clippy::unwrap_used, reason = "a bench that cannot measure stops")]
 #![expect(clippy::print_stdout, reason = "it prints a table")]
 
+mod product;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use agentls::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
@@ -33,13 +35,9 @@ fn main() {
     if !std::env::args().any(|arg| arg == "--bench") {
         return;
     }
-    let binary = std::env::var_os("AGENTLS_BENCH_BIN")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_agentls")), PathBuf::from);
-    let usual = if std::env::args().any(|arg| arg == "--smoke") {
-        3
-    } else {
-        400
-    };
+    let is_smoke = std::env::args().any(|arg| arg == "--smoke");
+    let binary = product::find_program(is_smoke);
+    let usual = if is_smoke { 3 } else { 400 };
     let rounds = std::env::var("AGENTLS_BENCH_ROUNDS").map_or(usual, |rounds| rounds.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -1,6 +1,6 @@
 //! Invalid input of every kind gets the proper error and does not disturb running turns (R-WIRE-4).
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::{Client, Config, Id, World};
 use crate::mock_llm::{Gate, Reply};

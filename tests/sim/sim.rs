@@ -1,4 +1,4 @@
-//! The deterministic simulator: `cargo run --release --features sim --example sim -- --turns 100000 --seed 1`.
+//! The deterministic simulator: `cargo run --release --example sim -- --turns 100000 --seed 1`.
 //!
 //! It runs the real sessions, turns and store from a seed, with a simulated provider, tools, user, disk and crashes, and
 //! checks every event. A seed that fails once fails again in exactly the same way, except perhaps with MCP servers:
