@@ -5,6 +5,10 @@
 
 use std::cell::Cell;
 use std::future::Future;
+#[cfg(feature = "sim")]
+use std::pin::Pin;
+#[cfg(feature = "sim")]
+use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use tokio::time::Instant;
@@ -76,24 +80,41 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// # Errors
 /// [`Elapsed`] if the limit was reached first. The future is dropped then.
 pub fn timeout<F: Future>(limit: Duration, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
-    within(sleep(limit), future)
+    timeout_at(
+        now().checked_add(limit).unwrap_or_else(|| now() + FAR_AWAY),
+        future,
+    )
 }
 
 /// Waits for `future`, but at most until `deadline`.
 ///
 /// # Errors
 /// [`Elapsed`] if the deadline came first. The future is dropped then.
+#[cfg(not(feature = "sim"))]
+#[expect(clippy::disallowed_methods, reason = "this is the one module that may")]
 pub fn timeout_at<F: Future>(
     deadline: Instant,
     future: F,
 ) -> impl Future<Output = Result<F::Output, Elapsed>> {
-    within(sleep_until(deadline), future)
+    futures::TryFutureExt::map_err(tokio::time::timeout_at(deadline, future), |_| Elapsed)
 }
 
-async fn within<F: Future>(limit: Sleep, future: F) -> Result<F::Output, Elapsed> {
-    tokio::select! { biased;
-        output = future => Ok(output),
-        // A future that uses up the task's budget at each poll must not keep the limit from being seen.
-        () = tokio::task::unconstrained(limit) => Err(Elapsed),
-    }
+/// As in other builds.
+///
+/// # Errors
+/// [`Elapsed`] if the deadline came first. The future is dropped then.
+#[cfg(feature = "sim")]
+pub fn timeout_at<F: Future>(
+    deadline: Instant,
+    future: F,
+) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    // On the heap: an async block would contain it twice, which unoptimized stacks have no room for.
+    let mut future = Box::pin(future);
+    let mut limit = sleep_until(deadline);
+    std::future::poll_fn(move |cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        Pin::new(&mut limit).poll(cx).map(|()| Err(Elapsed))
+    })
 }
