@@ -25,6 +25,10 @@
 //!
 //! The deterministic simulator is in `tests/sim`; the feature `sim` compiles its hook, `base::sim_schedule`.
 
+// Test code that other crates share names this one.
+#[cfg(test)]
+extern crate self as agentls;
+
 pub mod acp;
 pub mod approval;
 pub mod base;

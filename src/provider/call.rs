@@ -119,7 +119,7 @@ async fn start(
     let request = client.post(url).headers(headers).body(body.into_stream());
     let mut patience = IdleTimeout::new(limits.first_event);
     // Covers connecting too; the connect limit alone is enforced by the HTTP client.
-    let Some(sent) = patience.wait(request.send()).await else {
+    let Some(sent) = patience.wait(http.send(request)).await else {
         return Err(timed_out(account, TimeoutPhase::FirstEvent, limits.first_event));
     };
     let response = sent.map_err(|error| no_response(account, limits.connect, &error))?;

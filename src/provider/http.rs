@@ -85,6 +85,19 @@ impl Http {
         self.client.get_or_try_init(|| build).await.cloned()
     }
 
+    /// Sends a request of the client.
+    ///
+    /// # Errors
+    ///
+    /// No response begins.
+    pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> reqwest::Result<reqwest::Response> {
+        #[cfg(test)]
+        if let Some(connect) = super::in_process::find_server(&self.account.base) {
+            return super::in_process::send(&connect, request).await;
+        }
+        request.send().await
+    }
+
     /// Reads the rest of a finished answer for at most [`READ_ON`], so that its connection returns to the pool instead
     /// of being closed. All readers end with this client.
     pub(crate) fn drain_body(&self, mut body: BodyStream) {

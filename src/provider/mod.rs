@@ -35,6 +35,8 @@ mod health_tracking;
 mod http;
 mod http_api;
 mod idle_timeout;
+#[cfg(test)]
+pub(crate) mod in_process;
 mod list_facts;
 pub mod models;
 mod ollama;

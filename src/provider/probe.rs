@@ -160,7 +160,7 @@ async fn get(
         address.query_pairs_mut().append_pair(page, "1000");
     }
     let client = http.get_or_build_client().await?;
-    let sent = client.get(address).headers(headers.clone()).send().await;
+    let sent = http.send(client.get(address).headers(headers.clone())).await;
     let response = sent.map_err(|error| no_response(account, connect, &error))?;
     let status = response.status().as_u16();
     match status {
@@ -244,14 +244,8 @@ async fn with_ollama_facts(
 }
 
 async fn fetch_model_list(http: &Http, address: url::Url) -> Option<ModelList> {
-    let response = http
-        .get_or_build_client()
-        .await
-        .ok()?
-        .get(address)
-        .send()
-        .await
-        .ok()?;
+    let request = http.get_or_build_client().await.ok()?.get(address);
+    let response = http.send(request).await.ok()?;
     read_list_response(response.error_for_status().ok()?).await
 }
 

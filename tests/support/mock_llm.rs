@@ -5,6 +5,8 @@
 //! mock is dropped. The server runs on its own threads, so that it neither follows nor disturbs a test's paused clock.
 //! All `wait_…` functions give up after 60 s of real time.
 //!
+//! [`MockLlm::in_process`] has no socket and no thread: it runs on the test's own runtime and follows a paused clock.
+//!
 //! In tests: `mod support;`. In benches: `#[path = "../tests/support/mock_llm.rs"] mod mock_llm;`.
 
 #![expect(
@@ -19,6 +21,8 @@
 mod check;
 #[path = "mock_llm/gemini.rs"]
 mod gemini;
+#[path = "mock_llm/in_process.rs"]
+mod in_process;
 #[path = "mock_llm/ollama.rs"]
 mod ollama;
 #[path = "mock_llm/render.rs"]
@@ -39,7 +43,7 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes, BytesMut};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -47,6 +51,9 @@ use reply::{Frame, PreludeStep};
 
 /// The longest real time that a `wait_…` function waits.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// The longest time of a paused clock that a `wait_…` function waits: longer than any limit of a test.
+const PAUSED_WAIT_LIMIT: Duration = Duration::from_secs(2 * 86_400);
 
 /// The approximate size of the chunks of events sent at full speed, in bytes.
 const BLOCK: usize = 16 * 1024;
@@ -245,22 +252,13 @@ impl Prepared {
 pub struct MockLlm {
     address: SocketAddr,
     shared: Arc<Shared>,
+    /// `None` if it runs on the test's runtime.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
-impl MockLlm {
-    /// Starts a mock. It answers unscripted requests with a short text.
-    pub fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("mock-llm")
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        listener.set_nonblocking(true).expect("a non-blocking listener");
-        let address = listener.local_addr().expect("an address");
-        let shared = Arc::new(Shared {
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
                 marked: Vec::new(),
@@ -281,7 +279,23 @@ impl MockLlm {
             count: watch::channel(0).0,
             connections: AtomicUsize::new(0),
             open: watch::channel(0).0,
-        });
+        })
+    }
+}
+
+impl MockLlm {
+    /// Starts a mock. It answers unscripted requests with a short text.
+    pub fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("mock-llm")
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        listener.set_nonblocking(true).expect("a non-blocking listener");
+        let address = listener.local_addr().expect("an address");
+        let shared = Shared::new();
         runtime.spawn(accept(listener, shared.clone()));
         Self {
             address,
@@ -462,17 +476,19 @@ impl MockLlm {
         request.progress()
     }
 
-    /// Runs `event` on the mock's own runtime, whose clock is real.
+    /// Runs `event` on the mock's own runtime, whose clock is real, or on the test's.
     async fn wait(&self, description: &str, event: impl Future<Output = ()> + Send + 'static) {
-        let runtime = self.runtime.as_ref().expect("a running mock");
-        let done = runtime
-            .spawn(tokio::time::timeout(WAIT_LIMIT, event))
-            .await
-            .expect("no panic");
-        assert!(
-            done.is_ok(),
-            "the mock has waited {WAIT_LIMIT:?} for {description}"
-        );
+        let (limit, done) = match &self.runtime {
+            Some(runtime) => {
+                let waiting = runtime.spawn(tokio::time::timeout(WAIT_LIMIT, event));
+                (WAIT_LIMIT, waiting.await.expect("no panic"))
+            }
+            None => {
+                let waiting = tokio::time::timeout(PAUSED_WAIT_LIMIT, event);
+                (PAUSED_WAIT_LIMIT, waiting.await)
+            }
+        };
+        assert!(done.is_ok(), "the mock has waited {limit:?} for {description}");
     }
 }
 
@@ -500,8 +516,17 @@ async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>) {
 
 async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
     let _ = stream.set_nodelay(true);
-    shared.open.send_modify(|open| *open += 1);
     let (read, write) = stream.into_split();
+    serve_connection(read, write, number, shared).await;
+}
+
+async fn serve_connection(
+    read: impl AsyncRead + Unpin,
+    write: impl ServerWrite,
+    number: usize,
+    shared: Arc<Shared>,
+) {
+    shared.open.send_modify(|open| *open += 1);
     let mut connection = Connection {
         read,
         write,
@@ -525,13 +550,27 @@ async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
     }
 }
 
+/// The real time, or that of the test's paused clock.
 fn now() -> Instant {
-    Instant::now()
+    tokio::time::now().into_std()
 }
 
-struct Connection {
-    read: OwnedReadHalf,
-    write: OwnedWriteHalf,
+/// Where an answer goes.
+trait ServerWrite: AsyncWrite + Unpin {
+    /// Makes the end of the connection look like a failure.
+    fn reset(&mut self);
+}
+
+impl ServerWrite for OwnedWriteHalf {
+    fn reset(&mut self) {
+        // Without lingering, the close sends an RST instead of a FIN.
+        let _ = self.as_ref().set_zero_linger();
+    }
+}
+
+struct Connection<R, W> {
+    read: R,
+    write: W,
     buffer: BytesMut,
     number: usize,
 }
@@ -548,7 +587,7 @@ impl From<std::io::Error> for AnswerAborted {
     }
 }
 
-impl Connection {
+impl<R: AsyncRead + Unpin, W: ServerWrite> Connection<R, W> {
     /// Reads and answers a request. Returns it, and whether the connection stays open.
     async fn exchange(&mut self, shared: &Shared) -> Option<(Arc<RecordedRequest>, bool)> {
         let (path, headers, body) = read_request(&mut self.read, &mut self.buffer).await?;
@@ -643,8 +682,7 @@ impl Connection {
             }
             Err(AnswerAborted::Ordered(cut)) => {
                 if cut == Cut::Reset {
-                    // Without lingering, the close sends an RST instead of a FIN.
-                    let _ = self.write.as_ref().set_zero_linger();
+                    self.write.reset();
                 }
                 Some((request, false))
             }
@@ -762,8 +800,8 @@ fn choose(state: &mut State, request: &RecordedRequest, text: &str) -> Prepared 
     Prepared::new(Reply::error(500, "mock_error", "nothing is scripted"))
 }
 
-async fn answer(
-    write: &mut OwnedWriteHalf,
+async fn answer<W: ServerWrite>(
+    write: &mut W,
     prepared: &Prepared,
     request: &RecordedRequest,
 ) -> Result<(), AnswerAborted> {
@@ -826,15 +864,15 @@ async fn answer(
 }
 
 /// A chunked body that gathers events into blocks until a delay, gate or cut separates them.
-struct Body<'a> {
-    write: &'a mut OwnedWriteHalf,
+struct Body<'a, W> {
+    write: &'a mut W,
     request: &'a RecordedRequest,
     block: BytesMut,
     drip: Option<usize>,
     chunked: bool,
 }
 
-impl Body<'_> {
+impl<W: ServerWrite> Body<'_, W> {
     async fn send(&mut self, frame: &Frame, every: Option<Duration>) -> Result<(), AnswerAborted> {
         match frame {
             Frame::Event { bytes, times } => {

@@ -1,8 +1,12 @@
 //! Sessions over a real store: loading and leaving them, turns with a scripted model, forks of them.
 
 mod ends;
+mod fixture;
 mod forks;
 mod loading;
+#[path = "../../../tests/support/mock_llm.rs"]
+mod mock_llm;
+mod scenario;
 mod subagents;
 mod turns;
 mod waiting;
