@@ -3,6 +3,7 @@
 mod ends;
 mod fixture;
 mod forks;
+mod limits;
 mod loading;
 #[path = "../../../tests/support/mock_llm.rs"]
 mod mock_llm;
