@@ -9,5 +9,6 @@ mod loading;
 mod mock_llm;
 mod scenario;
 mod subagents;
+mod transitions;
 mod turns;
 mod waiting;
