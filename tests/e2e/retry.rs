@@ -1,125 +1,10 @@
-//! Visible recovery: retries and retractions, and the secrets they must not leak (R-PROV-1 to -3). `faults` covers
-//! every fault over every kind of API.
-
-use std::time::Duration;
+//! Failures in the log and in the metrics, and the secrets that they must not leak. Retries and retractions are tested
+//! in `session::tests::retry`; `faults` covers every fault over every kind of API.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Config, World};
 use crate::mock_llm::{Gate, Reply};
-
-/// Time that a busy machine may add to a wait.
-const SLACK: Duration = Duration::from_millis(1_500);
-
-#[test]
-fn text_of_a_broken_attempt_is_retracted() {
-    for (name, cut) in [
-        ("cut", Reply::text("half of the an").close()),
-        ("reset", Reply::text("half of the an").reset()),
-        (
-            "error event",
-            Reply::text("half of the an").fail("api_error", "broke"),
-        ),
-        ("no stop", Reply::text("half of the an").without_stop()),
-    ] {
-        let world = World::new();
-        world.mock().push(cut);
-        world.mock().push(Reply::text("the whole answer"));
-        let client = world.start();
-        let session = client.session();
-        let result = client.ask(&session, "hello");
-        assert_eq!(result.text, "the whole answer", "{name}");
-        let deltas = client.all(&session, "agent/textDelta");
-        let first = deltas.first().unwrap().text("messageId").to_owned();
-        let last = deltas.last().unwrap().text("messageId").to_owned();
-        assert_ne!(first, last, "{name}: the next attempt has a new id");
-        let retracted = client.next(&session, "agent/messageRetracted");
-        assert_eq!(retracted.text("messageId"), first, "{name}");
-        let sent = [(); 2].map(|()| client.next(&session, "agent/message"));
-        assert!(sent.iter().all(|message| message.text("role") == "user"));
-        assert_eq!(sent[1].params["hidden"], true, "the note about the environment");
-        let message = client.next(&session, "agent/message");
-        assert_eq!(message.text("messageId"), last, "{name}");
-        // The retracted text is in neither the stored history nor the next request.
-        client.ask(&session, "and now?");
-        let raw = world.wait_for_request(2).raw.clone();
-        assert!(!String::from_utf8_lossy(&raw).contains("half of"), "{name}");
-    }
-}
-
-#[test]
-fn tool_calls_of_a_broken_attempt_are_retracted_and_never_run() {
-    let world = World::new();
-    world.mock().push(
-        Reply::text("I write.")
-            .call("write_file", json!({"path": "x", "content": "x"}))
-            .close(),
-    );
-    world.mock().push(Reply::text("no, I don't"));
-    let client = world.start();
-    let session = client.session_with(json!({"mode": "full"}));
-    assert_eq!(client.ask(&session, "hello").text, "no, I don't");
-    let input_deltas = client.all(&session, "agent/toolInputDelta");
-    let call = input_deltas.first().unwrap().text("toolCallId").to_owned();
-    let retracted = client.next(&session, "agent/messageRetracted");
-    assert_eq!(retracted.params["toolCallIds"], json!([call]));
-    assert!(client.all(&session, "agent/toolCall").is_empty());
-    assert_eq!(world.read("x"), None);
-}
-
-#[test]
-fn retries_are_limited_and_each_wait_matches_its_announcement() {
-    let world = World::new();
-    world.mock().default_reply(Reply::error(503, "api_error", "down"));
-    let client = world.start();
-    let session = client.session();
-    let result = json!(client.ask(&session, "hello"));
-    assert_eq!(result["reason"], "model_error");
-    assert_eq!(result["error"]["attempts"], 4);
-    assert_eq!(result["error"]["status"], 503);
-    assert_eq!(world.requests(), 4);
-    let retries = client.all(&session, "agent/retry");
-    let attempts: Vec<_> = retries
-        .iter()
-        .map(|notification| notification.params["attempt"].as_u64().unwrap())
-        .collect();
-    assert_eq!(attempts, [1, 2, 3]);
-    for (at, (notification, floor)) in retries.iter().zip([20, 40, 50]).enumerate() {
-        let delay = notification.params["delayMs"].as_u64().unwrap();
-        assert!(
-            (floor..=floor + floor / 4 + 1).contains(&delay),
-            "wait {at}: {delay}"
-        );
-        let gap = world.wait_for_request(at + 1).at - world.wait_for_request(at).at;
-        assert!(
-            gap >= Duration::from_millis(delay) && gap < Duration::from_millis(delay) + SLACK,
-            "wait {at}: {gap:?} for {delay} ms"
-        );
-    }
-}
-
-#[test]
-fn waits_without_jitter_are_exact() {
-    let world = World::with(Config {
-        provider: "backoff_jitter = 0".to_owned(),
-        ..Config::default()
-    });
-    for _ in 0..3 {
-        world
-            .mock()
-            .push(Reply::error(503, "overloaded_error", "try later"));
-    }
-    world.mock().push(Reply::text("ok"));
-    let client = world.start();
-    let session = client.session();
-    assert_eq!(client.ask(&session, "hello").text, "ok");
-    let delays: Vec<_> = client
-        .all(&session, "agent/retry")
-        .iter()
-        .map(|notification| notification.params["delayMs"].clone())
-        .collect();
-    assert_eq!(delays, [20, 40, 50]);
-}
 
 #[test]
 fn secrets_in_provider_errors_are_not_leaked() {
@@ -245,19 +130,4 @@ fn failures_are_logged_at_level_warn() {
         assert!(lines[0].contains("WARN") && lines[0].contains(details), "{log}");
     }
     assert!(!log.contains("INFO") && !log.contains("DEBUG"), "{log}");
-}
-
-#[test]
-fn max_timeout_retries_limits_retries_after_timeouts() {
-    let world = World::with(crate::harness::Config {
-        provider: "first_event_timeout_s = 0.2\nmax_retries = 3\nmax_timeout_retries = 2".to_owned(),
-        ..Default::default()
-    });
-    for _ in 0..2 {
-        world.mock().push(Reply::silent());
-    }
-    let client = world.start();
-    let session = client.session();
-    assert_eq!(client.ask(&session, "hello").text, "ok");
-    assert_eq!(client.all(&session, "agent/retry").len(), 2);
 }
