@@ -7,6 +7,7 @@ mod limits;
 mod loading;
 #[path = "../../../tests/support/mock_llm.rs"]
 mod mock_llm;
+mod queue;
 mod retry;
 mod scenario;
 mod subagents;
