@@ -66,7 +66,6 @@ mod own_tools;
 mod patch;
 mod plan;
 mod prompt;
-mod questions;
 mod queue;
 mod reading;
 mod reasoning;

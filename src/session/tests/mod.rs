@@ -7,6 +7,8 @@ mod limits;
 mod loading;
 #[path = "../../../tests/support/mock_llm.rs"]
 mod mock_llm;
+mod plan;
+mod questions;
 mod queue;
 mod retry;
 mod scenario;
