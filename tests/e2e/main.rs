@@ -23,7 +23,6 @@ mod acp;
 mod approvals;
 mod arguments;
 mod bash;
-mod call_order;
 mod cancel;
 mod cassettes;
 mod checkpoints;

@@ -1,5 +1,7 @@
 //! Sessions over a real store: loading and leaving them, turns with a scripted model, forks of them.
 
+mod call_order;
+mod conduct;
 mod ends;
 mod fixture;
 mod forks;
