@@ -92,8 +92,8 @@ impl Http {
     /// No response begins.
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> reqwest::Result<reqwest::Response> {
         #[cfg(test)]
-        if let Some(connect) = super::in_process::find_server(&self.account.base) {
-            return super::in_process::send(&connect, request).await;
+        if let Some(connect) = super::testing::find_server(&self.account.base) {
+            return super::testing::send(&connect, request).await;
         }
         request.send().await
     }

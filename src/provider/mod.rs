@@ -35,8 +35,6 @@ mod health_tracking;
 mod http;
 mod http_api;
 mod idle_timeout;
-#[cfg(test)]
-pub(crate) mod in_process;
 mod list_facts;
 pub mod models;
 mod ollama;
@@ -51,6 +49,8 @@ pub mod retry;
 mod script;
 mod sse;
 mod stream;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use crate::config::ApiKind;
 pub use account_health::{AccountHealth, Accounts, CallLease, CircuitView};

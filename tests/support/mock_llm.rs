@@ -8,13 +8,13 @@
 //! [`MockLlm::in_process`] has no socket and no thread: it runs on the test's own runtime and follows a paused clock.
 //!
 //! In tests: `mod support;`. In benches: `#[path = "../tests/support/mock_llm.rs"] mod mock_llm;`.
+//! Its modules may use `expect`: a mock that fails fails its test.
 
 #![expect(
     dead_code,
     unreachable_pub,
     reason = "each test crate and bench uses its own part of it"
 )]
-#![expect(clippy::expect_used, reason = "a mock that fails fails its test")]
 #![expect(clippy::disallowed_methods, reason = "the mock's clock is the real one")]
 
 #[path = "mock_llm/check.rs"]

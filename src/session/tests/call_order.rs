@@ -1,6 +1,7 @@
 //! The order of the calls of one step: a call waits for earlier ones that it depends on, and for no other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -155,6 +156,9 @@ fn a_read_waits_for_an_earlier_command_and_a_plan_does_not() {
     // The plan does not depend on the command, so it is ready although the command still runs.
     client.next_call(&session, ToolCallStatus::Completed);
     client.next_call(&session, ToolCallStatus::Completed);
+    // Time passes only when everything else waits.
+    scenario.advance(Duration::from_secs(1));
+    assert_eq!(count_calls(&client, &session, ToolCallStatus::Completed), 2);
     ends.notify_one();
     client.outcome(turn);
     let results = results(&scenario, 1);

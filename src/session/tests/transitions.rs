@@ -240,7 +240,7 @@ fn cut_answer_is_retried_with_a_larger_limit_then_continued() {
     let Some(Delta::Text { message: first, .. }) = deltas.first() else {
         panic!("{deltas:?}")
     };
-    assert_eq!(retracted(&client, &session), [first.clone()]);
+    assert_eq!(retracted(&client, &session), std::slice::from_ref(first));
     let messages = client.all(&session, |event| match event {
         Event::Message(message) if !message.text().contains("<environment>") => Some(message.clone()),
         _ => None,

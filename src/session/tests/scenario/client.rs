@@ -336,9 +336,7 @@ impl Client {
         session: &SessionId,
     ) -> (Arc<Inquiry>, InquiryReply, ResolvedBy) {
         self.next(session, |event| match event {
-            Event::InquiryResolved { inquiry, reply, by } => {
-                Some((inquiry.clone(), reply.clone(), by.clone()))
-            }
+            Event::InquiryResolved { inquiry, reply, by } => Some((inquiry.clone(), reply.clone(), *by)),
             _ => None,
         })
     }

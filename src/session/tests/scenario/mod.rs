@@ -23,7 +23,7 @@ pub(super) use tools::TestTool;
 use super::mock_llm::{Gate, MockLlm, RecordedRequest};
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::{clock, random};
-use crate::provider::in_process::{ClientStream, InProcessServer};
+use crate::provider::testing::{ClientStream, InProcessServer};
 use crate::store::FaultHook;
 use crate::tool::DynTool;
 
