@@ -8,6 +8,7 @@
 
 mod caches;
 mod expand;
+mod links;
 #[cfg(target_os = "linux")]
 mod linux;
 mod plan;

@@ -330,6 +330,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "/proc and /dev; asks what is at the paths that are mounted",
     ),
     ("sandbox/expand.rs", "resolves the paths of rules; reads nothing"),
+    ("sandbox/links.rs", "follows links; opens nothing"),
     ("sandbox/linux/sockets.rs", "/proc; resolves the paths of sockets"),
     (
         "sandbox/linux/system_calls.rs",

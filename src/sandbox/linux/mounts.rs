@@ -19,8 +19,8 @@ use rustix::mount::{
     mount_remount, move_mount, open_tree,
 };
 
-use crate::base::lexical_path::normalize_path;
 use crate::sandbox::SandboxError;
+use crate::sandbox::links::{FollowedLink, follow_links};
 use crate::sandbox::plan::{PathRule, REPLACED, SandboxPlan, TEMPORARY};
 
 /// Device files of the machine that commands see.
@@ -44,31 +44,12 @@ const COVERS: &str = "/dev/.covers";
 /// Lists the links in `/run` that stay, with their targets, by the rules before they are resolved.
 pub(super) fn list_run_links(plan: &SandboxPlan) -> BTreeMap<PathBuf, PathBuf> {
     let reached = plan.rules.iter().filter(|(rule, _)| *rule == PathRule::Reach);
-    let mut links: BTreeMap<_, _> = reached.flat_map(|(_, path)| follow_links(path)).collect();
-    links
-        .retain(|link, _| link.starts_with("/run") && !KEPT_IN_RUN.iter().any(|kept| link.starts_with(kept)));
-    links
-}
-
-/// Returns the links on the way to what a path names, each with its target as it is written.
-fn follow_links(path: &Path) -> Vec<(PathBuf, PathBuf)> {
-    let mut links = Vec::new();
-    let mut at = normalize_path(path);
-    // As many as the kernel follows.
-    while links.len() < 40 {
-        let parts: Vec<&Path> = at.ancestors().collect();
-        let outermost = parts
-            .into_iter()
-            .rev()
-            .find_map(|part| Some((part.to_owned(), fs::read_link(part).ok()?)));
-        let Some((link, target)) = outermost else { break };
-        let rest = at.strip_prefix(&link).unwrap_or(Path::new(""));
-        // Nothing on the way to the outermost link is a link, so `..` means the folder around it.
-        let next = link.parent().unwrap_or(&link).join(&target).join(rest);
-        at = normalize_path(&next);
-        links.push((link, target));
-    }
-    links
+    let links = reached.flat_map(|(_, path)| follow_links(path));
+    let is_replaced = |link: &FollowedLink| {
+        link.path.starts_with("/run") && !KEPT_IN_RUN.iter().any(|kept| link.path.starts_with(kept))
+    };
+    let replaced = links.filter(is_replaced);
+    replaced.map(|link| (link.path, link.target)).collect()
 }
 
 /// Sets up all mounts. Rules apply in order; the sockets are covered in the end.
@@ -387,25 +368,5 @@ mod tests {
     fn octal_numbers_in_mount_tables_are_decoded() {
         assert_eq!(unescape(br"/mnt/a\040b\134c"), Path::new(r"/mnt/a b\c"));
         assert_eq!(unescape(br"/mnt/\9"), Path::new(r"/mnt/\9"));
-    }
-
-    #[test]
-    fn all_links_on_the_way_to_a_file_are_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(folder.path()).unwrap();
-        fs::create_dir_all(root.join("a/b")).unwrap();
-        fs::write(root.join("a/b/file"), "").unwrap();
-        for (link, target) in [("one", "two/../two"), ("two", "a"), ("a/name", "./b/file")] {
-            symlink(target, root.join(link)).unwrap();
-        }
-        let names = |path: &str| -> Vec<PathBuf> {
-            let links = follow_links(&root.join(path)).into_iter();
-            links
-                .map(|(link, _)| link.strip_prefix(&root).unwrap().to_owned())
-                .collect()
-        };
-        assert_eq!(names("one/name"), ["one", "two", "a/name"].map(PathBuf::from));
-        assert_eq!(names("a/b/../name"), [PathBuf::from("a/name")]);
-        assert!(names("a/b/file").is_empty() && names("none/file").is_empty());
     }
 }
