@@ -139,6 +139,7 @@ async fn time_command(
         extra_write: Vec::new(),
         extra_hide: Vec::new(),
         extra_read_only: Vec::new(),
+        visible: Vec::new(),
     };
     let start = Instant::now();
     let mut command = Command::from_script(":").current_dir(root.join("ws"));

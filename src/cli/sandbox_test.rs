@@ -316,6 +316,7 @@ async fn run_checks(
         extra_write: Vec::new(),
         extra_hide: Vec::new(),
         extra_read_only: Vec::new(),
+        visible: Vec::new(),
     };
     let mut results = Vec::new();
     for check in &CHECKS {

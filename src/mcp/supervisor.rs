@@ -292,6 +292,7 @@ async fn build_command(
     let command = variables.iter().fold(command, |command, (name, value)| {
         command.env(name, value.expose_secret())
     });
+    let command = command.show_named_paths();
     let sandbox = CallSandbox {
         settings: setup.sandbox.clone(),
         policy: setup.settings.sandbox_policy(),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{getegid, geteuid};
 
-use super::plan::{PathRule, SandboxPlan, TEMPORARY, find_rule};
+use super::plan::{PathRule, SandboxPlan, TEMPORARY, find_rule, is_temporary};
 use super::{SandboxError, steering_files};
 
 /// Most rules of one workspace folder, since each is a mount.
@@ -90,6 +90,12 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
             PathRule::HomeWorkspace => steering_files::expand_home,
             PathRule::Write | PathRule::ReadOnly | PathRule::Hide | PathRule::Blank => {
                 rules.push((*rule, real));
+                continue;
+            }
+            PathRule::Visible => {
+                if is_temporary(&real) {
+                    rules.push((PathRule::ReadOnly, real));
+                }
                 continue;
             }
             PathRule::Reach => {

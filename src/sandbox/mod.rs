@@ -19,6 +19,7 @@ mod scope;
 mod seatbelt;
 mod steering_files;
 mod steering_inventory;
+mod visible_paths;
 
 pub use expand::needs_privileges;
 #[cfg(target_os = "linux")]
@@ -34,6 +35,7 @@ pub use scope::SandboxScope;
 pub use seatbelt::build_seatbelt_profile;
 pub use steering_files::{find_linked_repository, find_outer_repository, read_pointer};
 pub use steering_inventory::{COMMON_POINTER, name_reader, read_todo_commands, visit_steering_files};
+pub use visible_paths::CommandNeeds;
 
 /// A step of setting up the sandbox that failed. The command must not run.
 #[derive(Debug, thiserror::Error)]

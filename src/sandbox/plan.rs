@@ -22,6 +22,9 @@ word_enum! {
         Hide = "h",
         /// A configuration with a token in it: it reads as empty, because programs fail if they cannot open theirs.
         Blank = "b",
+        /// Like [`PathRule::ReadOnly`], for what the command's own temporary folder would replace. Links on the way to it
+        /// stay, too.
+        Visible = "v",
         /// Reached although `/run` is replaced: the outermost link in `/run` on the path, and what is at its end if that
         /// is a file. Changes nothing else.
         Reach = "n",
@@ -32,6 +35,13 @@ word_enum! {
 pub(super) const REPLACED: [&str; 5] = ["/proc", "/dev", "/run", "/tmp", "/var/tmp"];
 /// Those of them that are its temporary folder. It can write nothing to the others, except devices and shared memory.
 pub(super) const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// Returns whether a path is below one of [`TEMPORARY`].
+pub(super) fn is_temporary(path: &Path) -> bool {
+    TEMPORARY
+        .iter()
+        .any(|folder| path.starts_with(folder) && path != Path::new(folder))
+}
 
 /// What one command may do. Everything that no rule names can be read but not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +122,7 @@ mod tests {
                 (PathRule::Blank, "/home/u/.npmrc".into()),
                 (PathRule::ReadOnly, "/ws/lib".into()),
                 (PathRule::Reach, "/run/user/1/bin".into()),
+                (PathRule::Visible, "/tmp/tools".into()),
             ],
         }
     }

@@ -301,6 +301,8 @@ pub struct SandboxScope {
     pub extra_hide: Vec<PathBuf>,
     /// Paths in the workspace that stay read-only.
     pub extra_read_only: Vec<PathBuf>,
+    /// Paths below the machine's temporary folders that the command needs; see [`super::CommandNeeds`].
+    pub visible: Vec<PathBuf>,
 }
 
 impl SandboxScope {
@@ -314,6 +316,10 @@ impl SandboxScope {
         let programs = std::env::split_paths(&path)
             .filter(|folder| folder.starts_with("/run") || folder.starts_with("/var/run"));
         let mut rules: Vec<_> = with_rule(PathRule::Reach, programs.chain(resolver)).collect();
+        // First, so that they neither undo what may be written below them nor show what is hidden.
+        if self.method.has_namespaces() {
+            rules.extend(with_rule(PathRule::Visible, self.visible.iter().cloned()));
+        }
         let mut folders = self.workspace.clone();
         // Outer folders first: the rule of one around another would undo those of the inner one's files.
         folders.sort_by_key(|folder| folder.components().count());
@@ -451,6 +457,7 @@ mod tests {
             extra_write: vec!["/data/cache".into()],
             extra_hide: vec!["/home/u/project/keys".into()],
             extra_read_only: vec!["/home/u/project/tools/hooks".into()],
+            visible: vec!["/tmp/tools".into()],
         }
     }
 
@@ -590,6 +597,32 @@ mod tests {
                 .collect();
             assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn what_a_command_needs_is_shown_only_where_a_folder_replaces_it_and_undoes_no_other_rule() {
+        let scope = SandboxScope {
+            workspace: vec!["/tmp/tools/ws".into()],
+            extra_hide: vec!["/tmp/tools/keys".into()],
+            ..scope(SandboxPolicy::Workspace)
+        };
+        let plan = scope.build_plan(|_| None);
+        for (path, rule) in [
+            ("/tmp/tools/bin/a", Some(PathRule::Visible)),
+            ("/tmp/tools/ws/a", Some(PathRule::Workspace)),
+            ("/tmp/tools/keys/a", Some(PathRule::Hide)),
+            ("/tmp/other", None),
+        ] {
+            assert_eq!(plan.find_rule(Path::new(path)), rule, "{path}");
+        }
+        let partial = SandboxScope {
+            method: SandboxMethod::Landlock,
+            ..scope
+        };
+        assert_eq!(
+            partial.build_plan(|_| None).find_rule(Path::new("/tmp/tools/a")),
+            None
+        );
     }
 
     #[test]

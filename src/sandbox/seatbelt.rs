@@ -62,7 +62,7 @@ fn write_profile(plan: &SandboxPlan, rules: &[(PathRule, PathBuf)]) -> Result<St
                 add_rule(&mut profile, "allow file-read*", &place);
                 add_rule(&mut profile, "deny file-write*", &place);
             }
-            PathRule::Reach => {}
+            PathRule::Reach | PathRule::Visible => {}
             PathRule::Hide | PathRule::Blank => {
                 add_rule(&mut profile, "deny file-read* file-write*", &place);
             }

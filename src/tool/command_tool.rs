@@ -52,7 +52,8 @@ impl CommandTool {
             CommandLine::Argv(argv) => Command::from_argv(argv),
         };
         // Through standard input, so that no argument becomes part of a command line.
-        command.stdin(Stdin::Bytes(input.to_string().into_bytes()))
+        let input = Stdin::Bytes(input.to_string().into_bytes());
+        command.show_named_paths().stdin(input)
     }
 }
 

@@ -154,7 +154,9 @@ impl Refusals {
                 let is_refused = self.access.lacks_privileges(path);
                 is_refused.then_some("use the privileges of root to write another user's")
             }
-            (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace | PathRule::Reach, _) => None,
+            (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace, _) => None,
+            // Those of a plan, which become others when it is applied.
+            (PathRule::Visible | PathRule::Reach, _) => None,
             // ssh-keygen calls a key missing that it cannot read.
             (PathRule::Hide, FileError::Denied | FileError::Missing) if has_mounts => Some("read"),
             // Mounts have an error of their own, so the file itself denies this.

@@ -171,6 +171,7 @@ fn build_command(context: HookContext<'_>, hook: &HookSettings, input: Vec<u8>) 
         CommandLine::Argv(argv) => Command::from_argv(argv),
     };
     command
+        .show_named_paths()
         .current_dir(context.cwd)
         .stdin(Stdin::Bytes(input))
         .env("TERM", "dumb")

@@ -14,7 +14,7 @@ use super::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_meth
 use crate::base::spawn::run_blocking;
 use crate::config::SandboxSettings;
 use crate::domain::{SandboxMethod, SandboxPolicy};
-use crate::sandbox::{PrivateTemp, SandboxScope};
+use crate::sandbox::{CommandNeeds, PrivateTemp, SandboxScope, find_linked_repository};
 
 /// What one call's command may do.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +98,7 @@ impl SessionTemp {
         };
         self.caches.get_or_init(create).await;
     }
+
 }
 
 /// Where a command runs, as far as its sandbox depends on it.
@@ -132,6 +133,8 @@ pub(super) async fn confine_command(
     let Some(temp) = place.temp.path() else {
         return Err(refuse("cannot create its temporary folder".to_owned()));
     };
+    let needs = command.list_needs(read_path_variable);
+    let visible = list_visible_paths(&place, settings, needs).await;
     // The workspace folders are resolved, and are compared with it.
     let home = run_blocking(move || place.home.map(|home| real_path(&home).unwrap_or(home)));
     let scope = SandboxScope {
@@ -145,11 +148,39 @@ pub(super) async fn confine_command(
         extra_write: join_all(place.cwd, &settings.write),
         extra_hide: list_denied(place.cwd, settings).await?,
         extra_read_only: place.read_only,
+        visible,
     };
     place.temp.create_caches(&scope).await;
     let plan = scope.build_plan(read_path_variable);
     let visible_temp = plan.visible_temp().to_owned();
     Ok(command.sandbox(plan).env("TMPDIR", visible_temp))
+}
+
+/// Lists the paths below the machine's temporary folders that the command needs. Some may be in folders that it writes.
+async fn list_visible_paths(
+    place: &CommandPlace<'_>,
+    settings: &SandboxSettings,
+    needs: CommandNeeds,
+) -> Vec<PathBuf> {
+    let (home, workspace) = (place.home.clone(), place.folders.clone());
+    let written = join_all(place.cwd, &settings.write);
+    let listed = run_blocking(move || {
+        // A linked work tree has most of its repository elsewhere.
+        let linked = workspace.iter().map(|folder| folder.join(".git"));
+        let linked = linked.filter_map(|dot_git| find_linked_repository(&dot_git));
+        let repositories: Vec<PathBuf> = linked.map(|(_, common)| common).collect();
+        let mut needs = CommandNeeds {
+            workspace,
+            temp_dir: std::env::temp_dir(),
+            ..needs
+        };
+        needs
+            .folders
+            .extend(home.into_iter().chain(written).chain(repositories));
+        needs.list_visible_paths()
+    });
+    // Without it, the command sees less.
+    listed.await.unwrap_or_default()
 }
 
 /// Returns the paths, absolute: those of the editor's settings may start at the command's folder.

@@ -76,6 +76,7 @@ mod sandbox_created_files;
 mod sandbox_network;
 mod sandbox_real_work;
 mod sandbox_steering;
+mod sandbox_tmp;
 mod sessions;
 mod settings;
 mod store;

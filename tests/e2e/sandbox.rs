@@ -24,16 +24,7 @@ pub struct Confined {
 
 impl Confined {
     pub fn new(tables: &str) -> Option<Self> {
-        #[expect(clippy::disallowed_methods, reason = "asks the program as a user would")]
-        let probe = Command::new(env!("CARGO_BIN_EXE_agentls"))
-            .args(["sandbox", "run", "--", "true"])
-            .env("AGENTLS_SANDBOX_METHOD", "namespaces")
-            .current_dir(env!("CARGO_TARGET_TMPDIR"))
-            .output()
-            .unwrap();
-        if !probe.status.success() {
-            let reason = String::from_utf8_lossy(&probe.stderr);
-            eprintln!("skipped: user namespaces do not work here: {reason}");
+        if !is_available("namespaces") {
             return None;
         }
         let world = World::with(Config {
@@ -42,11 +33,11 @@ impl Confined {
         });
         Some(Self {
             world,
-            // Not in /tmp, which is another folder in the sandbox.
-            outside: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+            outside: create_outside_tmp(),
         })
     }
 
+    /// Returns the path of a file that commands could see, but not write.
     pub fn outside(&self) -> PathBuf {
         self.outside.path().join("file")
     }
@@ -59,6 +50,36 @@ impl Confined {
             json!({"command": command, "outside_sandbox": outside_sandbox}),
         ));
     }
+}
+
+/// Returns whether commands can be confined by this method here; if not, the test says so.
+pub fn is_available(method: &str) -> bool {
+    #[expect(clippy::disallowed_methods, reason = "asks the program as a user would")]
+    let probe = Command::new(env!("CARGO_BIN_EXE_agentls"))
+        .args(["sandbox", "run", "--", "true"])
+        .env("AGENTLS_SANDBOX_METHOD", method)
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .output()
+        .unwrap();
+    if !probe.status.success() {
+        let reason = String::from_utf8_lossy(&probe.stderr);
+        eprintln!("skipped: the method {method} does not work here: {reason}");
+    }
+    probe.status.success()
+}
+
+/// Creates a folder that is not in `/tmp`, which is another folder in the sandbox. The repository may be there.
+fn create_outside_tmp() -> tempfile::TempDir {
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let home = std::env::home_dir().unwrap_or_default();
+    let is_replaced = |folder: &PathBuf| folder.starts_with("/tmp") || folder.starts_with("/var/tmp");
+    let folders = [target, "/var/lib".into(), home].into_iter();
+    let mut created = folders
+        .filter(|folder| !is_replaced(folder))
+        .filter_map(|folder| tempfile::tempdir_in(folder).ok());
+    created
+        .next()
+        .expect("a folder outside of /tmp that this user can write")
 }
 
 /// A session in the mode `autoEdit`, whose commands run without approval. Its client answers questions.
@@ -586,7 +607,10 @@ fn the_model_is_told_what_the_sandbox_allows() {
     set_mode("plan");
     client.ask(&session.id, "three");
     let plan = note_of(world, 2);
-    assert!(plan.contains("write only in /tmp; not"), "{plan}");
+    assert!(
+        plan.contains("write only in /tmp; not"),
+        "{plan}"
+    );
     set_mode("full");
     client.ask(&session.id, "four");
     let full = note_of(world, 3);

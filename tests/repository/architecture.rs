@@ -346,6 +346,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "resolves paths; reads through `base::nofollow`",
     ),
     (
+        "sandbox/visible_paths.rs",
+        "resolves the paths of programs; reads through `base::nofollow`",
+    ),
+    (
         "server/handlers/sessions.rs",
         "checks whether a session's folder is one; reads nothing",
     ),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags, openat2, statvfs};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::mounts::{KEPT_IN_RUN, list_run_links};
+use super::mounts::{KEPT_IN_RUN, create_temporary_links, list_run_links};
 use super::sockets;
 use crate::domain::SandboxNetwork;
 use crate::sandbox::SandboxError;
@@ -102,6 +102,7 @@ impl BubblewrapCommand {
         words.extend((plan.network != SandboxNetwork::Open).then(|| "--unshare-net".into()));
         add(&mut words, &["--ro-bind", "/", "/"]);
         let temp = fs::canonicalize(&plan.temp).map_err(SandboxError::at("find the temporary folder"))?;
+        create_temporary_links(plan, &temp);
         for folder in ["/tmp", "/var/tmp"].map(Path::new) {
             // A link is one to the other.
             if fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir()) {
@@ -170,7 +171,7 @@ impl BubblewrapCommand {
             }
             PathRule::Hide => self.cover(path, "0000", words)?,
             PathRule::Blank if path.is_file() => self.cover(path, "0444", words)?,
-            PathRule::Blank | PathRule::Reach => {}
+            PathRule::Blank | PathRule::Visible | PathRule::Reach => {}
         }
         Ok(())
     }

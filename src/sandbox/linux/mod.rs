@@ -119,6 +119,7 @@ pub fn enter(plan: &SandboxPlan, relative_sockets: Vec<PathBuf>) -> Result<(), S
             let mut sockets = sockets::list_reachable_sockets(&rules);
             sockets.extend(relative_sockets);
             let temp = fs::canonicalize(&plan.temp).map_err(SandboxError::at("find the temporary folder"))?;
+            mounts::create_temporary_links(plan, &temp);
             enter_namespaces(plan)?;
             mounts::set_up_mounts(plan, &rules, &temp, &sockets)?;
         }

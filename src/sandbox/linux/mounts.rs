@@ -12,13 +12,14 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, openat2, statvfs};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatvfs, openat2, statvfs};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, mount_change,
     mount_remount, move_mount, open_tree,
 };
 
+use crate::base::nofollow::OpenFolder;
 use crate::sandbox::SandboxError;
 use crate::sandbox::links::{FollowedLink, follow_links};
 use crate::sandbox::plan::{PathRule, REPLACED, SandboxPlan, TEMPORARY};
@@ -52,6 +53,24 @@ pub(super) fn list_run_links(plan: &SandboxPlan) -> BTreeMap<PathBuf, PathBuf> {
     replaced.map(|link| (link.path, link.target)).collect()
 }
 
+/// Creates the links on the way to what stays visible, in the folder `temp` that replaces the machine's temporary ones.
+///
+/// Commands write that folder, so none of their own links is followed. Without a link, what it leads to is not found.
+pub(super) fn create_temporary_links(plan: &SandboxPlan, temp: &Path) {
+    let visible = plan.rules.iter().filter(|(rule, _)| *rule == PathRule::Visible);
+    for link in visible.flat_map(|(_, path)| follow_links(path)) {
+        let below = TEMPORARY
+            .iter()
+            .find_map(|folder| link.path.strip_prefix(folder).ok());
+        if let Some(below) = below
+            && let (Some(around), Some(name)) = (below.parent(), below.file_name())
+        {
+            let _ = OpenFolder::create_all(&temp.join(around))
+                .and_then(|folder| folder.create_link(&link.target, name));
+        }
+    }
+}
+
 /// Sets up all mounts. Rules apply in order; the sockets are covered in the end.
 pub(super) fn set_up_mounts(
     plan: &SandboxPlan,
@@ -61,18 +80,10 @@ pub(super) fn set_up_mounts(
 ) -> Result<(), SandboxError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(SandboxError::at("separate the mounts"))?;
-    // Copied while they are still writable and not yet covered.
-    let trees = rules.iter().enumerate().map(|(at, (rule, path))| match rule {
-        PathRule::Write => copy_tree(path, OpenTreeFlags::AT_RECURSIVE).map(Some),
-        // Its place is hidden by the command's own `/tmp`. Mounts below it stay away, since they may be writable.
-        PathRule::ReadOnly if is_replaced(path) && !is_in_writable(&rules[..at], path) => {
-            Ok(copy_tree(path, OpenTreeFlags::empty()).ok())
-        }
-        _ => Ok(None),
-    });
-    let trees: Vec<Option<OwnedFd>> = trees.collect::<Result<_, _>>()?;
     let copy = |path: &Path| copy_tree(path, OpenTreeFlags::AT_RECURSIVE);
+    // Before the rules, which may make the folder around it read-only.
     let temporary = [copy(temp)?, copy(temp)?];
+    let trees = copy_trees(rules)?;
     let devices = DEVICES.map(|name| copy(&Path::new("/dev").join(name)).ok());
     let kept = KEPT_IN_RUN.map(|path| (path, KeptEntry::find(Path::new(path))));
     let links = list_run_links(plan);
@@ -107,6 +118,23 @@ pub(super) fn set_up_mounts(
     Ok(())
 }
 
+/// Copies the trees that the rules attach, while they are not yet covered. The tree of a writable path stays writable.
+fn copy_trees(rules: &[(PathRule, PathBuf)]) -> Result<Vec<Option<OwnedFd>>, SandboxError> {
+    let writable = rules.iter().map(|(rule, path)| match rule {
+        PathRule::Write => copy_tree(path, OpenTreeFlags::AT_RECURSIVE).map(Some),
+        _ => Ok(None),
+    });
+    let mut trees: Vec<Option<OwnedFd>> = writable.collect::<Result<_, _>>()?;
+    // Afterwards, as it makes the path itself read-only, with what is writable below it.
+    for (at, (rule, path)) in rules.iter().enumerate() {
+        // Its place is hidden by the command's own `/tmp`.
+        if *rule == PathRule::ReadOnly && is_replaced(path) && !is_in_writable(&rules[..at], path) {
+            trees[at] = copy_read_only(path);
+        }
+    }
+    Ok(trees)
+}
+
 fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(), SandboxError> {
     match (rule, tree) {
         (PathRule::Write, Some(tree)) => {
@@ -116,24 +144,22 @@ fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(),
         (PathRule::Hide, _) if path.is_dir() => cover(path, "folder"),
         (PathRule::Hide, _) => cover(path, "file"),
         (PathRule::Blank, _) if path.is_file() => cover(path, "blank"),
-        (PathRule::ReadOnly, tree) => {
-            if let Some(tree) = tree {
-                make_mount_point(path, tree)?;
-                attach(tree, path)?;
-            }
-            if fs::symlink_metadata(path).is_err() {
-                return Ok(());
-            }
-            mount_bind(path, path)
-                .and_then(|()| set_read_only(path))
-                .map_err(SandboxError::at(format!("make {} read-only", path.display())))
+        // The tree is read-only already.
+        (PathRule::ReadOnly, Some(tree)) => {
+            make_mount_point(path, tree)?;
+            attach(tree, path)
         }
+        (PathRule::ReadOnly, None) if fs::symlink_metadata(path).is_err() => Ok(()),
+        (PathRule::ReadOnly, None) => mount_bind(path, path)
+            .and_then(|()| set_read_only(path))
+            .map_err(SandboxError::at(format!("make {} read-only", path.display()))),
         // The others are expanded, or there is nothing at their path.
         (
             PathRule::Write
             | PathRule::Workspace
             | PathRule::HomeWorkspace
             | PathRule::Blank
+            | PathRule::Visible
             | PathRule::Reach,
             _,
         ) => Ok(()),
@@ -157,6 +183,18 @@ fn copy_tree(path: &Path, depth: OpenTreeFlags) -> Result<OwnedFd, SandboxError>
     )
     .and_then(|opened| open_tree(opened, c"", flags))
     .map_err(SandboxError::at(format!("open {}", path.display())))
+}
+
+/// Copies the mount at a path as a read-only one; `None` if that fails, and the command does not see it. Mounts below
+/// it stay away, since they may be writable.
+///
+/// It is read-only before it is attached: another command of the session may exchange folders in their common `/tmp`
+/// meanwhile, so that the path leads elsewhere afterwards.
+fn copy_read_only(path: &Path) -> Option<OwnedFd> {
+    mount_bind(path, path).and_then(|()| set_read_only(path)).ok()?;
+    let tree = copy_tree(path, OpenTreeFlags::empty()).ok()?;
+    let flags = fstatvfs(&tree).ok()?.f_flag;
+    flags.contains(StatVfsMountFlags::RDONLY).then_some(tree)
 }
 
 fn attach(tree: &OwnedFd, target: &Path) -> Result<(), SandboxError> {

@@ -3,14 +3,14 @@
 //! See [`super::spawn`] for what happens to them.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::domain::{SandboxMethod, SandboxNetwork};
 use crate::proxy::{CommandProxy, ProxyReport};
-use crate::sandbox::{PathRule, SandboxPlan};
+use crate::sandbox::{CommandNeeds, PathRule, SandboxPlan};
 use crate::workspace::process::exec_protocol::{BUBBLEWRAP_STAGE, OUTER_STAGE};
 use crate::workspace::{CommandConfinement, SandboxAccess};
 
@@ -30,6 +30,8 @@ pub struct Command {
     pub(super) git: Vec<(String, String)>,
     /// What it may do; `None` if it is not confined.
     pub(super) sandbox: Option<SandboxPlan>,
+    /// Texts that may name paths which its sandbox shows; see [`Command::show_named_paths`].
+    pub(super) shown_texts: Vec<OsString>,
     /// Connects it to allowed hosts, if its sandbox has no other network.
     pub(super) proxy: Option<Arc<CommandProxy>>,
 }
@@ -65,6 +67,7 @@ impl Command {
             merge: false,
             git: Vec::new(),
             sandbox: None,
+            shown_texts: Vec::new(),
             proxy: None,
         }
     }
@@ -85,6 +88,35 @@ impl Command {
     pub fn sandbox(mut self, plan: SandboxPlan) -> Self {
         self.sandbox = Some(plan);
         self
+    }
+
+    /// Lets its sandbox show what its words and variables so far name below the machine's `/tmp`.
+    ///
+    /// For commands that the user's settings define. What the model or a workspace names is not shown.
+    #[must_use]
+    pub fn show_named_paths(mut self) -> Self {
+        let variables = self.env.values().flatten();
+        self.shown_texts = self.argv.iter().chain(variables).cloned().collect();
+        self
+    }
+
+    /// Returns what it needs to see, wherever that is, with the variables that it inherits.
+    pub(in crate::workspace) fn list_needs(
+        &self,
+        inherited: impl Fn(&str) -> Option<PathBuf>,
+    ) -> CommandNeeds {
+        let variable = |name: &str| match self.env.get(OsStr::new(name)) {
+            Some(own) => own.clone().map(PathBuf::from),
+            None => inherited(name),
+        };
+        CommandNeeds {
+            program: self.argv.first().cloned().unwrap_or_default(),
+            cwd: self.cwd.clone(),
+            path: variable("PATH").unwrap_or_default().into_os_string(),
+            texts: self.shown_texts.clone(),
+            ..CommandNeeds::default()
+        }
+        .with_tool_variables(variable)
     }
 
     /// Sets the proxy (default: none), for a command that [needs one](Self::needs_proxy).

@@ -39,18 +39,28 @@ fn rules() -> impl Strategy<Value = Vec<(PathRule, PathBuf)>> {
         .prop_filter("the root folder has no rule", |path| path.parent().is_some());
     let open = prop::sample::select(vec![PathRule::Write, PathRule::Workspace, PathRule::ReadOnly]);
     let secret = prop::sample::select(vec![PathRule::Hide, PathRule::Blank]);
+    let visible = prop::collection::vec((Just(PathRule::Visible), path.clone()), 0..3);
     let open = prop::collection::vec((open, path.clone()), 0..8);
     let secret = prop::collection::vec((secret, path), 0..4);
-    (open, secret).prop_map(|(open, secret)| {
+    (visible, open, secret).prop_map(|(visible, open, secret)| {
         let fits = |(rule, path): &(PathRule, PathBuf)| {
             let is_file = path.ends_with("file");
             match rule {
                 PathRule::Workspace | PathRule::HomeWorkspace => !is_file,
                 PathRule::Blank => is_file,
-                PathRule::Write | PathRule::ReadOnly | PathRule::Reach | PathRule::Hide => true,
+                PathRule::Write
+                | PathRule::ReadOnly
+                | PathRule::Visible
+                | PathRule::Reach
+                | PathRule::Hide => true,
             }
         };
-        open.into_iter().chain(secret).filter(fits).collect()
+        visible
+            .into_iter()
+            .chain(open)
+            .chain(secret)
+            .filter(fits)
+            .collect()
     })
 }
 
@@ -97,7 +107,7 @@ fn is_expected(plan: &SandboxPlan, file: &Path, (read, can_write): &(String, boo
         Some(PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace) => read == "text" && *can_write,
         // The command's own `/tmp` has nothing there, but the command may create a file of that name.
         None | Some(PathRule::Hide | PathRule::Blank) if file.starts_with("/tmp") => read != "text",
-        Some(PathRule::ReadOnly | PathRule::Reach) | None => read == "text" && !can_write,
+        Some(PathRule::ReadOnly | PathRule::Visible | PathRule::Reach) | None => read == "text" && !can_write,
         Some(PathRule::Hide) => read == "failed" && !can_write,
         Some(PathRule::Blank) => (read.is_empty() || is_below_hidden && read == "failed") && !can_write,
     }
