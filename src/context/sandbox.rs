@@ -26,9 +26,9 @@ pub fn describe_sandbox(
     }
     let mut text = format!("commands run in a sandbox ({level}). They write only in ");
     text.push_str(if method.has_namespaces() {
-        "/tmp"
+        "/tmp (private to them, removed with the session)"
     } else {
-        "$TMPDIR"
+        "$TMPDIR (removed with the session)"
     });
     if policy == SandboxPolicy::Workspace {
         text.push_str(", the workspace folders, and caches of build tools");
@@ -118,7 +118,7 @@ mod tests {
         );
         for part in [
             "(full)",
-            "/tmp, the workspace folders, and caches",
+            "/tmp (private to them, removed with the session), the workspace folders, and caches",
             ".git/config",
             "Keys",
             "No network, except",
@@ -133,7 +133,8 @@ mod tests {
             &[],
         );
         assert!(
-            plan.contains("only in /tmp; not") && plan.contains("network is open"),
+            plan.contains("only in /tmp (private to them, removed with the session); not")
+                && plan.contains("network is open"),
             "{plan}"
         );
         assert!(!plan.contains("outside_sandbox"), "{plan}");

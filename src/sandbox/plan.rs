@@ -62,6 +62,25 @@ impl SandboxPlan {
         }
     }
 
+    /// Lists where the command's own temporary folder shows paths of the machine, relative to it.
+    pub fn list_mounted_temporary(&self) -> impl Iterator<Item = PathBuf> {
+        let is_shown = |rule: &PathRule| match rule {
+            PathRule::Write
+            | PathRule::Workspace
+            | PathRule::HomeWorkspace
+            | PathRule::ReadOnly
+            | PathRule::Visible => self.method.has_namespaces(),
+            PathRule::Hide | PathRule::Blank | PathRule::Reach => false,
+        };
+        let shown = self.rules.iter().filter(move |(rule, _)| is_shown(rule));
+        shown.filter_map(|(_, path)| {
+            let below = TEMPORARY
+                .iter()
+                .find_map(|folder| path.strip_prefix(folder).ok())?;
+            (below != Path::new("")).then(|| below.to_owned())
+        })
+    }
+
     /// Returns the plan as a list of words, for the helper.
     pub fn to_words(&self) -> Vec<OsString> {
         let mut words = vec![

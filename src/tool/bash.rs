@@ -66,8 +66,8 @@ impl Tool for Bash {
         its own: directories and variables do not carry over. There is no terminal and no input, so nothing \
         may ask. Processes that are left when the command ends are killed; for servers and watchers use \
         background. A command that still runs at its time limit goes on in the background, and the result \
-        says so. Commands may run in a sandbox: there they write only in the workspace, in /tmp and in \
-        caches of build tools, read no keys, and have no network; no other command reaches their servers. \
+        says so. Commands may run in a sandbox: there they write only in the workspace, in a /tmp \
+        that no other tool sees, and in caches of build tools, read no keys, and have no network; no other command reaches their servers. \
         The result says if it refused something. \
         Of output beyond about 11 KB you get the start and the end, and a path for \
         read_file and grep to the whole. To read, find or change files use the tools made for it.";

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::created_files::settle_created_files;
+use super::left_files::note_left_files;
 use super::refusal::{CommandOrigin, Refusals};
 use super::run_command::{end_notes, with_notes};
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
@@ -94,6 +95,7 @@ pub(super) async fn build_output(output: BackgroundOutput, cx: &ToolContext) -> 
     notes.extend(output.status.ending.into_iter().flat_map(end_notes));
     let body = output.output.text;
     if let Some(access) = output.access {
+        notes.extend(note_left_files(cx, &access).await);
         let status = output.status.ending.map(|ending| ending.status);
         let refusals = Refusals::new(CommandOrigin::Bash, access, &cx.sandbox, status);
         let refused = output.refused_hosts.unwrap_or_default();

@@ -35,6 +35,7 @@ pub mod go_to_definition;
 pub mod grep;
 mod grep_hits;
 mod language;
+mod left_files;
 pub mod lenient;
 pub mod list_dir;
 mod locate_symbol;

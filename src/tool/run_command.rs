@@ -11,6 +11,7 @@ use futures::FutureExt;
 use super::command_network;
 use super::command_snapshot;
 use super::created_files::{self, CreatedFiles};
+use super::left_files;
 use super::refusal::{CommandOrigin, Refusals};
 use super::terminal_output::{CommandText, collect_in_background};
 use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
@@ -95,6 +96,7 @@ pub(super) async fn run_to_end(
     let mut result = RunningCommand::new(child, watched, confinement.clone(), cx)
         .wait_with_limit((limit, overtime), time_limit, cx)
         .await;
+    let access = confinement.as_ref().map(|confinement| confinement.access.clone());
     if let (Some(confinement), Ok(done)) = (confinement, &mut result) {
         let refused = confinement.network.as_deref().map(ProxyReport::take_refusals);
         let refusals = Refusals::new(origin, confinement.access, &cx.sandbox, done.status);
@@ -112,6 +114,13 @@ pub(super) async fn run_to_end(
         ),
     }
     created.notes.extend(closed_submodules);
+    if let Some(access) = access
+        && matches!(result, Ok(_) | Err(ToolError::CutShort(_)))
+    {
+        created
+            .notes
+            .extend(left_files::note_left_files(cx, &access).await);
+    }
     let notes = std::mem::take(&mut created.notes);
     match &mut result {
         Ok(done) => append_notes(&mut done.output, notes),

@@ -7,9 +7,11 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::OnceCell;
 
+use super::left_files::{LeftFiles, LeftFilesLog};
 use super::process::{Command, Launcher, SpawnError};
 use super::read_deny::ReadDeny;
 use super::real_path::real_path;
+use super::sandbox_access::SandboxAccess;
 use super::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
 use crate::base::spawn::run_blocking;
 use crate::config::SandboxSettings;
@@ -78,6 +80,7 @@ pub(super) struct SessionTemp {
     folder: Arc<OnceLock<Option<PrivateTemp>>>,
     /// Set once the missing caches of build tools were created.
     caches: Arc<OnceCell<()>>,
+    left_files: Arc<LeftFilesLog>,
 }
 
 impl SessionTemp {
@@ -99,6 +102,22 @@ impl SessionTemp {
         self.caches.get_or_init(create).await;
     }
 
+    /// Takes what commands left in the folder since the last call.
+    pub(super) async fn take_left_files(&self, access: &SandboxAccess) -> Option<LeftFiles> {
+        let (temp, log) = (self.path()?.to_owned(), self.left_files.clone());
+        let taken = run_blocking(move || {
+            // The folder for temporary files may be behind a link, which is not of a command.
+            let temp = real_path(&temp).unwrap_or(temp);
+            log.take_new(&temp)
+        });
+        let (names, is_first) = taken.await.ok()?;
+        (!names.is_empty()).then(|| LeftFiles {
+            names,
+            folder: access.visible_temp().to_owned(),
+            has_own_tmp: access.has_mounts(),
+            is_first,
+        })
+    }
 }
 
 /// Where a command runs, as far as its sandbox depends on it.
@@ -152,6 +171,7 @@ pub(super) async fn confine_command(
     };
     place.temp.create_caches(&scope).await;
     let plan = scope.build_plan(read_path_variable);
+    place.temp.left_files.add_mounted(plan.list_mounted_temporary());
     let visible_temp = plan.visible_temp().to_owned();
     Ok(command.sandbox(plan).env("TMPDIR", visible_temp))
 }

@@ -26,6 +26,7 @@ mod git_names;
 mod git_reader;
 pub mod git_summary;
 pub mod ignore_rules;
+mod left_files;
 mod line_diff;
 pub mod load;
 pub mod media_file;
@@ -56,6 +57,7 @@ pub use background::{
     MakeCollector, OutputCollector, StartedCommand, StopOnCancel,
 };
 use git_reader::GitReader;
+pub use left_files::LeftFiles;
 pub use load::{LoadError, LoadedFile};
 pub use overlay::{Buffer, OpenedDocument, Overlay};
 pub use read_deny::ReadDeny;
@@ -379,6 +381,12 @@ impl Workspace {
             home: self.shared.home.clone(),
         };
         command_sandbox::confine_command(place, sandbox, command).await
+    }
+
+    /// Takes what confined commands left in their temporary folder since the last call; `None` if that is nothing.
+    /// `access` is that of the last command.
+    pub async fn take_left_files(&self, access: &SandboxAccess) -> Option<LeftFiles> {
+        self.temp.take_left_files(access).await
     }
 
     /// Gives a confined command its proxy, if its sandbox has a place for one. `prompt` asks about hosts that neither the

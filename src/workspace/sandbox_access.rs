@@ -48,6 +48,11 @@ impl SandboxAccess {
         needs_privileges(&self.folder.join(named))
     }
 
+    /// Returns where it finds its temporary folder.
+    pub fn visible_temp(&self) -> &Path {
+        self.plan.visible_temp()
+    }
+
     /// Returns what it may use of the network.
     pub fn network(&self) -> SandboxNetwork {
         self.plan.network

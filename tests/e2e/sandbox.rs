@@ -608,7 +608,7 @@ fn the_model_is_told_what_the_sandbox_allows() {
     client.ask(&session.id, "three");
     let plan = note_of(world, 2);
     assert!(
-        plan.contains("write only in /tmp; not"),
+        plan.contains("write only in /tmp (private to them, removed with the session); not"),
         "{plan}"
     );
     set_mode("full");

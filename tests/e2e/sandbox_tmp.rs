@@ -1,8 +1,8 @@
-//! `/tmp` of commands in the sandbox (R-BOX): what they see of the machine's.
+//! `/tmp` of commands in the sandbox (R-BOX): what they see of the machine's, and what is said about their own.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -10,6 +10,90 @@ use crate::harness::{Config, Options, World};
 use crate::mcp::{call_tool, peer_script};
 use crate::mock_llm::Reply;
 use crate::sandbox::{Confined, ConfinedSession, is_available, last_result};
+
+/// The start of the note about files in the private folder.
+const NOTE: &str = "is a private folder of this session";
+
+#[test]
+fn files_that_a_command_leaves_in_its_tmp_are_reported_once() {
+    let Some(session) = ConfinedSession::start("", Vec::new()) else {
+        return;
+    };
+    let kept = "rm $(mktemp); echo > inside";
+    assert!(!session.run(kept).contains("[note"));
+    let result = session.run("echo > /tmp/a.txt; mkdir /tmp/out; echo > /tmp/out/deep");
+    assert!(
+        result.contains(NOTE) && result.contains("(a.txt, out/)"),
+        "{result}"
+    );
+    // The person sees the result of the call as the model does.
+    let call = session.client.all(&session.id, "agent/toolCall").pop().unwrap();
+    assert!(call.params.to_string().contains(NOTE), "{:?}", call.params);
+    // Each request repeats the results so far.
+    let result = session.run("cat /tmp/a.txt /tmp/out/deep; echo > /tmp/out/more");
+    assert_eq!(result.matches("[note").count(), 1, "{result}");
+    let result = session.run("echo > /var/tmp/b.txt; exit 3");
+    assert!(
+        result.contains("[note: also in the private /tmp: b.txt]"),
+        "{result}"
+    );
+    assert_eq!(result.matches("[note").count(), 2, "{result}");
+    assert!(!Path::new("/tmp/a.txt").exists());
+}
+
+#[test]
+fn files_of_a_background_command_in_its_tmp_are_reported_too() {
+    let Some(session) = ConfinedSession::start("", Vec::new()) else {
+        return;
+    };
+    let command = json!({"command": "echo > /tmp/left; sleep 1000", "background": true});
+    let turn = session.start_tool("bash", command);
+    session.finish(&turn);
+    // A later command sees the file as soon as it is there.
+    let result = session.run("until [ -e /tmp/left ]; do sleep 0.02; done");
+    assert!(result.contains("(left)"), "{result}");
+    let ended = json!({"command": "echo > /tmp/second", "background": true});
+    let turn = session.start_tool("bash", ended);
+    session.finish(&turn);
+    let turn = session.start_tool("bash_output", json!({"id": "bg2", "wait_s": 60}));
+    let result = session.finish(&turn);
+    assert!(
+        result.contains("[note: also in the private /tmp: second]"),
+        "{result}"
+    );
+}
+
+#[test]
+fn without_namespaces_the_note_names_the_temporary_folder() {
+    let method = ("AGENTLS_SANDBOX_METHOD".to_owned(), "landlock".to_owned());
+    // A sandbox that holds only in part asks.
+    let allowed = "[approvals]\nallow = [\"bash\"]";
+    let Some(session) = ConfinedSession::start(allowed, vec![method]) else {
+        return;
+    };
+    if !is_available("landlock") {
+        return;
+    }
+    let result = session.run("echo > $TMPDIR/a.txt");
+    let expected =
+        "is a temporary folder of this session's commands. What was written there (a.txt) is removed";
+    assert!(result.contains(expected), "{result}");
+    assert!(!result.contains("not visible"), "{result}");
+}
+
+#[test]
+fn what_is_next_to_a_workspace_in_tmp_is_reported() {
+    let Some(session) = ConfinedSession::start("", Vec::new()) else {
+        return;
+    };
+    let workspace = session.world().workspace();
+    let Ok(below) = workspace.strip_prefix("/tmp") else {
+        return;
+    };
+    let result = session.run("echo > inside; echo > /tmp/unrelated");
+    assert!(result.contains("(unrelated)"), "{result}: {}", below.display());
+    assert_eq!(session.world().read("inside").as_deref(), Some("\n"));
+}
 
 /// A folder in the machine's `/tmp` with a copy of the scripted MCP server, a module that it imports, and a link.
 struct Programs {
