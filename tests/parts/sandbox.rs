@@ -543,6 +543,24 @@ fn the_command_line_test_holds_with_a_home_folder_in_tmp() {
 }
 
 #[test]
+fn the_command_line_test_holds_with_a_home_folder_of_a_long_path() {
+    let world = World::new(false);
+    // Longer than the path of a socket can be.
+    let home = world.path("home").join("long".repeat(40));
+    fs::create_dir(&home).unwrap();
+    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+        let mut command = world.agentls(method, &["test"]);
+        let output = command.env("HOME", &home).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            text.contains("not tried: connect to a Unix socket"),
+            "{method}: {output:?}"
+        );
+        assert_eq!(output.status.code(), Some(0), "{method}: {text}");
+    }
+}
+
+#[test]
 fn output_exit_code_and_signals_come_through() {
     let world = World::new(false);
     for method in ALL.iter().copied().filter(|method| is_available(&world, method)) {
