@@ -2,6 +2,7 @@
 //!
 //! Any program can print such a message, so what is found here is a guess. [`super::refusal`] checks what can be checked.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// What a message says that was refused.
@@ -271,7 +272,8 @@ fn find_file_error(lower: &str) -> Option<(usize, FileError)> {
 
 /// Returns the paths that a line may name, the likeliest first. Its error starts at `at`.
 fn find_paths(line: &str, at: usize) -> Vec<String> {
-    let mut paths: Vec<&str> = list_quoted(line);
+    let joined = join_escaped_parts(line);
+    let mut paths: Vec<&str> = list_quoted(&joined);
     // As in "touch: cannot touch x: Read-only file system" and "x (Read-only file system)".
     let subject = line[..at].trim_end_matches([' ', ':', '(']);
     let last = subject.rsplit(": ").next().unwrap_or(subject);
@@ -288,6 +290,47 @@ fn find_paths(line: &str, at: usize) -> Vec<String> {
         }
     }
     unique
+}
+
+/// Joins the parts of quoted names such as `'a'$'\303\274''b'`. GNU programs print what is not ASCII like that if no locale
+/// is set, as in containers.
+fn join_escaped_parts(line: &str) -> Cow<'_, str> {
+    let mut joined = String::new();
+    let mut rest = line;
+    while let Some((before, escaped)) = rest.split_once("'$'")
+        && let Some((escaped, after)) = escaped.split_once('\'')
+    {
+        joined.push_str(before);
+        joined.push_str(&decode_escapes(escaped));
+        // Otherwise the name ends here.
+        rest = after.strip_prefix('\'').unwrap_or_else(|| {
+            joined.push('\'');
+            after
+        });
+    }
+    if joined.is_empty() {
+        return Cow::Borrowed(line);
+    }
+    joined.push_str(rest);
+    Cow::Owned(joined)
+}
+
+/// Decodes octal numbers of bytes. Other characters stay as they are.
+fn decode_escapes(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let digits = tail.get(..3).filter(|_| *first == b'\\');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            bytes.push(byte);
+            rest = &tail[3..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Returns the words of a text that are absolute paths.
@@ -343,6 +386,16 @@ mod tests {
                 "touch: cannot touch '/etc/zz': Permission denied",
                 "/etc/zz",
                 Denied,
+            ),
+            (
+                r"touch: cannot touch '/etc/z y/'$'\303\274''/a': Read-only file system",
+                "/etc/z y/ü/a",
+                ReadOnly,
+            ),
+            (
+                r"touch: cannot touch '/etc/z'$'\303\274': Read-only file system",
+                "/etc/zü",
+                ReadOnly,
             ),
             (
                 "mkdir: cannot create directory ‘/opt/zz’: Read-only file system",
