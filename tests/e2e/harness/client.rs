@@ -462,7 +462,7 @@ impl Client {
 
     /// Returns the number of processes of this server, including itself.
     pub fn processes(&self) -> usize {
-        folders::marked_processes(&self.mark).len()
+        folders::marked_processes(&self.mark, self.pid).len()
     }
 
     /// Waits for the report of how commands are confined. The processes that try the sandbox have ended then.
@@ -719,7 +719,7 @@ impl Client {
     fn survivors(&self) -> Vec<String> {
         let deadline = now() + WAIT_LIMIT;
         loop {
-            let remaining = folders::marked_processes(&self.mark);
+            let remaining = folders::marked_processes(&self.mark, self.pid);
             if remaining.is_empty() {
                 return Vec::new();
             }

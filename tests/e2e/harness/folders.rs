@@ -1,6 +1,7 @@
 //! Views of the machine from outside: changed files, leaked secrets, surviving processes and their memory.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use memchr::memmem;
@@ -52,8 +53,11 @@ pub fn holds(bytes: &[u8], secrets: &[String]) -> Vec<String> {
 }
 
 /// Returns processes whose environment contains `mark`.
-pub fn marked_processes(mark: &str) -> Vec<u32> {
-    let mut found = Vec::new();
+///
+/// The server and its helpers protect theirs, so only root reads it. For others, the server with this number counts, and
+/// what it has started.
+pub fn marked_processes(mark: &str, server: u32) -> Vec<u32> {
+    let (mut found, mut protected) = (Vec::new(), BTreeMap::new());
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return found;
     };
@@ -61,12 +65,30 @@ pub fn marked_processes(mark: &str) -> Vec<u32> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        if memmem::find(&environ, mark.as_bytes()).is_some() {
-            found.push(pid);
+        match std::fs::read(entry.path().join("environ")) {
+            Ok(environ) if memmem::find(&environ, mark.as_bytes()).is_some() => found.push(pid),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                protected.extend(running_parent(pid).map(|parent| (pid, parent)));
+            }
+            Ok(_) | Err(_) => {}
         }
     }
+    let is_of_server = |pid: &u32| {
+        let ancestors = std::iter::successors(Some(*pid), |pid| protected.get(pid).copied());
+        ancestors.take(protected.len() + 1).any(|pid| pid == server)
+    };
+    found.extend(protected.keys().copied().filter(is_of_server));
     found
+}
+
+/// Returns the parent of a process; `None` if it has ended.
+fn running_parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may contain anything.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    (state != "Z").then_some(parent)
 }
 
 /// Returns the resident memory of a process in bytes: now and at its peak.
