@@ -82,7 +82,12 @@ fn time_turn_in_hanging_folder(method: &str, action: Option<&str>) -> Option<[Du
     world.mock().push(reply);
     let id = client.prompt(&session, "work");
     world.wait_at_gate(&started);
-    let hanging = HangingFolder::mount_over(&world.workspace().join(".agentls/commands"))?;
+    let Some(hanging) = HangingFolder::mount_over(&world.workspace().join(".agentls/commands")) else {
+        started.release();
+        rest.release();
+        client.prompt_result(&id);
+        return None;
+    };
     let request = client.send(
         method,
         json!({"sessionId": session, "action": action, "prompt": "/hurry"}),

@@ -423,7 +423,7 @@ fn git_leaves_a_mark(world: &World, mode: &str, folder: &Path) -> bool {
     std::fs::create_dir_all(&programs).unwrap();
     let path = "/usr/local/bin:/usr/bin:/bin";
     let script = format!(
-        "#!/bin/sh\necho > {}\nPATH='{path}' exec git \"$@\"\n",
+        "#!/bin/sh\necho > '{}'\nPATH='{path}' exec git \"$@\"\n",
         mark.display()
     );
     std::fs::write(programs.join("git"), script).unwrap();

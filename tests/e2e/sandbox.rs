@@ -44,7 +44,7 @@ impl Confined {
 
     /// Returns a call that writes in the workspace, then outside.
     fn push_write(&self, outside_sandbox: bool) {
-        let command = format!("echo in > inside; echo out > {}", self.outside().display());
+        let command = format!("echo in > inside; echo out > '{}'", self.outside().display());
         self.world.mock().push(Reply::tool(
             "bash",
             json!({"command": command, "outside_sandbox": outside_sandbox}),
@@ -215,7 +215,7 @@ fn a_refusal_is_named_even_if_the_command_succeeds() {
             String::new(),
         ),
         (
-            format!("touch {outside} || true"),
+            format!("touch '{outside}' || true"),
             format!("does not let this command write {outside}"),
         ),
         (
@@ -535,7 +535,7 @@ fn background_commands_are_confined_too() {
     let client = world.start();
     let session = session_in(&client, "autoEdit");
     let command = format!(
-        "echo out > {}; echo in > inside; sleep 1000",
+        "echo out > '{}'; echo in > inside; sleep 1000",
         confined.outside().display()
     );
     let input = json!({"command": command, "background": true});
@@ -639,7 +639,7 @@ fn a_background_command_learns_what_the_sandbox_refused_too() {
     let Some(session) = ConfinedSession::start("", Vec::new()) else {
         return;
     };
-    let command = format!("echo out > {} || exit 3", session.confined.outside().display());
+    let command = format!("echo out > '{}' || exit 3", session.confined.outside().display());
     let turn = session.start_tool("bash", json!({"command": command, "background": true}));
     session.finish(&turn);
     let turn = session.start_tool("bash_output", json!({"id": "bg1", "wait_s": 60}));

@@ -257,9 +257,9 @@ fn ordinary_work_with_git_is_not_asked_about() {
     let workspace = session.world().workspace();
     let upstream = session.confined.outside().with_file_name("upstream");
     let prepare = format!(
-        "{REPOSITORY}git init -q {up} && git -C {up} -c user.name=a -c user.email=b commit -qm x --allow-empty && \
-         git -c protocol.file.allow=always submodule add -q {up} lib && git commit -qam lib && \
-         git submodule -q deinit -f lib && rm -r .git/modules/lib && git config submodule.lib.url {up} && \
+        "{REPOSITORY}git init -q '{up}' && git -C '{up}' -c user.name=a -c user.email=b commit -qm x --allow-empty && \
+         git -c protocol.file.allow=always submodule add -q '{up}' lib && git commit -qam lib && \
+         git submodule -q deinit -f lib && rm -r .git/modules/lib && git config submodule.lib.url '{up}' && \
          git config submodule.lib.active true",
         up = upstream.display()
     );
@@ -399,7 +399,7 @@ fn files_of_confined_hooks_are_put_aside() {
 fn files_of_confined_mcp_servers_are_put_aside_after_a_call_and_at_the_end() {
     let script = format!(
         "while IFS= read -r line; do case \"$line\" in *make-tasks*) mkdir .vscode;; esac; printf \"%s\\\\n\" \"$line\"; done \
-         | python3 {}; mkdir .idea",
+         | python3 '{}'; mkdir .idea",
         peer_script().display()
     );
     let table = format!(

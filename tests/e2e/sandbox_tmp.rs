@@ -81,20 +81,6 @@ fn without_namespaces_the_note_names_the_temporary_folder() {
     assert!(!result.contains("not visible"), "{result}");
 }
 
-#[test]
-fn what_is_next_to_a_workspace_in_tmp_is_reported() {
-    let Some(session) = ConfinedSession::start("", Vec::new()) else {
-        return;
-    };
-    let workspace = session.world().workspace();
-    let Ok(below) = workspace.strip_prefix("/tmp") else {
-        return;
-    };
-    let result = session.run("echo > inside; echo > /tmp/unrelated");
-    assert!(result.contains("(unrelated)"), "{result}: {}", below.display());
-    assert_eq!(session.world().read("inside").as_deref(), Some("\n"));
-}
-
 /// A folder in the machine's `/tmp` with a copy of the scripted MCP server, a module that it imports, and a link.
 struct Programs {
     folder: tempfile::TempDir,

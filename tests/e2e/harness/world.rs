@@ -70,7 +70,8 @@ impl World {
     pub fn with(config: Config) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("agentls-e2e-")
-            .tempdir()
+            // Servers resolve their folders, and tests compare them.
+            .tempdir_in(std::fs::canonicalize(std::env::temp_dir()).expect("a folder for temporary files"))
             .expect("a temporary folder");
         let unique: String = dir
             .path()
