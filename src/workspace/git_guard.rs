@@ -140,23 +140,19 @@ impl GitGuard {
         let mut allow = |folder: &Path| {
             settings.push(("safe.directory".to_owned(), folder.display().to_string()));
         };
-        match find_work_tree(cwd) {
-            Some(root) => {
-                if let Some(repository) = Repository::open_at(&root)
-                    && let Some(overrides) = self.load_overrides(git, &repository).await
-                {
-                    allow(&repository.root);
-                    allow(&repository.dot_git);
-                    settings.extend(overrides.iter().cloned());
-                }
-            }
-            // The command creates the repository itself and goes on to work in it.
-            None if command.has_argument_containing("git init") => {
-                let root = real_path(cwd).unwrap_or_else(|_| cwd.to_owned());
-                allow(&root);
-                allow(&root.join(".git"));
-            }
-            None => {}
+        // The command creates a repository itself and goes on to work in it.
+        let cwd = real_path(cwd).unwrap_or_else(|_| cwd.to_owned());
+        if command.has_argument_containing("git init") && nofollow::kind(&cwd.join(".git")).is_none() {
+            allow(&cwd);
+            allow(&cwd.join(".git"));
+        }
+        if let Some(root) = find_work_tree(&cwd)
+            && let Some(repository) = Repository::open_at(&root)
+            && let Some(overrides) = self.load_overrides(git, &repository).await
+        {
+            allow(&repository.root);
+            allow(&repository.dot_git);
+            settings.extend(overrides.iter().cloned());
         }
         command
             .git_settings(settings)

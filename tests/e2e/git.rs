@@ -139,6 +139,17 @@ fn git_follows_the_settings_of_a_trusted_repository() {
 }
 
 #[test]
+fn a_command_works_in_the_repository_that_it_creates_in_another_one() {
+    let world = World::new();
+    let trapped = world.path("trapped");
+    run(&world, "git -C .. init -q", &trapped);
+    let create =
+        "git init -q . && git -c user.name=n -c user.email=e commit -q --allow-empty -m one && git log";
+    let outputs = outputs(&world, &trapped, &[create], false);
+    assert!(outputs[0].0.contains("    one"), "{}", outputs[0].0);
+}
+
+#[test]
 fn git_refuses_settings_that_cannot_be_inspected() {
     for sabotage in [
         "git config include.path ../more",
