@@ -19,7 +19,7 @@ const READ_BYTES: usize = 4_000;
 /// Most paths that a note names.
 const MAX_PATHS: usize = 3;
 /// Longest path that a note names, in characters.
-const MAX_PATH: usize = 200;
+const MAX_PATH: usize = 600;
 /// The signal that ends a program for a system call (`SIGSYS`).
 const BAD_CALL: i32 = rustix::process::Signal::SYS.as_raw();
 /// The exit code of a shell whose program that signal ended.

@@ -35,6 +35,9 @@ pub(super) enum FileError {
     Missing,
 }
 
+/// Longest path that is recognized, in bytes.
+const MAX_PATH: usize = 1_000;
+
 /// Texts before a host, in lowercase, and what ends it.
 const HOSTS: &[(&str, char)] = &[
     ("could not resolve host: ", ' '),
@@ -284,7 +287,7 @@ fn find_paths(line: &str, at: usize) -> Vec<String> {
     paths.extend(list_absolute(&line[at..]));
     let mut unique: Vec<String> = Vec::new();
     for path in paths {
-        let is_path = !path.is_empty() && path.len() <= 300 && !path.starts_with('[');
+        let is_path = !path.is_empty() && path.len() <= MAX_PATH && !path.starts_with('[');
         if is_path && !unique.iter().any(|known| known == path) {
             unique.push(path.to_owned());
         }
