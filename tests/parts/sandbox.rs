@@ -35,7 +35,6 @@ mod random_plans;
 mod run_folder;
 mod sockets;
 mod variables;
-#[path = "sandbox/visible_paths.rs"]
 mod visible_paths;
 
 use attacks::{ALL, Attack, FULL, MAY_FAIL_ANYWAY, ONLY_ORDINARY, ONLY_ROOT, PREPARED_BY_ROOT};

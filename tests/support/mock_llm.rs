@@ -552,7 +552,7 @@ async fn serve_connection(
 
 /// The real time, or that of the test's paused clock.
 fn now() -> Instant {
-    tokio::time::now().into_std()
+    tokio::time::Instant::now().into_std()
 }
 
 /// Where an answer goes.
