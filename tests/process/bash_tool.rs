@@ -17,9 +17,13 @@ use agentls::tool::{
 use agentls::workspace::command_sandbox::CallSandbox;
 use agentls::workspace::process::Launcher;
 use agentls::workspace::{MAX_BACKGROUND, OnCancel, Workspace, WorkspaceShared};
+use futures::poll;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
+
+use crate::frozen_clock::FrozenClock;
+use crate::waiting::{self, within_limit};
 
 const HELPER: &str = env!("CARGO_BIN_EXE_agentls");
 
@@ -154,13 +158,8 @@ fn is_alive(pid_file: &Path) -> bool {
     Path::new("/proc").join(pid.trim()).exists()
 }
 
-/// Polls, since `/proc` has no events.
 async fn wait_until(description: &str, condition: impl Fn() -> bool) {
-    let start = clock::now();
-    while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never: {description}");
-        agentls::base::clock::sleep(Duration::from_millis(2)).await;
-    }
+    waiting::wait_until(condition, || description.to_owned()).await;
 }
 
 #[tokio::test]
@@ -294,9 +293,9 @@ async fn slow_client_applies_backpressure_to_the_command() {
     let mut running = Box::pin(call_tool(Bash, &session.cx, json!({ "command": command })));
     let size = || std::fs::metadata(&counted).map_or(0, |file| file.len());
     let mut last = (0, clock::now());
-    // Wait until it makes no progress for a while.
-    while last.1.elapsed() < Duration::from_millis(300) {
-        let _ = agentls::base::clock::timeout(Duration::from_millis(10), &mut running).await;
+    // Nothing shows that it makes no progress anymore. A pause that a busy machine makes would hide an error only.
+    while last.0 == 0 || last.1.elapsed() < Duration::from_millis(300) {
+        let _ = clock::timeout(Duration::from_millis(10), &mut running).await;
         if size() > last.0 {
             last = (size(), clock::now());
         }
@@ -400,7 +399,6 @@ async fn huge_output_in_bounded_memory() {
     let mut session = Session::new();
     session.text("true").await;
     let before = memory();
-    let start = clock::now();
     let command = format!("yes 'a line of output, as programs write it' | head -c {BYTES}");
     let cx = session.cx.clone();
     let mut running = Box::pin(call_tool(Bash, &cx, json!({ "command": command })));
@@ -416,23 +414,51 @@ async fn huge_output_in_bounded_memory() {
         live += text_of(progress).len() as u64;
     }
     let grown = memory() - before;
-    println!("grew by {grown} KiB in {:?}", start.elapsed());
     assert!(grown < 20_000, "grew by {grown} KiB");
     assert_eq!((live, output.full.unwrap().bytes), (BYTES, BYTES));
 }
 
+/// Calls `bash` on a clock that stands still, and moves it to the call's time limit once the command has printed
+/// `ready`. Returns the live output, too.
+async fn run_past_limit(
+    session: &mut Session,
+    input: Value,
+    limit: Duration,
+) -> (Result<ToolOutput, ToolError>, String) {
+    let clock = FrozenClock::new();
+    let cx = session.cx.clone();
+    let mut call = std::pin::pin!(call_tool(Bash, &cx, input));
+    let mut live = String::new();
+    while !live.contains("ready\n") {
+        tokio::select! {
+            progress = session.progress.recv() => live.push_str(&text_of(progress.unwrap())),
+            result = &mut call => panic!("it ended before its limit: {result:?}"),
+        }
+    }
+    for step in [limit - Duration::from_millis(1), Duration::from_millis(1)] {
+        assert!(poll!(&mut call).is_pending());
+        clock.advance(step).await;
+    }
+    let result = within_limit(call).await;
+    while let Ok(progress) = session.progress.try_recv() {
+        live.push_str(&text_of(progress));
+    }
+    (result, live)
+}
+
+const LIMIT: Duration = Duration::from_secs(300);
+
 #[tokio::test]
 async fn command_goes_on_in_the_background_at_its_time_limit() {
     let mut session = Session::new();
-    let command = "echo started; until [ -e go ]; do sleep 0.02; done; echo done; exit 9";
-    let (result, live) = session
-        .bash(json!({ "command": command, "timeout_s": 0.3 }))
-        .await;
+    let command = "echo ready; until [ -e go ]; do sleep 0.02; done; echo done; exit 9";
+    let input = json!({ "command": command, "timeout_s": 300 });
+    let (result, live) = run_past_limit(&mut session, input, LIMIT).await;
     let output = result.unwrap();
     let text = &output.text;
     assert!(
         text.starts_with(
-            "started\n[still running after 0.3 s, so it goes on in the background as bg1 (process "
+            "ready\n[still running after 300 s, so it goes on in the background as bg1 (process "
         ),
         "{text}"
     );
@@ -441,20 +467,20 @@ async fn command_goes_on_in_the_background_at_its_time_limit() {
     }
     assert_eq!(
         (output.is_error, output.timed_out, output.exit_code, live.as_str()),
-        (false, false, None, "started\n")
+        (false, false, None, "ready\n")
     );
     std::fs::write(session.cwd.path().join("go"), "").unwrap();
     assert_eq!(
-        read_background(&session.cx, "bg1", 10.0).await,
+        read_background(&session.cx, "bg1", 60.0).await,
         "done\nbg1 has ended\nexit code: 9"
     );
 
     // The configured limit, and a command that has closed its output.
-    session.cx.time_limit = Some(Duration::from_millis(200));
-    let output = session.text("exec >&- 2>&-; exec sleep 100").await;
+    session.cx.time_limit = Some(LIMIT);
+    let input = json!({ "command": "echo ready; exec >&- 2>&-; exec sleep 1000" });
+    let output = run_past_limit(&mut session, input, LIMIT).await.0.unwrap().text;
     assert!(
-        output
-            .starts_with("(no output)\n[still running after 0.2 s, so it goes on in the background as bg2 "),
+        output.starts_with("ready\n[still running after 300 s, so it goes on in the background as bg2 "),
         "{output}"
     );
     assert!(
@@ -467,19 +493,19 @@ async fn command_goes_on_in_the_background_at_its_time_limit() {
 #[tokio::test]
 async fn canceled_turn_ends_what_went_on_in_the_background_by_itself() {
     let mut session = Session::new();
-    let command = "trap 'echo interrupted; exit 3' INT; while :; do sleep 0.02; done";
-    session
-        .bash(json!({ "command": command, "timeout_s": 0.2 }))
-        .await
-        .0
-        .unwrap();
-    let asked_for = start_in_background(&session.cx, "sleep 100").await;
+    let command = "trap 'echo interrupted; exit 3' INT; echo ready; while :; do sleep 0.02; done";
+    let input = json!({ "command": command, "timeout_s": 300 });
+    run_past_limit(&mut session, input, LIMIT).await.0.unwrap();
+    let asked_for = start_in_background(&session.cx, "sleep 1000").await;
+    // Its time does not pass, so only the interrupt ends it.
+    let clock = FrozenClock::new();
     session.cx.cancel.cancel();
     session.cx.cancel = CancellationToken::new();
     assert_eq!(
-        read_background(&session.cx, "bg1", 10.0).await,
+        within_limit(read_background(&session.cx, "bg1", 60.0)).await,
         "interrupted\nbg1 has ended\nexit code: 3"
     );
+    drop(clock);
     assert!(
         read_background(&session.cx, &asked_for, 0.0)
             .await
@@ -491,81 +517,108 @@ async fn canceled_turn_ends_what_went_on_in_the_background_by_itself() {
 async fn command_is_stopped_at_its_time_limit_if_the_background_is_full() {
     let mut session = Session::new();
     for _ in 0..MAX_BACKGROUND {
-        start_in_background(&session.cx, "sleep 100").await;
+        start_in_background(&session.cx, "sleep 1000").await;
     }
-    let command = "trap 'echo cleaned up; exit 9' INT; echo started; while :; do sleep 0.02; done";
-    let (result, live) = session
-        .bash(json!({ "command": command, "timeout_s": 0.3 }))
-        .await;
+    let command = "trap 'echo cleaned up; exit 9' INT; echo ready; while :; do sleep 0.02; done";
+    let input = json!({ "command": command, "timeout_s": 300 });
+    let (result, live) = run_past_limit(&mut session, input, LIMIT).await;
     let output = result.unwrap();
     assert_eq!(
         output.text,
-        "started\ncleaned up\ntimed out after 0.3 s and was stopped, because it could not go on in the background: \
+        "ready\ncleaned up\ntimed out after 300 s and was stopped, because it could not go on in the background: \
          16 background processes are already running; end one first. For more time set timeout_s (at most 600)\n\
          exit code: 9"
     );
-    assert!(output.is_error && output.timed_out && live.starts_with("started\n"));
+    assert!(output.is_error && output.timed_out && live.starts_with("ready\n"));
 }
 
 #[tokio::test]
 async fn slow_client_does_not_delay_the_time_limit() {
     let session = Session::new();
-    let start = clock::now();
-    let input = json!({ "command": "yes", "timeout_s": 0.3 });
-    let output = call_tool(Bash, &session.cx, input).await.unwrap();
-    assert!(output.text.contains("still running after 0.3 s"));
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    let clock = FrozenClock::new();
+    let input = json!({ "command": "yes", "timeout_s": 300 });
+    let mut call = std::pin::pin!(call_tool(Bash, &session.cx, input));
+    // The call waits for the client once the queue is full.
+    let is_full = wait_until("a full queue", || {
+        session.progress.len() == session.progress.max_capacity()
+    });
+    tokio::select! {
+        result = &mut call => panic!("it ended before its limit: {result:?}"),
+        () = is_full => {}
+    }
+    assert!(poll!(&mut call).is_pending());
+    clock.advance(LIMIT).await;
+    let output = within_limit(call).await.unwrap();
+    assert!(output.text.contains("still running after 300 s"));
 }
 
-/// Runs `command` until it prints `ready`, then cancels. It sends a second cancel after the delay, if given.
+/// How the user, or the end of the server, cancels a call.
+#[derive(Clone, Copy, PartialEq)]
+enum CancelKind {
+    Once,
+    Twice,
+    ServerEnd,
+}
+
+/// Runs `command` until it prints `ready`, then cancels and creates the file `canceled`.
+///
+/// The clock stands still except for `steps`; before each of them, the command has not ended.
 async fn run_and_cancel(
     session: &mut Session,
     command: &str,
-    second_cancel_delay: Option<Duration>,
-) -> (ToolOutput, Duration) {
+    kind: CancelKind,
+    steps: &[Duration],
+) -> ToolOutput {
+    let clock = FrozenClock::new();
     let cx = session.cx.clone();
-    let client = async {
-        session.wait_until_ready().await;
-        let start = clock::now();
-        if second_cancel_delay == Some(Duration::ZERO) {
-            cx.force_cancel.cancel();
-        }
-        cx.cancel.cancel();
-        if let Some(after) = second_cancel_delay {
-            agentls::base::clock::sleep(after).await;
-            cx.force_cancel.cancel();
-        }
-        start
-    };
-    let (result, start) = tokio::join!(call_tool(Bash, &cx, json!({ "command": command })), client);
-    match result {
-        Err(ToolError::CutShort(output)) => (*output, start.elapsed()),
+    let mut call = std::pin::pin!(call_tool(Bash, &cx, json!({ "command": command })));
+    tokio::select! {
+        result = &mut call => panic!("it ended before the cancel: {result:?}"),
+        () = session.wait_until_ready() => {}
+    }
+    if kind == CancelKind::ServerEnd {
+        cx.force_cancel.cancel();
+    }
+    cx.cancel.cancel();
+    if kind == CancelKind::Twice {
+        assert!(poll!(&mut call).is_pending());
+        cx.force_cancel.cancel();
+    }
+    for step in steps {
+        assert!(poll!(&mut call).is_pending());
+        clock.advance(*step).await;
+    }
+    assert!(poll!(&mut call).is_pending());
+    std::fs::write(session.cwd.path().join("canceled"), "").unwrap();
+    match within_limit(call).await {
+        Err(ToolError::CutShort(output)) => *output,
         other => panic!("not cut short: {other:?}"),
     }
 }
+
+/// The time between two stages of a stop.
+const STEP: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn cancel_interrupts_and_keeps_the_output() {
     let mut session = Session::new();
     let command = "trap 'echo cleaned up; exit 5' INT; echo ready; while :; do sleep 0.02; done";
-    let (output, took) = run_and_cancel(&mut session, command, None).await;
+    let output = run_and_cancel(&mut session, command, CancelKind::Once, &[]).await;
     assert_eq!(
         output.text,
         "ready\ncleaned up\ncanceled while it ran\nexit code: 5"
     );
-    assert!(output.is_error && took < Duration::from_millis(900), "{took:?}");
+    assert!(output.is_error);
 }
 
 #[tokio::test]
 async fn flooding_command_that_ignores_signals_is_killed_in_time() {
     let mut session = Session::new();
     let command = "trap '' INT TERM; echo ready; (trap '' INT TERM; exec yes) & while :; do sleep 1000; done";
-    let (output, took) = run_and_cancel(&mut session, command, None).await;
+    let millisecond = Duration::from_millis(1);
+    let steps = [STEP, STEP - millisecond, millisecond];
+    let output = run_and_cancel(&mut session, command, CancelKind::Once, &steps).await;
     assert!(output.text.ends_with("canceled while it ran\nkilled by signal 9"));
-    assert!(
-        took > Duration::from_millis(1_900) && took < Duration::from_millis(2_700),
-        "{took:?}"
-    );
 }
 
 #[tokio::test]
@@ -576,8 +629,9 @@ async fn on_cancel_finish_lets_a_command_complete() {
         .workspace
         .set_on_cancel(OnCancel::Finish(Duration::from_secs(5)));
     // More than a pipe holds, although nobody reads live output after the cancel.
-    let command = "echo ready; sleep 0.3; head -c 1000000 /dev/zero | tr '\\0' x; echo finished";
-    let (output, _) = run_and_cancel(&mut session, command, None).await;
+    let command = "echo ready; until [ -e canceled ]; do sleep 0.01; done; \
+                   head -c 1000000 /dev/zero | tr '\\0' x; echo finished";
+    let output = run_and_cancel(&mut session, command, CancelKind::Once, &[]).await;
     assert!(output.text.ends_with("xfinished\ncanceled while it ran"));
     assert_eq!(output.full.unwrap().bytes, 1_000_000 + 6 + 9);
 }
@@ -586,22 +640,20 @@ async fn on_cancel_finish_lets_a_command_complete() {
 async fn second_cancel_kills_immediately() {
     let mut session = Session::new();
     let command = "trap '' INT TERM; echo ready; while :; do sleep 1000; done";
-    let (output, took) = run_and_cancel(&mut session, command, Some(Duration::from_millis(50))).await;
+    let output = run_and_cancel(&mut session, command, CancelKind::Twice, &[]).await;
     assert_eq!(output.text, "ready\ncanceled while it ran\nkilled by signal 9");
-    assert!(took < Duration::from_millis(900), "{took:?}");
 }
 
 #[tokio::test]
 async fn server_shutdown_terminates_and_then_kills() {
-    for (traps, want, most) in [
-        ("trap 'exit 6' TERM", "exit code: 6", 900),
-        ("trap '' TERM", "killed by signal 9", 1_700),
+    for (traps, want, steps) in [
+        ("trap 'exit 6' TERM", "exit code: 6", &[][..]),
+        ("trap '' TERM", "killed by signal 9", &[STEP]),
     ] {
         let mut session = Session::new();
         let command = format!("{traps}; echo ready; while :; do sleep 0.02; done");
-        let (output, took) = run_and_cancel(&mut session, &command, Some(Duration::ZERO)).await;
+        let output = run_and_cancel(&mut session, &command, CancelKind::ServerEnd, steps).await;
         assert!(output.text.ends_with(want), "{}", output.text);
-        assert!(took < Duration::from_millis(most), "{took:?}");
     }
 }
 
@@ -659,7 +711,7 @@ async fn stripped_variables_reach_no_command() {
     )
     .await;
     started.unwrap();
-    let read = call_tool(BashOutput, &session.cx, json!({ "id": "bg1", "wait_s": 20 })).await;
+    let read = call_tool(BashOutput, &session.cx, json!({ "id": "bg1", "wait_s": 60 })).await;
     assert_eq!(read.unwrap().text, "[]\n0\nbg1 has ended\nexit code: 1");
     shared.set_stripped_env([].into());
     assert!(!session.text(&command).await.starts_with("[]"));
@@ -775,7 +827,7 @@ async fn background_processes_are_limited_and_ended_ones_make_room() {
         .collect();
     call_tool(BashKill, cx, json!({ "id": ids[3] })).await.unwrap();
     let last = start_in_background(cx, "true").await;
-    read_background(cx, &last, 20.0).await;
+    read_background(cx, &last, 60.0).await;
     // The ended process, which is still listed, makes room for this one.
     let next = start_in_background(cx, "exec sleep 1000").await;
     let list = cx.workspace.background().list_jobs();
@@ -797,9 +849,18 @@ async fn closing_a_session_ends_its_background_processes() {
     for pid in &pids {
         wait_until("it runs", || pid.metadata().is_ok_and(|file| file.len() > 0)).await;
     }
-    let start = clock::now();
-    cx.workspace.background().end_all().await;
-    assert!(start.elapsed() < Duration::from_millis(1_700));
+    let clock = FrozenClock::new();
+    {
+        let mut end = std::pin::pin!(cx.workspace.background().end_all());
+        // One of them ends by itself; after one step the other one is killed.
+        tokio::select! {
+            () = &mut end => panic!("a command that ignores the signal has ended"),
+            () = wait_until("the end of one", || !is_alive(&pids[0])) => {}
+        }
+        clock.advance(STEP).await;
+        within_limit(end).await;
+    }
+    drop(clock);
     assert!(cx.cwd.join("ended").exists() && !pids.iter().any(|pid| is_alive(pid)));
     let input = json!({ "command": "true", "background": true });
     let refused = call_tool(Bash, cx, input).await.unwrap_err();

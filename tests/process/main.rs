@@ -12,6 +12,9 @@
 // Not among the tests of the sandbox: what tries the sandbox runs this program again, as if it were agentls, and would
 // select them by their name.
 mod bash_tool;
+#[path = "../support/frozen_clock.rs"]
+mod frozen_clock;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,10 +23,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use agentls::base::{CancellationToken, clock};
+use agentls::base::CancellationToken;
 use agentls::workspace::process::{
-    Child, Command, ExitStatus, Launcher, SpawnError, Stdin, StopMode, Stream, adopt_orphans, git_command,
+    Child, Command, CommandEnd, ExitStatus, Launcher, SpawnError, Stdin, StopMode, Stream, adopt_orphans,
+    git_command,
 };
+use futures::poll;
+
+use crate::frozen_clock::FrozenClock;
+use crate::waiting::{wait_until, within_limit};
 
 const HELPER: &str = env!("CARGO_BIN_EXE_agentls");
 const MARK: &str = "AGENTLS_TEST_MARK";
@@ -168,30 +176,22 @@ fn find_marked(mark: &str) -> Vec<(i32, String)> {
     found
 }
 
-/// Waits until no process carries `mark`, and returns how long that took. It polls, since there is no event.
-async fn wait_until_all_gone(mark: &str, case: &str) -> Duration {
-    let start = clock::now();
-    loop {
-        let remaining = find_marked(mark);
-        if remaining.is_empty() {
-            return start.elapsed();
-        }
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "{case}: still there: {remaining:?}"
-        );
-        agentls::base::clock::sleep(Duration::from_millis(2)).await;
-    }
+/// Waits until no process carries `mark`.
+async fn wait_until_all_gone(mark: &str, case: &str) {
+    wait_until(
+        || find_marked(mark).is_empty(),
+        || format!("{case}: the end of {:?}", find_marked(mark)),
+    )
+    .await;
 }
 
 /// Waits until `count` processes carry `mark`: during `exec` a process has no environment for a moment.
 async fn wait_for_marked(mark: &str, count: usize, case: &str) {
-    let until = agentls::base::clock::timeout(Duration::from_secs(10), async {
-        while find_marked(mark).len() < count {
-            tokio::task::yield_now().await;
-        }
-    });
-    assert!(until.await.is_ok(), "{case}: only {:?}", find_marked(mark));
+    wait_until(
+        || find_marked(mark).len() >= count,
+        || format!("{case}: {count} processes, not only {:?}", find_marked(mark)),
+    )
+    .await;
 }
 
 fn launcher() -> Launcher {
@@ -217,6 +217,25 @@ async fn wait_until_ready(child: &mut Child, case: &str) {
             .unwrap_or_else(|| panic!("{case}: ended before it was ready"));
         output.extend_from_slice(&chunk.bytes);
     }
+}
+
+/// The time between two stages of a stop.
+const STEP: Duration = Duration::from_secs(1);
+
+/// Stops a command while the clock stands still, except for `steps`: before each, the command has not ended.
+///
+/// What the stop waits for after the last step has no limit then, so a busy machine changes nothing.
+async fn stop_in_steps(child: &Child, mode: StopMode, steps: &[Duration]) -> CommandEnd {
+    let clock = FrozenClock::new();
+    let force_cancel = CancellationToken::new();
+    let mut stop = std::pin::pin!(child.process.stop(mode, &force_cancel));
+    for step in steps {
+        if let std::task::Poll::Ready(ending) = poll!(&mut stop) {
+            return ending;
+        }
+        clock.advance(*step).await;
+    }
+    within_limit(stop).await
 }
 
 /// Starts every shape, runs `end` on it once it is ready, and asserts that no process survives.
@@ -268,17 +287,8 @@ async fn no_process_remains_after_the_end_is_reported() {
 #[tokio::test]
 async fn staged_interrupt_ends_every_process() {
     end_every_shape(endless_command, async |child| {
-        let start = clock::now();
-        let ending = child
-            .process
-            .stop(StopMode::Interrupt, &CancellationToken::new())
-            .await;
+        let ending = stop_in_steps(&child, StopMode::Interrupt, &[STEP, STEP]).await;
         assert!(ending.is_gone);
-        assert!(
-            start.elapsed() < Duration::from_millis(2_900),
-            "{:?}",
-            start.elapsed()
-        );
     })
     .await;
 }
@@ -286,10 +296,7 @@ async fn staged_interrupt_ends_every_process() {
 #[tokio::test]
 async fn staged_server_end_ends_every_process() {
     end_every_shape(endless_command, async |child| {
-        let ending = child
-            .process
-            .stop(StopMode::ServerEnd, &CancellationToken::new())
-            .await;
+        let ending = stop_in_steps(&child, StopMode::ServerEnd, &[STEP]).await;
         assert!(ending.is_gone);
     })
     .await;
@@ -359,19 +366,12 @@ async fn run_adopting_server(script: &str, end: &str) {
     let mut child = start(&script, &mark).await;
     std::fs::write(&go, "").unwrap();
     wait_until_ready(&mut child, end).await;
-    let started = clock::now();
     match end {
         "stop" => {
-            let ending = child
-                .process
-                .stop(StopMode::Interrupt, &CancellationToken::new())
-                .await;
+            // After the last step, the server takes over from a helper that does not answer.
+            let steps = [STEP, STEP, Duration::from_millis(250)];
+            let ending = stop_in_steps(&child, StopMode::Interrupt, &steps).await;
             assert!(ending.is_gone);
-            assert!(
-                started.elapsed() < Duration::from_millis(3_000),
-                "{:?}",
-                started.elapsed()
-            );
             assert_eq!(
                 find_marked(&mark),
                 [],
@@ -383,12 +383,12 @@ async fn run_adopting_server(script: &str, end: &str) {
     }
     wait_until_all_gone(&mark, end).await;
     // The other command, its child and its helper remain; the killed processes leave not even zombies.
-    let reaped = agentls::base::clock::timeout(Duration::from_secs(5), async {
-        while count_descendants(std::process::id()) != 3 {
-            agentls::base::clock::sleep(Duration::from_millis(2)).await;
-        }
-    });
-    assert!(reaped.await.is_ok(), "{}", count_descendants(std::process::id()));
+    let descendants = || count_descendants(std::process::id());
+    wait_until(
+        || descendants() == 3,
+        || format!("three descendants, not {}", descendants()),
+    )
+    .await;
     content();
 }
 
@@ -471,8 +471,8 @@ async fn helper_stopped_during_start_is_continued() {
     write_program(&helper, &format!("kill -STOP $$\nexec {HELPER} \"$@\"\n"));
     let launcher = Launcher::with_helper(&helper, []);
     let started = launcher.spawn(Command::from_script("echo done"));
-    let child = agentls::base::clock::timeout(Duration::from_secs(10), started).await;
-    let collected = child.unwrap().unwrap().collect_output(100).await;
+    let child = within_limit(started).await;
+    let collected = child.unwrap().collect_output(100).await;
     assert_eq!(text(&collected.stdout), "done\n");
 }
 
@@ -581,44 +581,29 @@ async fn second_cancel_kills_immediately() {
     .await;
     wait_until_ready(&mut child, "hurry").await;
     let force_cancel = CancellationToken::new();
-    let start = clock::now();
-    let (ending, ()) = tokio::join!(
-        child
-            .process
-            .stop(StopMode::Finish(Duration::from_secs(5)), &force_cancel),
-        async { force_cancel.cancel() }
-    );
+    let clock = FrozenClock::new();
+    let mode = StopMode::Finish(Duration::from_secs(5));
+    let mut stop = std::pin::pin!(child.process.stop(mode, &force_cancel));
+    assert!(poll!(&mut stop).is_pending());
+    force_cancel.cancel();
+    let ending = within_limit(stop).await;
     assert!(ending.is_gone);
     assert_eq!(ending.status, ExitStatus::Signal(9));
-    assert!(
-        start.elapsed() < Duration::from_millis(900),
-        "{:?}",
-        start.elapsed()
-    );
+    drop(clock);
     wait_until_all_gone(&mark, "hurry").await;
 }
 
 #[tokio::test]
 async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
-    let Child {
-        process, mut output, ..
-    } = start("echo ready; sleep 0.3; exit 7", "-").await;
-    output.next().await.unwrap();
-    let ending = process
-        .stop(
-            StopMode::Finish(Duration::from_secs(5)),
-            &CancellationToken::new(),
-        )
-        .await;
+    let mut child = start("echo ready; sleep 0.1; exit 7", "-").await;
+    wait_until_ready(&mut child, "finish").await;
+    let ending = stop_in_steps(&child, StopMode::Finish(Duration::from_secs(5)), &[]).await;
     assert_eq!(ending.status, ExitStatus::Code(7));
 
     let script = "trap 'echo cleaned; exit 3' INT; echo ready; while :; do sleep 0.05; done";
     let mut child = start(script, "-").await;
     wait_until_ready(&mut child, "cleanup").await;
-    let ending = child
-        .process
-        .stop(StopMode::Interrupt, &CancellationToken::new())
-        .await;
+    let ending = stop_in_steps(&child, StopMode::Interrupt, &[]).await;
     assert_eq!(ending.status, ExitStatus::Code(3));
     assert_eq!(&child.output.next().await.unwrap().bytes[..], b"cleaned\n");
 }
@@ -628,29 +613,32 @@ async fn finish_waits_no_longer_than_its_limit() {
     let script = "trap 'exit 3' INT; echo ready; while :; do sleep 0.05; done";
     let mut child = start(script, "-").await;
     wait_until_ready(&mut child, "finish").await;
-    let limit = Duration::from_millis(300);
-    let start = clock::now();
-    let ending = child
-        .process
-        .stop(StopMode::Finish(limit), &CancellationToken::new())
-        .await;
-    assert_eq!(ending.status, ExitStatus::Code(3));
-    assert!(start.elapsed() >= limit);
+    let clock = FrozenClock::new();
+    let force_cancel = CancellationToken::new();
+    let limit = Duration::from_secs(300);
+    let mut stop = std::pin::pin!(child.process.stop(StopMode::Finish(limit), &force_cancel));
+    for step in [limit - Duration::from_millis(1), Duration::from_millis(1)] {
+        assert!(poll!(&mut stop).is_pending());
+        clock.advance(step).await;
+    }
+    assert_eq!(within_limit(stop).await.status, ExitStatus::Code(3));
 }
 
 #[tokio::test]
 async fn a_stopped_command_can_clean_up() {
     let mut child = start("trap 'exit 5' TERM; echo ready; kill -STOP $$; exit 6", "-").await;
     wait_until_ready(&mut child, "stopped").await;
-    let stat = format!("/proc/{}/stat", child.process.pid());
-    while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
-        agentls::base::clock::sleep(Duration::from_millis(1)).await;
-    }
-    let ending = child
-        .process
-        .stop(StopMode::ServerEnd, &CancellationToken::new())
-        .await;
+    let pid = child.process.pid();
+    wait_until(|| process_state(pid) == 'T', || "the stop".to_owned()).await;
+    let ending = stop_in_steps(&child, StopMode::ServerEnd, &[]).await;
     assert_eq!(ending.status, ExitStatus::Code(5));
+}
+
+/// Returns the kernel's letter for the state of a process.
+fn process_state(pid: u32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    fields.chars().next().unwrap()
 }
 
 async fn run(command: Command) -> agentls::workspace::process::Collected {
@@ -903,10 +891,16 @@ async fn unread_output_blocks_the_command_without_growing_memory() {
         let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    let mut child = start("head -c 100000000 /dev/zero; echo done >&2", "-").await;
-    // The command cannot end until its output is read.
-    let stalled = agentls::base::clock::timeout(Duration::from_millis(300), child.process.wait()).await;
-    assert!(stalled.is_err(), "{stalled:?}");
+    let mut child = start("exec head -c 100000000 /dev/zero", "-").await;
+    // It sleeps once the pipe is full, and cannot end until its output is read.
+    let pid = child.process.pid();
+    let is_head = || command_line(i32::try_from(pid).unwrap()).starts_with("head ");
+    wait_until(
+        || is_head() && process_state(pid) == 'S',
+        || "a full pipe".to_owned(),
+    )
+    .await;
+    assert!(poll!(std::pin::pin!(child.process.wait())).is_pending());
     let before = memory();
     let (mut total, mut most) = (0, 0);
     while let Some(chunk) = child.output.next().await {
@@ -914,7 +908,7 @@ async fn unread_output_blocks_the_command_without_growing_memory() {
         total += chunk.bytes.len();
         most = most.max(memory());
     }
-    assert_eq!(total, 100_000_000 + 5);
+    assert_eq!(total, 100_000_000);
     assert_eq!(child.process.wait().await, ExitStatus::Code(0));
     // Other tests share this process, so the limit is loose; a tenth of the output is clear enough.
     assert!(
@@ -944,14 +938,8 @@ async fn output_ends_when_a_child_keeps_the_pipe_open() {
         "echo one; sleep 1000 & exit 0",
         "echo one; setsid sleep 1000 & exit 0",
     ] {
-        let start = clock::now();
-        let got = run(Command::from_script(script)).await;
+        let got = within_limit(run(Command::from_script(script))).await;
         assert_eq!((text(&got.stdout), got.status), ("one\n", ExitStatus::Code(0)));
-        assert!(
-            start.elapsed() < Duration::from_secs(5),
-            "{script}: {:?}",
-            start.elapsed()
-        );
     }
 }
 
@@ -966,9 +954,7 @@ async fn output_ends_when_an_unrelated_process_keeps_the_pipe_open() {
         .open(format!("/proc/{pid}/fd/1"))
         .unwrap();
     child.process.kill();
-    let start = clock::now();
-    assert_eq!(child.output.next().await, None);
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert_eq!(within_limit(child.output.next()).await, None);
     drop(pipe);
 }
 
@@ -976,7 +962,8 @@ async fn output_ends_when_an_unrelated_process_keeps_the_pipe_open() {
 async fn output_written_before_the_exit_can_be_read_later() {
     let mut child = start("echo ready", "-").await;
     child.process.wait_until_gone().await;
-    agentls::base::clock::sleep(Duration::from_millis(150)).await;
+    let clock = FrozenClock::new();
+    clock.advance(Duration::from_secs(60)).await;
     assert_eq!(&child.output.next().await.unwrap().bytes[..], b"ready\n");
     assert_eq!(child.output.next().await, None);
     assert_eq!(child.output.next().await, None);
@@ -1052,34 +1039,80 @@ async fn git_command_runs_no_program_of_the_repository() {
 /// A start may be canceled at any moment; no process is left when the error is reported (I8).
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_start_leaves_no_process() {
-    let slow = tempfile::NamedTempFile::new().unwrap();
-    let script = format!("#!/bin/sh\nsleep 0.2\nexec {HELPER} \"$@\"\n");
-    std::fs::write(slow.path(), script).unwrap();
-    std::fs::set_permissions(slow.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    let slow = slow.into_temp_path();
-    let delays = [0, 500, 1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 7_000];
-    let fast = delays.repeat(5).into_iter().map(|delay| (launcher(), delay));
-    let slow = [50_000, 150_000].map(|delay| (Launcher::with_helper(&*slow, []), delay));
-    for (launcher, delay) in fast.chain(slow) {
-        let mark = fresh_mark();
-        let command = Command::from_script("setsid sleep 1000 & sleep 1000").env(MARK, &mark);
-        let cancel = CancellationToken::new();
-        let cancelling = async {
-            agentls::base::clock::sleep(Duration::from_micros(delay)).await;
-            cancel.cancel();
-            std::future::pending::<()>().await;
-        };
-        let started = tokio::select! {
-            () = cancelling => unreachable!(),
-            started = launcher.spawn_until(&cancel, command) => started,
-        };
-        match started {
-            Ok(child) => {
-                child.process.kill();
-                child.process.wait_until_gone().await;
+    let limit = std::time::Instant::now() + waiting::WAIT_LIMIT;
+    // The cancel comes at 25 moments of a start, and after it. A start takes longer on a busy machine.
+    let mut whole = Duration::from_millis(5);
+    let (mut canceled, mut started) = (0, 0);
+    for round in 0.. {
+        let start = std::time::Instant::now();
+        let delay = whole * (round % 30) / 25;
+        match cancel_a_start(&launcher(), tokio::time::sleep(delay)).await {
+            Ok(()) => {
+                started += 1;
+                whole = start.elapsed();
             }
-            Err(error) => assert!(matches!(error, SpawnError::Cancelled), "{delay}: {error}"),
+            Err(error) => {
+                assert!(matches!(error, SpawnError::Cancelled), "{delay:?}: {error}");
+                canceled += 1;
+            }
         }
-        assert_eq!(find_marked(&mark), [], "{delay}");
+        if round >= 50 && canceled >= 20 && started >= 5 {
+            return;
+        }
+        assert!(
+            std::time::Instant::now() < limit,
+            "no race in {round} rounds: {canceled} canceled"
+        );
     }
+}
+
+#[tokio::test]
+async fn start_cancelled_before_the_helper_runs_leaves_no_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let (helper, running, go) = (
+        folder.path().join("helper"),
+        folder.path().join("running"),
+        folder.path().join("go"),
+    );
+    let script = format!(
+        "touch {}; until [ -e {} ]; do sleep 0.01; done\nexec {HELPER} \"$@\"\n",
+        running.display(),
+        go.display()
+    );
+    write_program(&helper, &script);
+    let launcher = Launcher::with_helper(&helper, []);
+    let starts = wait_until(|| running.exists(), || "the helper's start".to_owned());
+    let goes_on = async {
+        starts.await;
+        // The canceled start waits for the helper, so this thread lets it go on.
+        std::thread::spawn(move || std::fs::write(go, "").unwrap());
+    };
+    let canceled = cancel_a_start(&launcher, goes_on).await;
+    assert!(matches!(canceled, Err(SpawnError::Cancelled)), "{canceled:?}");
+}
+
+/// Starts a command, cancels once `when` is done, and asserts that no process is left.
+async fn cancel_a_start(launcher: &Launcher, when: impl Future<Output = ()>) -> Result<(), SpawnError> {
+    let mark = fresh_mark();
+    let command = Command::from_script("setsid sleep 1000 & sleep 1000").env(MARK, &mark);
+    let cancel = CancellationToken::new();
+    let canceling = async {
+        when.await;
+        cancel.cancel();
+        std::future::pending::<()>().await;
+    };
+    let started = tokio::select! {
+        () = canceling => unreachable!(),
+        started = launcher.spawn_until(&cancel, command) => started,
+    };
+    let result = match started {
+        Ok(child) => {
+            child.process.kill();
+            child.process.wait_until_gone().await;
+            Ok(())
+        }
+        Err(error) => Err(error),
+    };
+    assert_eq!(find_marked(&mark), []);
+    result
 }
