@@ -11,13 +11,16 @@ use crate::base::clock;
 impl SessionManager {
     /// Answers a request of a test; `None` if `method` is none of them.
     ///
-    /// - `$/test/clock {advanceMs, thaw}` moves the process's time forward, or lets a stopped one run again. The result
-    ///   says what the clock shows.
+    /// - `$/test/clock {advanceMs, freeze, thaw}` moves the process's time forward, stops it, or lets a stopped one run
+    ///   again. The result says what the clock shows.
     /// - `$/test/settled` is answered when every session has performed the commands that it had received, and what
     ///   they recorded is stored and queued for the client. A turn that they started may go on.
     pub async fn answer_test_request(&self, method: &str, params: &Value) -> Option<Value> {
         match method {
             "$/test/clock" => {
+                if params["freeze"] == true {
+                    clock::controlled::freeze(clock::now(), clock::wall_ms());
+                }
                 if params["thaw"] == true {
                     clock::controlled::thaw();
                 }

@@ -8,14 +8,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{WAIT_LIMIT, World, now};
-
-/// Time for the program to end once its input has ended.
-const END: Duration = Duration::from_secs(4);
+use crate::harness::{WAIT_LIMIT, World, now, pause};
 
 /// A running `agentls acp`.
 pub struct AcpClient {
@@ -230,12 +226,12 @@ pub fn chunk_text(updates: &[Value], kind: &str) -> String {
 impl Drop for AcpClient {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        let deadline = now() + END;
+        let deadline = now() + WAIT_LIMIT;
         let status = loop {
             match self.child.try_wait().expect("a child") {
                 Some(status) => break Some(status),
                 None if now() > deadline => break None,
-                None => std::thread::sleep(Duration::from_millis(10)),
+                None => pause(),
             }
         };
         if status.is_none() {

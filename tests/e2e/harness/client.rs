@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::folders;
 use super::inbox::{Answer, Id, Notification, RpcError, ServerRequest, Shared, State, read_all, report};
 use super::world::{Options, World};
-use super::{WAIT_LIMIT, now};
+use super::{WAIT_LIMIT, now, pause};
 
 /// A running server and its client.
 pub struct Client {
@@ -299,6 +299,16 @@ impl Client {
         let _: Value = self.call("$/test/clock", json!({"advanceMs": ms}));
     }
 
+    /// Stops the server's clock; only [`Client::advance`] moves it from now on.
+    pub fn freeze(&self) {
+        let _: Value = self.call("$/test/clock", json!({"freeze": true}));
+    }
+
+    /// Lets a stopped clock run again.
+    pub fn thaw(&self) {
+        let _: Value = self.call("$/test/clock", json!({"thaw": true}));
+    }
+
     /// Moves the server's clock to a wall time in ms, such as the `until` of a notification.
     pub fn advance_to(&self, wall_ms: i64) {
         let clock: Value = self.call("$/test/clock", json!({"advanceMs": 0}));
@@ -560,7 +570,7 @@ impl Client {
         // The standard library cannot wait for a process with a timeout.
         while running.try_wait().expect("its status").is_none() {
             assert!(now() < deadline, "the server does not end");
-            std::thread::sleep(Duration::from_millis(5));
+            pause();
         }
         *child = None;
     }
@@ -682,7 +692,7 @@ impl Client {
     fn end_in_order(&self, wrong: &mut Vec<String>) {
         if self.is_frozen {
             // What the end waits for has limits.
-            let _: Value = self.call("$/test/clock", json!({"thaw": true}));
+            self.thaw();
         }
         let (id, frame) = self.request("shutdown", Value::Null);
         self.raw(&frame);
@@ -704,7 +714,7 @@ impl Client {
         let Some(mut child) = child.take() else { return };
         // A server may close its output and hang nevertheless.
         while now() < deadline && matches!(child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(5));
+            pause();
         }
         match child.try_wait() {
             Ok(Some(status)) if status.code() == Some(0) => return,
@@ -726,7 +736,7 @@ impl Client {
             if now() >= deadline {
                 return vec![format!("processes that survived: {remaining:?}")];
             }
-            std::thread::sleep(Duration::from_millis(5));
+            pause();
         }
     }
 }

@@ -28,6 +28,11 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Pauses between two looks at a state that has no event. The only fixed pause of these tests.
+pub fn pause() {
+    std::thread::sleep(Duration::from_millis(5));
+}
+
 /// Waits until `look` returns the same value for 700 ms, and returns that value. There is no event for "nothing
 /// happens any more", so it polls.
 pub fn wait_until_stable<T: PartialEq + std::fmt::Debug>(description: &str, look: impl Fn() -> T) -> T {
@@ -39,7 +44,7 @@ pub fn wait_until_stable<T: PartialEq + std::fmt::Debug>(description: &str, look
             start.elapsed() < WAIT_LIMIT,
             "{description} does not come to rest: {value:?}"
         );
-        std::thread::sleep(Duration::from_millis(20));
+        pause();
         let newer = look();
         if newer != value {
             (value, since) = (newer, now());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::{WAIT_LIMIT, now};
+use super::{WAIT_LIMIT, now, pause};
 use crate::mock_llm::{Gate, MockLlm, Progress, RecordedRequest};
 
 /// The user id and group id of an unprivileged user (`nobody`).
@@ -237,7 +237,7 @@ filter = "debug"
         let deadline = now() + WAIT_LIMIT;
         while !condition() {
             assert!(now() < deadline, "the condition never held");
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            pause();
         }
     }
 
