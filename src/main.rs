@@ -62,6 +62,10 @@ fn run_client(command: CliCommand, shared: &GlobalArgs) -> std::io::Result<i32> 
         tools: server::tool_names(),
         ..build_config_source(shared)
     };
+    #[cfg(feature = "sim")]
+    if let Some(socket) = source.env.get("AGENTLS_TEST_CLOCK_SOCKET") {
+        serve_test_clock(socket)?;
+    }
     use_downloaded_models(&source);
     let trust = match (&command, &source.places) {
         // Fail closed: if the store cannot be read, nothing is trusted.
@@ -76,6 +80,25 @@ fn run_client(command: CliCommand, shared: &GlobalArgs) -> std::io::Result<i32> 
     // A blocking read of stdin cannot be canceled, so do not wait for it.
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Lets a test advance the time of a terminal client: each connection sends a line with milliseconds, and gets it back
+/// when that time has passed.
+#[cfg(feature = "sim")]
+fn serve_test_clock(socket: &str) -> std::io::Result<()> {
+    use std::io::{BufRead as _, Write as _};
+    let listener = std::os::unix::net::UnixListener::bind(socket)?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut line = String::new();
+            let _ = std::io::BufReader::new(&stream).read_line(&mut line);
+            if let Ok(ms) = line.trim().parse() {
+                clock::controlled::advance(std::time::Duration::from_millis(ms));
+                let _ = (&stream).write_all(line.as_bytes());
+            }
+        }
+    });
+    Ok(())
 }
 
 const BY_HAND: &str = "agentls: waiting for an editor on stdin (Ctrl-C ends this; try `agentls chat`)\n";
