@@ -274,8 +274,9 @@ impl TurnRunner<'_> {
         if let Some(lines) = self.input.inquiries.render_first(self.view.screen.styler)
             && matches!(self.answers, ApprovalMode::Person)
         {
-            self.view.show_inquiry_lines(&lines);
+            // Before it is shown, so that whoever waits for it and then for a while has waited long enough.
             self.input.inquiries.shown_at = Some(clock::now());
+            self.view.show_inquiry_lines(&lines);
         }
     }
 
