@@ -1,15 +1,15 @@
 //! Esc and Ctrl-C in a chat: they work whatever the server does, and do not swallow the key that follows.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::LocalModes;
 use serde_json::json;
 
 use crate::chat::server_of;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, WAIT_LIMIT};
 use crate::{World, hello};
 
 #[test]
@@ -83,7 +83,7 @@ fn start_chat_with_command(world: &World) -> (Terminal, Pid) {
 /// Waits until the process has ended; a zombie that nobody has reaped counts as ended.
 #[track_caller]
 pub(crate) fn is_gone(pid: Pid) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + WAIT_LIMIT;
     let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
     while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
         assert!(Instant::now() < deadline, "{pid:?} is still there");
@@ -111,10 +111,8 @@ fn second_ctrl_c_leaves_a_hung_server() {
     chat.wait_for_text("canceling");
     chat.send_keys("\u{3}");
     chat.send_keys("\u{3}");
-    let start = Instant::now();
     chat.wait_for_text("to resume this session: agentls chat --session ses_");
     chat.raw_until_end();
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     assert!(chat.modes().contains(LocalModes::ICANON | LocalModes::ECHO));
     is_gone(server);
     is_gone(command);
@@ -135,16 +133,19 @@ fn ctrl_c_interrupts_a_request_to_a_hung_server() {
     chat.wait_for_text("\n");
     let me = Pid::from_child(&chat.child);
     // A signal between the end of the input line and the wait is lost, so repeat it until it takes effect.
-    let is_seen = AtomicBool::new(false);
+    // Not soon: a second signal that takes effect too would leave the chat.
+    let (seen, is_seen) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_seen.load(Ordering::Relaxed) {
+        scope.spawn(move || {
+            loop {
                 kill_process(me, Signal::INT).unwrap();
-                std::thread::sleep(Duration::from_secs(1));
+                if is_seen.recv_timeout(WAIT_LIMIT / 6) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
             }
         });
         chat.wait_for_text("interrupted before the server answered; press Ctrl-C again to leave");
-        is_seen.store(true, Ordering::Relaxed);
+        drop(seen);
     });
     chat.wait_for_text("› ");
     chat.send_keys("\u{3}");

@@ -26,7 +26,6 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -150,13 +149,11 @@ fn hello() -> Value {
 #[test]
 fn demo_runs_end_to_end_without_a_home() {
     let world = World::new();
-    let start = Instant::now();
     let mut command = world.command(&["demo", "--yes"]);
     command
         .env("HOME", "/nonexistent")
         .env("ANTHROPIC_API_KEY", "sk-ant-canary");
     let done = CommandResult::of(&command.output().unwrap());
-    let took = start.elapsed();
     done.assert_exit_code(0);
     for landmark in [
         "no key, no network",
@@ -179,7 +176,6 @@ fn demo_runs_end_to_end_without_a_home() {
     }
     assert!(!done.out.contains("missing"), "{}", done.out);
     assert!(!done.out.contains('\u{1b}'), "no colors without a terminal");
-    assert!(took < Duration::from_secs(15), "{took:?}");
     assert_eq!(
         fs::read_dir(world.path("tmp")).unwrap().count(),
         0,
@@ -309,10 +305,8 @@ fn ctrl_c_cancels_a_run() {
             .unwrap()
             .success()
     );
-    let start = Instant::now();
     out.read_to_string(&mut output).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{output}");
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     let result: Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
     assert_eq!(result["result"]["state"], "cancelled");
     assert!(result["result"]["sessionId"].is_string(), "{result}");
@@ -685,9 +679,7 @@ fn run_ends_when_the_reader_of_its_json_leaves() {
         .unwrap();
     let mut byte = [0];
     child.stdout.take().unwrap().read_exact(&mut byte).unwrap();
-    let start = Instant::now();
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[test]

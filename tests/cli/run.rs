@@ -3,11 +3,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::interrupt::is_gone;
+use crate::terminal::WAIT_LIMIT;
 use crate::{CommandResult, World, hello};
 
 #[test]
@@ -415,9 +417,11 @@ fn second_interrupt_leaves_a_hung_server() {
     kill_process(server, Signal::STOP).unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
     // Two pending signals merge into one, so repeat it until the second takes effect.
+    let deadline = Instant::now() + WAIT_LIMIT;
     while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "it does not end");
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::yield_now();
     }
     let mut last = String::new();
     for read in out.lines() {

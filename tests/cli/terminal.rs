@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -10,6 +13,9 @@ use crate::World;
 
 /// Marks where the cursor was shown again: the chat hides it while a turn runs.
 const CURSOR: &str = "\u{7}";
+
+/// How long anything may take before a test gives up: a failure bound, never a measure.
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A program at a pseudo-terminal.
 pub(crate) struct Terminal {
@@ -20,10 +26,12 @@ pub(crate) struct Terminal {
     /// Output that no call has consumed yet, without escape sequences.
     pending_output: String,
     part: Vec<u8>,
+    /// Where the program takes orders to advance its time.
+    clock: PathBuf,
 }
 
 impl Terminal {
-    fn start(mut command: Command, columns: u16) -> Self {
+    fn start(mut command: Command, columns: u16, clock: PathBuf) -> Self {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
         // Close-on-exec: a child that inherited this end would never see the terminal hang up.
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
@@ -64,11 +72,21 @@ impl Terminal {
             escapes: 0,
             pending_output: String::new(),
             part: Vec::new(),
+            clock,
         }
     }
 
     pub(crate) fn send_keys(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Moves the program's time forward, for pauses between keys.
+    pub(crate) fn advance(&self, time: Duration) {
+        let mut socket = UnixStream::connect(&self.clock).unwrap();
+        writeln!(socket, "{}", time.as_millis()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(!answer.is_empty(), "the time was not advanced");
     }
 
     /// Returns the terminal's local modes (echo, line buffering).
@@ -85,7 +103,7 @@ impl Terminal {
     /// Waits until `text` is shown. Returns the output up to and including it.
     #[track_caller]
     pub(crate) fn wait_for_text(&mut self, text: &str) -> String {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + WAIT_LIMIT;
         let mut searched = 0;
         loop {
             if let Some(at) = self.pending_output[searched..].find(text) {
@@ -140,7 +158,7 @@ impl Terminal {
     /// Waits for the program's end and returns everything it showed, with escape sequences.
     pub(crate) fn raw_until_end(&mut self) -> String {
         let mut bytes = Vec::new();
-        while let Ok(more) = self.screen.recv_timeout(Duration::from_secs(20)) {
+        while let Ok(more) = self.screen.recv_timeout(WAIT_LIMIT) {
             bytes.extend(more);
         }
         self.child.wait().unwrap();
@@ -159,7 +177,7 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn wait_for_exit(mut self) -> i32 {
         // Drain its output: a full terminal buffer would keep it from exiting.
-        while self.screen.recv_timeout(Duration::from_secs(20)).is_ok() {}
+        while self.screen.recv_timeout(WAIT_LIMIT).is_ok() {}
         self.child.wait().unwrap().code().unwrap()
     }
 }
@@ -175,7 +193,12 @@ impl Drop for Terminal {
 impl World {
     pub(crate) fn terminal(&self, args: &[&str], env: &[(&str, &str)], columns: u16) -> Terminal {
         let mut command = self.command(args);
-        command.env("TERM", "xterm").envs(env.iter().copied());
-        Terminal::start(command, columns)
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let clock = self.path(&format!("clock-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        command
+            .env("TERM", "xterm")
+            .env("AGENTLS_TEST_CLOCK_SOCKET", &clock)
+            .envs(env.iter().copied());
+        Terminal::start(command, columns, clock)
     }
 }
