@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, World, now, resident};
+use crate::harness::{Client, Config, World, resident};
 use crate::mcp::{call_tool, servers, world_with};
 use crate::mcp_login::world_at;
 use crate::mcp_peer::{HttpPeer, visit};
@@ -24,13 +24,11 @@ fn worlds(more: &str) -> [(World, Option<HttpPeer>); 2] {
     [(stdio, None), (world_at(&peer, more), Some(peer))]
 }
 
-/// Runs a turn with a plain answer, and returns how long it took.
-fn plain_turn(world: &World, client: &Client, session: &str) -> Duration {
+/// Runs a turn with a plain answer.
+fn plain_turn(world: &World, client: &Client, session: &str) {
     world.mock().push(Reply::text("done"));
-    let started = now();
     let result = client.ask(session, "go");
     assert_eq!(json!(result.state), "completed");
-    started.elapsed()
 }
 
 fn warnings(client: &Client, session: &str) -> String {
@@ -61,14 +59,22 @@ fn a_server_that_ends_before_it_reads_is_reported_with_its_exit_code() {
 
 #[test]
 fn a_server_that_does_not_start_delays_the_first_call_within_its_limit_and_visibly() {
-    let world = world_with(&["--start", "hang"], "startup_timeout_s = 1.5");
+    let world = world_with(&["--start", "hang"], "startup_timeout_s = 300");
     let client = world.start();
     let session = client.session();
-    let took = plain_turn(&world, &client, &session);
-    assert!(
-        took >= Duration::from_millis(1_400) && took < Duration::from_secs(8),
-        "{took:?}"
-    );
+    client.wait_for_sandbox();
+    // A running program shows that its time to start runs.
+    let turn_until_limit = || {
+        world.mock().push(Reply::text("done"));
+        let id = client.prompt(&session, "go");
+        world.wait_until(|| client.processes() > 1);
+        client.advance(Duration::from_secs(200));
+        client.settled();
+        assert!(client.take_answer(&id).is_none(), "it waits for the server");
+        client.advance(Duration::from_secs(100));
+        assert_eq!(json!(client.prompt_result(&id).state), "completed");
+    };
+    turn_until_limit();
     let waits = client.all(&session, "agent/wait");
     assert!(
         waits[0].text("why").contains("MCP servers are starting: peer"),
@@ -77,25 +83,23 @@ fn a_server_that_does_not_start_delays_the_first_call_within_its_limit_and_visib
     );
     let said = warnings(&client, &session);
     assert!(
-        said.contains("MCP server peer: it did not start within 1.5 s"),
+        said.contains("MCP server peer: it did not start within 300 s"),
         "{said}"
     );
     // Turns within the pauses after that wait for it again, and say that they lack it.
     for _ in 0..2 {
-        let took = plain_turn(&world, &client, &session);
-        assert!(took >= Duration::from_millis(1_400), "{took:?}");
+        turn_until_limit();
     }
     let said = warnings(&client, &session);
-    assert_eq!(said.matches("it did not start within 1.5 s").count(), 3, "{said}");
+    assert_eq!(said.matches("it did not start within 300 s").count(), 3, "{said}");
     // A turn of any session within the rest says so at once.
     let rests = "; after three failures in a row, it is tried again in ";
     let session = client.session();
-    let took = plain_turn(&world, &client, &session);
-    assert!(took < Duration::from_millis(1_400), "{took:?}");
+    plain_turn(&world, &client, &session);
     let said = warnings(&client, &session);
     assert!(
         said.contains(&format!(
-            "it did not start within 1.5 s (startup_timeout_s){rests}"
+            "it did not start within 300 s (startup_timeout_s){rests}"
         )),
         "{said}"
     );
@@ -108,35 +112,23 @@ fn a_server_that_does_not_start_delays_the_first_call_within_its_limit_and_visib
 
 #[test]
 fn a_changed_list_that_does_not_come_delays_a_step_only_briefly() {
-    let world = world_with(&[], &format!("startup_timeout_s = 60\n{ALLOW}"));
+    let world = world_with(&[], &format!("startup_timeout_s = 3600\n{ALLOW}"));
     let client = world.start();
     let session = client.session();
-    let started = now();
     let called = call_tool(&world, &client, &session, "stall_lists", json!({}));
     assert!(called.contains("stalled"), "{called}");
-    assert!(
-        started.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        started.elapsed()
-    );
     assert_eq!(servers(&client)[0]["state"], "ready");
 }
 
 #[test]
 fn a_cancel_while_servers_start_ends_the_turn() {
-    let world = world_with(&["--start", "hang"], "startup_timeout_s = 60");
+    let world = world_with(&["--start", "hang"], "startup_timeout_s = 3600");
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "go");
     client.next(&session, "agent/wait");
-    let started = now();
     client.cancel(&session);
     assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
-    assert!(
-        started.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        started.elapsed()
-    );
 }
 
 #[test]
@@ -353,11 +345,10 @@ fn an_answer_of_a_program_that_is_no_message_fails_its_call_unless_it_is_a_log()
 
 #[test]
 fn a_server_that_writes_over_several_lines_is_reported_at_once() {
-    let world = world_with(&["--start", "indent"], "startup_timeout_s = 60");
+    let world = world_with(&["--start", "indent"], "startup_timeout_s = 3600");
     let client = world.start();
     let session = client.session();
-    let took = plain_turn(&world, &client, &session);
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    plain_turn(&world, &client, &session);
     let said = warnings(&client, &session);
     assert!(said.contains(SPLIT), "{said}");
 }
@@ -407,7 +398,7 @@ fn a_list_of_messages_is_read() {
 
 #[test]
 fn a_server_with_too_many_tools_is_reported_once() {
-    let world = world_with(&["--tools", "1000"], "startup_timeout_s = 30");
+    let world = world_with(&["--tools", "1000"], "startup_timeout_s = 600");
     let client = world.start();
     let session = client.session();
     for _ in 0..2 {
@@ -423,7 +414,7 @@ fn a_server_with_too_many_tools_is_reported_once() {
 
 #[test]
 fn tools_on_many_pages_are_all_used() {
-    let world = world_with(&["--tools", "600", "--page", "10"], "startup_timeout_s = 30");
+    let world = world_with(&["--tools", "600", "--page", "10"], "startup_timeout_s = 600");
     let client = world.start();
     let session = client.session();
     plain_turn(&world, &client, &session);
@@ -466,14 +457,8 @@ fn a_server_that_closes_its_output_is_lost_at_once() {
     let world = world_with(&["--more"], ALLOW);
     let client = world.start();
     let session = client.session();
-    let started = now();
     let lost = call_tool(&world, &client, &session, "close_output", json!({}));
     assert!(lost.contains("MCP server peer: it closed its output"), "{lost}");
-    assert!(
-        started.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        started.elapsed()
-    );
     let echo = call_tool(&world, &client, &session, "echo", json!({"text": "again"}));
     assert!(echo.contains("again"), "{echo}");
 }
@@ -501,26 +486,28 @@ fn a_call_that_hangs_ends_by_its_limit_or_by_a_cancel_and_the_next_one_works() {
     world.configure(crate::harness::Config {
         tables: crate::mcp::peer_table(
             &["--log", log.to_str().unwrap()],
-            &format!("timeout_s = 1\n{ALLOW}"),
+            &format!("timeout_s = 300\n{ALLOW}"),
         ),
         ..crate::harness::Config::default()
     });
     let client = world.start();
     let session = client.session();
-    let late = call_tool(&world, &client, &session, "hang", json!({}));
-    assert!(late.contains("timed out after 1 s"), "{late}");
+    let calls_of_hang = || {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        log.matches("tools/call").count()
+    };
     world.mock().push(Reply::tool("mcp__peer__hang", json!({})));
     let id = client.prompt(&session, "go");
-    client.tool_call(&session, "running");
-    client.tool_call(&session, "running");
-    let started = now();
+    world.wait_until(|| calls_of_hang() == 1);
+    client.advance(Duration::from_secs(300));
+    client.prompt_result(&id);
+    let late = world.wait_for_request(1).messages().last().unwrap()["content"][0].to_string();
+    assert!(late.contains("timed out after 300 s"), "{late}");
+    world.mock().push(Reply::tool("mcp__peer__hang", json!({})));
+    let id = client.prompt(&session, "go");
+    world.wait_until(|| calls_of_hang() == 2);
     client.cancel(&session);
     assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
-    assert!(
-        started.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        started.elapsed()
-    );
     world.wait_until(|| {
         let log = std::fs::read_to_string(&log).unwrap_or_default();
         log.matches("notifications/cancelled").count() == 2
@@ -603,7 +590,7 @@ fn a_server_rests_after_three_crashes_between_which_it_did_nothing() {
 
 #[test]
 fn floods_and_lies_of_every_kind_are_bounded() {
-    for (world, _peer) in worlds("timeout_s = 20") {
+    for (world, _peer) in worlds("timeout_s = 600") {
         let client = world.start();
         let session = client.session();
         let call = |tool: &str, input: Value| call_tool(&world, &client, &session, tool, input);
@@ -636,10 +623,22 @@ fn floods_and_lies_of_every_kind_are_bounded() {
 
 #[test]
 fn a_line_without_an_end_is_dropped() {
-    let world = world_with(&[], &format!("timeout_s = 5\n{ALLOW}"));
+    let world = world_with(&[], &format!("timeout_s = 300\n{ALLOW}"));
     let client = world.start();
     let session = client.session();
-    let endless = call_tool(&world, &client, &session, "flood_line", json!({"count": 64}));
+    world
+        .mock()
+        .push(Reply::tool("mcp__peer__flood_line", json!({"count": 64})));
+    let id = client.prompt(&session, "go");
+    // The peer says on stderr that the server has read it all.
+    world.wait_until(|| {
+        servers(&client)[0]["stderr"]
+            .to_string()
+            .contains("the line is written")
+    });
+    client.advance(Duration::from_secs(300));
+    client.prompt_result(&id);
+    let endless = world.wait_for_request(1).messages().last().unwrap()["content"][0].to_string();
     assert!(endless.contains("timed out"), "{endless}");
     let (resident, _) = resident(client.pid());
     assert!(resident < 200 << 20, "{resident}");
@@ -694,7 +693,7 @@ fn odd_tools_are_named_and_described_as_providers_demand() {
 
 #[test]
 fn a_list_without_an_end_is_read_in_part() {
-    let world = world_with(&["--endless-pages"], "startup_timeout_s = 20");
+    let world = world_with(&["--endless-pages"], "startup_timeout_s = 600");
     let client = world.start();
     let session = client.session();
     plain_turn(&world, &client, &session);
@@ -821,7 +820,6 @@ fn a_call_ends_soon_when_its_server_over_http_is_gone() {
         let world = world_at(&peer, "");
         let client = world.start();
         let session = client.session();
-        let started = now();
         let lost = call_tool(
             &world,
             &client,
@@ -830,11 +828,6 @@ fn a_call_ends_soon_when_its_server_over_http_is_gone() {
             json!({"resumable": resumable}),
         );
         assert!(lost.contains(&format!("MCP server peer: {reason}")), "{lost}");
-        assert!(
-            started.elapsed() < Duration::from_secs(20),
-            "{:?}",
-            started.elapsed()
-        );
     }
 }
 

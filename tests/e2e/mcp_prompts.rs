@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, World, now};
+use crate::harness::{Client, Config, World};
 use crate::mcp::{call_tool, peer_table, servers, world_with};
 use crate::mock_llm::Reply;
 
@@ -126,11 +126,17 @@ fn a_server_that_fails_is_an_error_of_the_prompt() {
             "{reason}"
         );
     }
-    let slow = world_with(&["--start", "hang"], "startup_timeout_s = 0.5");
+    let slow = world_with(&["--start", "hang"], "startup_timeout_s = 10");
     let client = slow.start();
     let session = client.session();
-    let reason = refusal(&client, &session, "/mcp__peer__plain");
-    assert!(reason.contains("it did not start within 0.5 s"), "{reason}");
+    client.wait_for_sandbox();
+    // The clock stands still, because the command waits a little longer than the server may take to start.
+    client.freeze();
+    let id = client.prompt(&session, "/mcp__peer__plain");
+    slow.wait_until(|| client.processes() > 1);
+    client.advance(Duration::from_secs(10));
+    let reason = client.refusal(&id).message;
+    assert!(reason.contains("it did not start within 10 s"), "{reason}");
 }
 
 #[test]
@@ -224,18 +230,12 @@ fn a_canceled_request_ends_the_wait_of_a_steer_or_a_queued_prompt() {
             let log = std::fs::read_to_string(&log).unwrap_or_default();
             log.matches("resources/read").count() == number + 1
         });
-        let started = now();
         client.cancel_request(&asked);
         let refused = client.refusal(&asked);
         // The transport's own answer to a canceled request has other words, and changes nothing in the session.
         assert_eq!(
             (refused.code, &*refused.message),
             (-32800, "the request was canceled")
-        );
-        assert!(
-            started.elapsed() < Duration::from_secs(5),
-            "{:?}",
-            started.elapsed()
         );
     }
     client.cancel(&session);
@@ -307,13 +307,12 @@ fn a_cancel_ends_the_wait_for_a_server() {
         ("/mcp__silent__prompt", false),
         ("look at @peer:note://hang", true),
     ] {
-        let silent = "[mcp.silent]\ncommand = \"sleep\"\nargs = [\"1000\"]\nstartup_timeout_s = 5\n";
+        let silent = "[mcp.silent]\ncommand = \"sleep\"\nargs = [\"1000\"]\nstartup_timeout_s = 300\n";
         let world = world_with(&[], silent);
         let client = world.start();
         let session = client.session();
         let asked = client.prompt(&session, prompt);
         world.wait_until(|| client.processes() > 1);
-        let started = now();
         let result = if is_of_request {
             client.cancel_request(&asked);
             client.cancelled(&asked)
@@ -322,14 +321,15 @@ fn a_cancel_ends_the_wait_for_a_server() {
             client.prompt_result(&asked)
         };
         assert_eq!(json!(result.state), "cancelled");
-        assert!(
-            started.elapsed() < Duration::from_secs(5),
-            "{:?}",
-            started.elapsed()
-        );
         assert_eq!(world.requests(), 0, "nobody asks the model");
         world.mock().push(Reply::text("done"));
-        client.ask(&session, "next");
+        let id = client.prompt(&session, "next");
+        // It waits for the silent server, which starts anew whenever its time is over.
+        world.wait_until(|| {
+            client.advance(Duration::from_secs(300));
+            world.requests() == 1
+        });
+        client.prompt_result(&id);
     }
 }
 
@@ -340,33 +340,29 @@ fn lists_do_not_wait_for_a_prompt_that_waits_for_a_server() {
     let session = client.session();
     send(&world, &client, &session, "/mcp__peer__plain");
     let asked = client.prompt(&session, "look at @peer:note://hang");
-    let started = now();
     assert!(!commands(&client, &session).is_empty());
     let _: Value = client.call("agent/listMcpServers", json!({"sessionId": session}));
-    assert!(
-        started.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        started.elapsed()
-    );
     client.cancel(&session);
     client.prompt_result(&asked);
 }
 
 #[test]
 fn a_resource_that_does_not_come_ends_by_the_limit() {
-    let world = world_with(&[], "timeout_s = 1");
+    let world = World::new();
+    let log = world.path("peer.log");
+    world.configure(Config {
+        tables: peer_table(&["--log", log.to_str().unwrap()], "timeout_s = 20"),
+        ..Config::default()
+    });
     let client = world.start();
     let session = client.session();
-    let started = now();
-    let reason = refusal(&client, &session, "@peer:note://hang");
+    let id = client.prompt(&session, "@peer:note://hang");
+    world.wait_until(|| std::fs::read_to_string(&log).is_ok_and(|log| log.contains("resources/read")));
+    client.advance(Duration::from_secs(20));
+    let reason = client.refusal(&id).message;
     assert!(
-        reason.contains("@peer:note://hang cannot be read: no answer within 1 s"),
+        reason.contains("@peer:note://hang cannot be read: no answer within 20 s"),
         "{reason}"
-    );
-    assert!(
-        started.elapsed() < Duration::from_secs(8),
-        "{:?}",
-        started.elapsed()
     );
     assert_eq!(servers(&client).len(), 1);
 }

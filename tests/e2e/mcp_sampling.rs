@@ -1,5 +1,7 @@
 //! MCP servers that ask the model during a call (R-MCP).
 
+use std::time::Duration;
+
 use agentls::protocol::TurnState;
 use serde_json::{Value, json};
 
@@ -149,11 +151,20 @@ fn a_cancel_ends_the_answer_and_the_next_turn_works() {
 
 #[test]
 fn the_answer_may_take_longer_than_the_call() {
-    let world = world_with(&[], &format!("timeout_s = 0.5\n{ALLOW}"));
+    let world = world_with(&[], &format!("timeout_s = 300\n{ALLOW}"));
     let client = world.start();
     let session = client.session();
-    let reply = Reply::text("slow").delay(std::time::Duration::from_millis(900));
-    let answer = sample(&world, &client, &session, json!({}), reply);
+    let gate = Gate::new();
+    push_call(&world, json!({"params": {}}));
+    world.mock().push(Reply::text("slow").gate(&gate));
+    let id = client.prompt(&session, "go");
+    world.wait_at_gate(&gate);
+    client.advance(Duration::from_secs(600));
+    client.settled();
+    assert!(client.take_answer(&id).is_none(), "the call waits for the model");
+    gate.release();
+    client.prompt_result(&id);
+    let answer = answer_in_last_request(&world);
     assert_eq!(answer["result"]["content"]["text"], "slow", "{answer}");
 }
 

@@ -389,6 +389,7 @@ class Connection:
 
     def call_flood_line(self, arguments, request, _meta):
         self.send(b"x" * (arguments.get("count", 64) << 20), request)
+        print("the line is written", file=sys.stderr, flush=True)
         threading.Event().wait()
 
     def call_flood_notifications(self, arguments, request, _meta):
