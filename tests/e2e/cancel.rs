@@ -195,7 +195,7 @@ fn cancel_takes_effect_while_connecting() {
     let world = World::with(Config {
         tables: format!(
             "[provider.deaf]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{}\"\n\
-             api_key = \"sk-unused-key\"\nmodel = \"mock-model\"\n",
+             api_key = \"sk-unused-key\"\nmodel = \"mock-model\"\nconnect_timeout_s = 600\n",
             full_backlog.port
         ),
         ..Config::default()
@@ -206,7 +206,6 @@ fn cancel_takes_effect_while_connecting() {
         let before = full_backlog.pending_connections();
         let id = client.prompt(&session, "hello");
         world.wait_until(|| full_backlog.pending_connections() > before);
-        let start = crate::harness::now();
         let result = match by {
             CancelMessage::Notification => {
                 client.cancel(&session);
@@ -217,8 +216,6 @@ fn cancel_takes_effect_while_connecting() {
                 client.cancelled(&id)
             }
         };
-        // R-CANCEL allows 100 ms; the rest is slack for a busy machine. The connect timeout is 10 s.
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
         assert_eq!(json!(result.reason), "aborted_streaming");
         world.wait_until(|| full_backlog.pending_connections() <= before);
     }
@@ -233,15 +230,13 @@ fn cancel_stops_a_read_only_tool() {
     world.mock().push(Reply::tool("bash", command));
     world
         .mock()
-        .push(Reply::tool("bash_output", json!({"id": "bg1", "wait_s": 100})));
+        .push(Reply::tool("bash_output", json!({"id": "bg1", "wait_s": 600})));
     let id = client.prompt(&session, "wait for it");
     client.next_matching(&session, "agent/toolCall", |notification| {
         notification.text("name") == "bash_output" && notification.text("status") == "running"
     });
-    let start = crate::harness::now();
     client.cancel(&session);
     let result = client.prompt_result(&id);
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert_eq!(json!(result.reason), "aborted_tools");
     let cut = client.tool_call(&session, "cancelled");
     assert_eq!(cut.text("name"), "bash_output");
@@ -253,7 +248,7 @@ fn cancel_stops_a_read_only_tool() {
 #[test]
 fn second_cancel_kills_immediately() {
     let world = World::with(Config {
-        tables: "[tool.bash]\non_cancel = \"finish\"\n".to_owned(),
+        tables: "[tool.bash]\non_cancel = \"finish\"\nfinish_timeout_s = 600\n".to_owned(),
         ..Config::default()
     });
     let client = world.start();
@@ -266,12 +261,10 @@ fn second_cancel_kills_immediately() {
     client.next_matching(&session, "agent/toolOutputDelta", |notification| {
         notification.text("text").contains("started")
     });
-    let start = crate::harness::now();
     client.cancel(&session);
     client.cancel(&session);
+    // The graceful stop would take ten minutes.
     assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools");
-    // The graceful stop would take 7 s: 5 s to finish, then 2 s of signals.
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     assert_eq!(client.processes(), 1);
     let cut = client.tool_call(&session, "cancelled");
     assert_eq!(
@@ -283,7 +276,7 @@ fn second_cancel_kills_immediately() {
 #[test]
 fn command_that_exceeds_its_finish_timeout_is_interrupted() {
     let world = World::with(Config {
-        tables: "[tool.bash]\non_cancel = \"finish\"\nfinish_timeout_s = 1\n".to_owned(),
+        tables: "[tool.bash]\non_cancel = \"finish\"\nfinish_timeout_s = 500\n".to_owned(),
         ..Config::default()
     });
     let client = world.start();
@@ -296,15 +289,16 @@ fn command_that_exceeds_its_finish_timeout_is_interrupted() {
     client.next_matching(&session, "agent/toolOutputDelta", |notification| {
         notification.text("text").contains("started")
     });
-    let start = crate::harness::now();
     client.cancel(&session);
+    // Nothing shows that the command's time begins to run. The tool was woken before the first answer was sent.
+    for _ in 0..10 {
+        client.settled();
+    }
+    client.advance(Duration::from_secs(400));
+    client.settled();
+    assert!(client.all(&session, "agent/turnEnded").is_empty());
+    client.advance(Duration::from_secs(100));
     assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools");
-    // Later than an immediate stop, earlier than the default of 5 s.
-    let took = start.elapsed();
-    assert!(
-        (Duration::from_secs(1)..Duration::from_secs(4)).contains(&took),
-        "{took:?}"
-    );
     let cut = client.tool_call(&session, "cancelled");
     assert!(cut.text("output").contains("started\ninterrupted\n"), "{cut:?}");
     assert_eq!(client.processes(), 1);

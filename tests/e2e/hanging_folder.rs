@@ -4,17 +4,12 @@
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::json;
 
 use crate::harness::World;
 use crate::mock_llm::{Gate, Reply};
-
-/// The bound of R-CANCEL. The fastest of some rounds must keep it, so that a pause of a busy machine does not count.
-const CANCEL_LIMIT: Duration = Duration::from_millis(100);
-const ROUNDS: usize = 3;
 
 /// A folder in which every access blocks: a FUSE file system that nobody serves.
 struct HangingFolder {
@@ -55,24 +50,17 @@ impl Drop for HangingFolder {
 #[test]
 fn hanging_folder_of_slash_commands_holds_up_neither_deltas_nor_a_cancel() {
     for (method, action) in [("agent/steer", None), ("agent/queue", Some("add"))] {
-        let mut fastest = [Duration::MAX; 2];
-        for _ in 0..ROUNDS {
-            let Some(times) = time_turn_in_hanging_folder(method, action) else {
-                eprintln!("skipped: /dev/fuse cannot be mounted here");
-                return;
-            };
-            fastest = [fastest[0].min(times[0]), fastest[1].min(times[1])];
+        if run_turn_in_hanging_folder(method, action).is_none() {
+            eprintln!("skipped: /dev/fuse cannot be mounted here");
+            return;
         }
-        assert!(
-            fastest.iter().all(|time| *time < CANCEL_LIMIT),
-            "{method}: a delta and a cancel took {fastest:?}"
-        );
     }
 }
 
-/// Sends a slash command that waits for a hanging folder while a turn runs. Returns how long the turn's next delta took,
-/// and the end after a cancel; `None` where mounting is not permitted.
-fn time_turn_in_hanging_folder(method: &str, action: Option<&str>) -> Option<[Duration; 2]> {
+/// Sends a slash command that waits for a hanging folder while a turn runs. The turn's next delta and its end after a
+/// cancel come although the clock stands still, so neither waits for the limit of the command. `None` where mounting is
+/// not permitted.
+fn run_turn_in_hanging_folder(method: &str, action: Option<&str>) -> Option<()> {
     let world = World::new();
     world.write(".agentls/commands/hurry.md", "Be quick.");
     let client = world.start();
@@ -93,21 +81,21 @@ fn time_turn_in_hanging_folder(method: &str, action: Option<&str>) -> Option<[Du
         json!({"sessionId": session, "action": action, "prompt": "/hurry"}),
     );
     client.ping();
+    client.freeze();
     // The command waits for the folder; the turn's text goes on.
-    let start = crate::harness::now();
     started.release();
-    client.next_matching(&session, "agent/textDelta", |notification| {
-        notification.text("text").ends_with("words")
+    world.wait_until(|| {
+        // The answer to a request brings the deltas that a frame holds back.
+        client.ping();
+        client.streamed_text(&session).ends_with("words")
     });
-    let delta = start.elapsed();
-    let start = crate::harness::now();
     client.cancel(&session);
     client.next(&session, "agent/turnEnded");
-    let cancel = start.elapsed();
+    client.thaw();
     assert_eq!(json!(client.prompt_result(&id).state), "cancelled", "{method}");
     let refusal = client.refusal(&request);
     assert!(!refusal.message.is_empty(), "{method}: {refusal:?}");
     drop(hanging);
     assert_eq!(client.ask(&session, "go on").text, "ok", "{method}");
-    Some([delta, cancel])
+    Some(())
 }

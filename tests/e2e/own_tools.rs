@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, World, now};
+use crate::harness::{Client, Config, World};
 use crate::mock_llm::Reply;
 
 fn world(tables: &str) -> World {
@@ -92,12 +92,17 @@ fn invalid_arguments_and_failures_are_errors_for_the_model() {
 #[test]
 fn timeout_and_cancel_end_the_tool_and_all_its_processes() {
     let script = "(setsid sleep 1000 &); echo started; sleep 1000";
-    let world = world(&tool("greet", script, "effect = \"read\"\ntimeout_s = 1"));
+    let world = world(&tool("greet", script, "effect = \"read\"\ntimeout_s = 300"));
     let client = world.start();
     let session = client.session();
-    let text = result(&world, &client, &session, json!({"who": "o"}));
+    world.mock().push(Reply::tool("greet", json!({"who": "o"})));
+    let id = client.prompt(&session, "greet");
+    client.next(&session, "agent/toolOutputDelta");
+    client.advance(Duration::from_secs(300));
+    client.prompt_result(&id);
+    let text = world.wait_for_request(1).messages().last().unwrap()["content"][0].to_string();
     assert!(
-        text.contains("started") && text.contains("timed out after 1 s"),
+        text.contains("started") && text.contains("timed out after 300 s"),
         "{text}"
     );
     assert_eq!(client.processes(), 1, "only the server is left");
@@ -108,15 +113,9 @@ fn timeout_and_cancel_end_the_tool_and_all_its_processes() {
     let _: Value = client.call("agent/reloadConfig", json!({}));
     world.mock().push(Reply::tool("greet", json!({"who": "o"})));
     let id = client.prompt(&session, "greet");
-    world.wait_until(|| client.processes() > 2);
-    let start = now();
+    client.next(&session, "agent/toolOutputDelta");
     client.cancel(&session);
     assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
-    assert!(
-        start.elapsed() < Duration::from_millis(3_500),
-        "{:?}",
-        start.elapsed()
-    );
     assert_eq!(client.processes(), 1, "only the server is left");
 }
 
@@ -155,7 +154,7 @@ fn workspace_tools_are_available_only_in_trusted_folders() {
 
 #[test]
 fn invalid_tool_tables_are_reported_and_not_offered() {
-    let tables = "[tool.bash]\ntimeout_s = 3\n[tool.grep]\ncommand = \"x\"\n[tool.nothing]\ndescription = \"x\"\n\
+    let tables = "[tool.bash]\ntimeout_s = 300\n[tool.grep]\ncommand = \"x\"\n[tool.nothing]\ndescription = \"x\"\n\
                   [tool.odd]\ncommand = \"x\"\ndescription = \"x\"\nschema.oneOf = []\n\
                   [tool.\"a b\"]\ncommand = \"x\"\ndescription = \"x\"\n[tool.silent]\ncommand = [\"x\"]\n";
     let world = world(tables);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, World, now};
+use crate::harness::{Client, Config, World};
 use crate::mock_llm::Reply;
 
 /// A web server with a different answer for each path.
@@ -232,7 +232,7 @@ fn private_addresses_are_refused_by_default() {
 
 #[test]
 fn misbehaving_servers_get_readable_errors() {
-    let (web, world) = (WebServer::start(), world(&format!("{HERE}timeout_s = 8\n")));
+    let (web, world) = (WebServer::start(), world(&format!("{HERE}timeout_s = 300\n")));
     let client = world.start();
     let session = full_session(&client);
     let fetch = |path: &str| fetch_page(&world, &client, &session, json!({"url": web.url(path)}));
@@ -247,13 +247,24 @@ fn misbehaving_servers_get_readable_errors() {
         ("/endless", "bytes 0 to 28000 of 5242880"),
         ("/broken", "the response broke off"),
         ("/nonsense", "no answer from 127.0.0.1"),
-        ("/silent", "timed out after 8 s"),
-        ("/stalled", "timed out after 8 s"),
     ] {
         let text = fetch(path);
         assert!(text.contains(expected), "{path}: {text}");
         // A success in between: consecutive failures would open the tool's circuit.
         assert!(fetch("/page").contains("Hats"));
+    }
+    for path in ["/silent", "/stalled"] {
+        let (requests, known) = (web.request_count(), world.requests());
+        world
+            .mock()
+            .push(Reply::tool("web_fetch", json!({"url": web.url(path)})));
+        let id = client.prompt(&session, "fetch it");
+        world.wait_until(|| web.request_count() > requests);
+        client.advance(Duration::from_secs(300));
+        client.prompt_result(&id);
+        let request = world.wait_for_request(known + 1);
+        let text = request.messages().last().unwrap()["content"][0].to_string();
+        assert!(text.contains("timed out after 300 s"), "{path}: {text}");
     }
     let late = fetch_page(
         &world,
@@ -267,7 +278,7 @@ fn misbehaving_servers_get_readable_errors() {
 #[test]
 fn cancel_closes_the_connection() {
     for path in ["/silent", "/stalled"] {
-        let (web, world) = (WebServer::start(), world(HERE));
+        let (web, world) = (WebServer::start(), world(&format!("{HERE}timeout_s = 600\n")));
         let client = world.start();
         let session = full_session(&client);
         world
@@ -276,10 +287,8 @@ fn cancel_closes_the_connection() {
         let id = client.prompt(&session, "fetch it");
         client.tool_call(&session, "running");
         world.wait_until(|| web.request_count() == 1);
-        let start = now();
         client.cancel(&session);
         assert_eq!(json!(client.prompt_result(&id).state), "cancelled");
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
         world.wait_until(|| web.closed.load(Ordering::SeqCst) == 1);
         assert_eq!(client.ask(&session, "go on").text, "ok");
     }
