@@ -2,6 +2,8 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that fails says so by a panic")]
 
+#[path = "../support/frozen_clock.rs"]
+mod frozen_clock;
 #[path = "../support/mcp_peer.rs"]
 mod mcp_peer;
 mod mock_llm;

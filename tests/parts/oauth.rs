@@ -228,7 +228,7 @@ async fn an_expiring_token_is_refreshed_once_by_all_who_need_it() {
             agentls::base::clock::sleep(std::time::Duration::from_millis(100)).await;
         }
     };
-    agentls::base::clock::timeout(std::time::Duration::from_secs(20), expired)
+    agentls::base::clock::timeout(std::time::Duration::from_secs(60), expired)
         .await
         .unwrap();
     let steps = world.peer.oauth_steps("token");

@@ -5,13 +5,13 @@ use std::time::Duration;
 /// Stops tokio's clock: while this exists, only [`FrozenClock::advance`] moves it.
 ///
 /// Processes are real and take real time; a stopped clock keeps a busy machine from reaching the product's limits.
-pub struct FrozenClock {
+pub(crate) struct FrozenClock {
     /// Its end ends the task that holds the clock.
     _release: std::sync::mpsc::Sender<()>,
 }
 
 impl FrozenClock {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         tokio::time::pause();
         // A paused clock advances by itself whenever the runtime is idle, unless a blocking task runs.
         let (release, released) = std::sync::mpsc::channel();
@@ -20,7 +20,7 @@ impl FrozenClock {
     }
 
     /// Moves the clock forward. Timers that are due then fire.
-    pub async fn advance(&self, duration: Duration) {
+    pub(crate) async fn advance(&self, duration: Duration) {
         tokio::time::advance(duration).await;
     }
 }
