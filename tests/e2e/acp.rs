@@ -8,11 +8,9 @@ mod faults;
 mod mcp;
 mod updates;
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use crate::harness::{Config, World, now};
+use crate::harness::{Config, World};
 use crate::mock_llm::{Gate, Reply};
 use crate::reading::DOT;
 use client::{AcpClient, chunk_text};
@@ -195,14 +193,8 @@ fn a_cancel_ends_the_turn_and_takes_the_question_back() {
     world.mock().push(Reply::text("some words").gate(&gate));
     let prompt = client.prompt(&session, "talk");
     world.wait_at_gate(&gate);
-    let start = now();
     client.notify("session/cancel", json!({"sessionId": session}));
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
-    assert!(
-        start.elapsed() < Duration::from_millis(500),
-        "{:?}",
-        start.elapsed()
-    );
     // What had arrived is kept, so it is shown, although it was held. How much that is, nobody outside can see.
     let shown = chunk_text(&client.taken_updates(), "agent_message_chunk");
     assert_eq!(shown, load_text(&client, &world, &session));

@@ -41,13 +41,25 @@ fn backdate(path: &Path) {
     file.set_modified(long_ago).unwrap();
 }
 
+/// Waits until a file that is written now is at least 20 ms younger than all files so far. Files that were backdated have
+/// the time of their last change nevertheless, which cannot be set.
+fn wait_for_later_file_times(world: &World) {
+    let write_probe = || {
+        let probe = world.path("tmp/probe");
+        std::fs::write(&probe, "").unwrap();
+        std::fs::metadata(probe).unwrap().modified().unwrap()
+    };
+    let earlier = write_probe();
+    world.wait_until(|| write_probe() >= earlier + Duration::from_millis(20));
+}
+
 /// Creates a repository and commits the files.
 fn commit(world: &World, files: &[(&str, &[u8])]) {
     for (name, bytes) in files {
         backdate(&world.write(name, bytes));
     }
     // The index must be younger than the files.
-    std::thread::sleep(Duration::from_millis(30));
+    wait_for_later_file_times(world);
     git(world, &["init", "-q"]);
     git(world, &["add", "-A"]);
     git(world, &["commit", "-qm", "first"]);
@@ -193,7 +205,7 @@ fn revert_uses_the_git_index_from_before_the_command() {
     // A second worktree inside, with its own index.
     git(&world, &["worktree", "add", "-q", "inner"]);
     backdate(&world.path("work/inner/a.txt"));
-    std::thread::sleep(Duration::from_millis(30));
+    wait_for_later_file_times(&world);
     let inner = world.path("work/inner");
     git(
         &world,
@@ -226,7 +238,7 @@ fn revert_uses_the_git_index_from_before_the_command() {
     }
     // If the attributes change with the file, the old content is unknown.
     backdate(&world.path("work/a.txt"));
-    std::thread::sleep(Duration::from_millis(30));
+    wait_for_later_file_times(&world);
     git(&world, &["add", "-A", "--", "a.txt"]);
     let id = turn(
         &world,
@@ -310,7 +322,7 @@ fn ignored_files_are_restored_only_if_read_and_never_deleted() {
     world.write("local.toml", "a = 1\n");
     world.write("out/built", "1\n");
     world.write("out/untouched", "1\n");
-    std::thread::sleep(Duration::from_millis(60));
+    wait_for_later_file_times(&world);
     let client = world.start();
     let session = free(&client);
     let command = "echo 'a = 2' > local.toml; echo 2 > out/built; echo SECRET=2 > .env; rm .gitignore";
@@ -717,7 +729,7 @@ fn ten_thousand_files_are_restored_from_git() {
         std::fs::write(&path, format!("file {number}\n")).unwrap();
         backdate(&path);
     }
-    std::thread::sleep(Duration::from_millis(30));
+    wait_for_later_file_times(&world);
     git(&world, &["init", "-q"]);
     git(&world, &["add", "-A"]);
     let client = world.start();

