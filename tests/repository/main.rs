@@ -6,3 +6,4 @@ mod architecture;
 mod docs;
 mod generated;
 mod measure;
+mod waiting;
