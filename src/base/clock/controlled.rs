@@ -157,16 +157,19 @@ impl Future for Sleep {
             None => control.now(Instant::now()) >= this.deadline,
         };
         let is_frozen = control.frozen.is_some();
-        if !is_due {
-            let waiting = control.waiting.get_or_insert_default();
-            waiting.insert(this.number, cx.waker().clone());
-        }
+        let waiting = control.waiting.get_or_insert_default();
+        let earlier = if is_due {
+            waiting.remove(&this.number)
+        } else {
+            waiting.insert(this.number, cx.waker().clone())
+        };
         if this.epoch != control.epoch {
             this.epoch = control.epoch;
             let at = to_system(&control, this.deadline);
             this.timer.as_mut().reset(at);
         }
         drop(control);
+        drop(earlier);
         if is_due {
             return Poll::Ready(());
         }
@@ -179,8 +182,11 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let Some(waiting) = &mut control().waiting {
-            waiting.remove(&self.number);
-        }
+        let earlier = control()
+            .waiting
+            .as_mut()
+            .and_then(|waiting| waiting.remove(&self.number));
+        // Outside of the lock: the last waker of a task drops the task, and with it timers that lock again.
+        drop(earlier);
     }
 }
