@@ -137,6 +137,7 @@ fn a_server_that_fails_is_an_error_of_the_prompt() {
     client.advance(Duration::from_secs(10));
     let reason = client.refusal(&id).message;
     assert!(reason.contains("it did not start within 10 s"), "{reason}");
+    client.thaw();
 }
 
 #[test]
