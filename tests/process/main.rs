@@ -423,8 +423,17 @@ fn count_descendants(root: u32) -> usize {
 }
 
 fn write_program(path: &std::path::Path, script: &str) {
-    std::fs::write(path, format!("#!/bin/sh\n{script}")).unwrap();
-    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let text = path.with_extension("text");
+    std::fs::write(&text, format!("#!/bin/sh\n{script}")).unwrap();
+    // Another process writes it: one that a test starts meanwhile would keep our file open, and the kernel refuses to
+    // run a program that is open for writing.
+    let installed = std::process::Command::new("install")
+        .args(["-m", "755"])
+        .arg(&text)
+        .arg(path)
+        .status()
+        .unwrap();
+    assert!(installed.success());
 }
 
 /// Runs `server_role` in its own process and expects its final message.
