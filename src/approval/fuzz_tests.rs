@@ -103,7 +103,7 @@ pub fn check_rule(bytes: &[u8]) {
 }
 
 /// Returns the text of an input. Each byte from 1 to 8 repeats the character before it 2, 4, … 256 times, since no
-/// fuzzer would find deep nesting byte by byte. `None` if it is no text, a long one, or one with too many braces.
+/// fuzzer would find deep nesting byte by byte. `None` if it is not UTF-8, too long, or has too many braces.
 fn expand_repeats(bytes: &[u8]) -> Option<String> {
     let mut text = String::new();
     for ch in std::str::from_utf8(bytes).ok()?.chars() {

@@ -98,7 +98,7 @@ fn polling_a_background_process_is_not_a_loop() {
 
 #[test]
 fn commands_fail_the_turn_by_their_exit_code_and_not_by_time() {
-    // After its time limit, a command goes on in the background. That is no failure.
+    // After its time limit, a command goes on in the background. This does not count as a failure.
     let sleeps = "echo begun; sleep 30";
     let continued = ["next_turn", "completed", "completed / completed / no error"];
     // A command with a nonzero exit code has failed, although the model reads a result.

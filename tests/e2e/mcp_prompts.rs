@@ -325,7 +325,7 @@ fn a_cancel_ends_the_wait_for_a_server() {
         assert_eq!(world.requests(), 0, "nobody asks the model");
         world.mock().push(Reply::text("done"));
         let id = client.prompt(&session, "next");
-        // It waits for the silent server, which starts anew whenever its time is over.
+        // It waits for the silent server, which is restarted whenever its time runs out.
         world.wait_until(|| {
             client.advance(Duration::from_secs(300));
             world.requests() == 1
