@@ -167,6 +167,7 @@ fn unwritable_tape_warns_once_and_fails_no_call() {
     for _ in 0..3 {
         assert_eq!(client.ask(&session, "hello").text, "ok");
     }
+    world.wait_until(|| client.log().contains("cannot record calls to"));
     assert_eq!(client.log().matches("cannot record calls to").count(), 1);
     let warnings = client.all(&session, "agent/warning");
     let warnings: Vec<_> = warnings

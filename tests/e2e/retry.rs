@@ -48,7 +48,7 @@ fn trace_log_contains_no_secrets() {
         let session = client.session_with(json!({"model": model}));
         assert_eq!(client.ask(&session, "hello").text, "ok");
     }
-    assert!(client.log().contains(" TRACE "));
+    world.wait_until(|| client.log().contains(" TRACE "));
 }
 
 #[test]
