@@ -10,10 +10,9 @@ use rmcp::RoleClient;
 use rmcp::service::RxJsonRpcMessage;
 use serde::de::IgnoredAny;
 use sse_stream::Sse;
-use tokio::time::timeout_at;
 
 use super::stdio::{ANSWER_GRACE, TOO_LONG, fail_request, find_answered_id};
-use crate::base::clock::{self, Instant};
+use crate::base::clock::{self, Instant, timeout_at};
 use crate::base::error_chain::innermost_message;
 use crate::base::text::prefix_within;
 
@@ -32,6 +31,8 @@ struct AnswerStream {
     failure: Option<String>,
     /// When it fails at the latest: the event was certainly meant as its answer.
     due: Option<Instant>,
+    /// The failure was its last event. What the server sends after it is not read.
+    has_failed: bool,
 }
 
 /// Adds an error to the events that answer the request `id`, unless they can be resumed. After an answer, the SDK ignores
@@ -46,18 +47,18 @@ pub(super) fn complete_answer(
         can_resume: false,
         failure: None,
         due: None,
+        has_failed: false,
     };
     let next = |mut answer: AnswerStream| async { Some((answer.next_event().await?, answer)) };
     unfold(answer, next).boxed()
 }
 
 impl AnswerStream {
-    /// Returns the next event of the server, or an error in the place of the end of its stream.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "with the clock's timer of test builds, the SDK does not see the end"
-    )]
+    /// Returns the next event of the server, or an error in the place of the end of its stream, which is the last one.
     async fn next_event(&mut self) -> Option<EventResult> {
+        if self.has_failed {
+            return None;
+        }
         let next = self.events.next();
         let next = match self.due {
             // Another event may still be the answer.
@@ -81,6 +82,7 @@ impl AnswerStream {
             (None, Some(error)) => format!("its answer broke off: {}", innermost_message(&error)),
             (None, None) => "its answer ended without a result".to_owned(),
         };
+        self.has_failed = true;
         let failure = serde_json::to_string(&fail_request(self.id, reason));
         Some(Ok(Sse::default().data(failure.unwrap_or_default())))
     }
@@ -131,7 +133,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::base::clock::sleep;
-    use futures::stream::iter;
+    use futures::stream::{iter, pending};
     use serde_json::Value;
 
     use super::*;
@@ -152,6 +154,14 @@ mod tests {
                 return (answer, start.elapsed());
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_follows_a_failure_even_if_the_server_goes_on() {
+        let broken = Ok(Sse::default().data(r#"{"jsonrpc":"2.0","id":1}"#));
+        let open_stream = iter([broken]).chain(pending()).boxed();
+        let events = complete_answer(1, open_stream).take(9).collect::<Vec<_>>().await;
+        assert_eq!(events.len(), 2, "{events:?}");
     }
 
     #[tokio::test(start_paused = true)]
