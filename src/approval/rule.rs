@@ -31,9 +31,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use globset::{GlobBuilder, GlobMatcher};
-
 use super::secret;
+use crate::base::glob::GlobPattern;
 
 mod check;
 mod text_pattern;
@@ -120,7 +119,7 @@ struct Pattern {
     text: TextPattern,
     /// What a denying rule matches, if that is more than `text`.
     wide: Option<TextPattern>,
-    path: Option<GlobMatcher>,
+    path: Option<GlobPattern>,
 }
 
 impl Rule {
@@ -393,15 +392,11 @@ impl Pattern {
         let path = if is_command || tool.starts_with("mcp:") {
             None
         } else {
-            let built = GlobBuilder::new(&glob)
-                .literal_separator(true)
-                .backslash_escape(true)
-                .build()
-                .map_err(|error| RuleError::Glob {
-                    rule: rule.to_owned(),
-                    reason: error.kind().to_string(),
-                })?;
-            Some(built.compile_matcher())
+            let built = GlobPattern::for_paths(&glob).map_err(|error| RuleError::Glob {
+                rule: rule.to_owned(),
+                reason: error.to_string(),
+            })?;
+            Some(built)
         };
         Ok(Self {
             source: source.to_owned(),

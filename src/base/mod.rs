@@ -12,6 +12,7 @@ pub mod credential_env;
 pub mod date;
 pub mod error_chain;
 pub mod front_matter;
+pub mod glob;
 pub mod hash;
 pub mod lexical_path;
 pub mod nearest;

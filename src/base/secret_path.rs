@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use super::glob::GlobPattern;
+
 /// File names that are secret in any folder.
 const NAMES: &[&str] = &[
     ".env",
@@ -272,22 +274,20 @@ pub fn glob_may_name(text: &str) -> bool {
     text.split('/')
         .filter(|part| part.contains(['*', '?', '[']) && !part.chars().all(|c| c == '*'))
         .any(|part| {
-            globset::Glob::new(part).is_ok_and(|glob| {
-                let matcher = glob.compile_matcher();
+            // A pattern that is not understood may match anything.
+            GlobPattern::for_names(part).map_or(true, |glob| {
                 // A leading star does not match a hidden file.
                 SAMPLES
                     .iter()
                     .filter(|sample| !(sample.starts_with('.') && part.starts_with('*')))
-                    .any(|sample| matcher.is_match(sample))
+                    .any(|sample| glob.is_match(sample))
             })
         })
 }
 
 /// Returns whether two consecutive parts of a glob may match a secret file and its folder: `.git/conf*`.
 fn may_be_in_folder(text: &str) -> bool {
-    let fits = |part: &str, name: &str| {
-        globset::Glob::new(part).is_ok_and(|glob| glob.compile_matcher().is_match(name))
-    };
+    let fits = |part: &str, name: &str| GlobPattern::for_names(part).map_or(true, |glob| glob.is_match(name));
     let parts: Vec<String> = text.split('/').map(str::to_lowercase).collect();
     parts.windows(2).any(|pair| {
         let mut known = IN_FOLDER.iter();

@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use globset::{GlobBuilder, GlobMatcher};
 use ignore::overrides::{Override, OverrideBuilder};
 
 use super::{ToolContext, ToolError, files};
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
+use crate::base::glob::{GlobPattern, check_limits};
 use crate::base::nofollow::FileKind;
 use crate::workspace::ignore_rules::UnusableRules;
 use crate::workspace::tree::{Walk, WalkOptions};
@@ -137,19 +137,14 @@ impl Iterator for FileWalk<'_> {
 /// Builds the matcher of a pattern for paths relative to the start of a walk.
 ///
 /// A pattern without `/` matches names at any depth.
-pub(super) fn build_glob_matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
+pub(super) fn build_glob_matcher(pattern: &str) -> Result<GlobPattern, ToolError> {
     let deep = if pattern.contains('/') {
         pattern.to_owned()
     } else {
         format!("**/{pattern}")
     };
-    GlobBuilder::new(&deep)
-        .literal_separator(true)
-        .build()
-        .map(|glob| glob.compile_matcher())
-        .map_err(|error| {
-            ToolError::WrongInput(format!("`{pattern}` is not a valid pattern: {}", error.kind()))
-        })
+    GlobPattern::for_paths(&deep)
+        .map_err(|error| ToolError::WrongInput(format!("`{pattern}` is not a valid pattern: {error}")))
 }
 
 /// Builds the filter of files that `grep` searches, relative to the start of a walk. It is read as ripgrep reads its
@@ -166,9 +161,11 @@ pub(super) fn build_file_filter(globs: &str, cx: &ToolContext) -> Result<Overrid
         let glob = glob.strip_prefix("./").unwrap_or(glob);
         // The files in a folder, not the folder.
         let all = if glob.ends_with('/') { "**" } else { "" };
+        let invalid =
+            |error: String| ToolError::WrongInput(format!("`{stated}` is not a valid pattern: {error}"));
+        check_limits(glob).map_err(|error| invalid(error.to_string()))?;
         let added = filter.add(&format!("{mark}{glob}{all}"));
-        added
-            .map_err(|error| ToolError::WrongInput(format!("`{stated}` is not a valid pattern: {error}")))?;
+        added.map_err(|error| invalid(error.to_string()))?;
     }
     filter
         .build()

@@ -6,12 +6,11 @@
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use globset::{GlobBuilder, GlobMatcher};
-
 use super::read_deny::ReadDeny;
 use super::resolve::real_path;
 use super::roots::Roots;
 use crate::base::clock;
+use crate::base::glob::GlobPattern;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{CommandFiles, FileFinding, FileUsage, FileWord, FindingKind};
@@ -326,7 +325,7 @@ fn is_path(text: &str) -> bool {
 }
 
 /// Builds a pattern that matches at least what the word's pattern matches, however its brackets were quoted.
-fn build_loose_glob(name: &str) -> Option<GlobMatcher> {
+fn build_loose_glob(name: &str) -> Option<GlobPattern> {
     let mut pattern = String::new();
     match (name.find('['), name.rfind(']')) {
         (Some(from), to) => {
@@ -338,8 +337,7 @@ fn build_loose_glob(name: &str) -> Option<GlobMatcher> {
         }
         (None, _) => pattern.push_str(&escape_except_wildcards(name)),
     }
-    let glob = GlobBuilder::new(&pattern).backslash_escape(true).build().ok()?;
-    Some(glob.compile_matcher())
+    GlobPattern::for_names(&pattern).ok()
 }
 
 /// Escapes everything special but `*` and `?`.

@@ -12,6 +12,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 
 use super::git_folder::{find_common_folder, find_git_folder};
 use super::real_path::real_path;
+use crate::base::glob::check_limits;
 use crate::base::nofollow::{self, FileKind, OpenError};
 
 /// Largest ignore file, in bytes.
@@ -236,7 +237,10 @@ fn parse(folder: &Path, path: &Path, used: RulesSize) -> Result<Option<(Gitignor
     }
     let mut builder = GitignoreBuilder::new(folder);
     for line in text.lines() {
-        // A line that is not a pattern excludes nothing, as in git.
+        // A line that is not a pattern excludes nothing, as in git. One beyond the limits would spoil all others.
+        if check_limits(line).is_err() {
+            continue;
+        }
         let _ = builder.add_line(None, line);
     }
     match builder.build() {

@@ -6,9 +6,8 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-use globset::{Glob, GlobMatcher};
-
 use super::real_path::real_path;
+use crate::base::glob::GlobPattern;
 use crate::base::nofollow::OpenFolder;
 
 /// Most names that the patterns of one list are compared with.
@@ -28,7 +27,7 @@ pub struct ReadDeny {
 #[derive(Clone, Debug)]
 struct PathPattern {
     folder: PathBuf,
-    names: Vec<GlobMatcher>,
+    names: Vec<GlobPattern>,
 }
 
 impl ReadDeny {
@@ -119,8 +118,8 @@ fn with_target(path: PathBuf) -> (PathBuf, PathBuf) {
     (path, real)
 }
 
-fn to_matcher(name: &OsStr) -> Option<GlobMatcher> {
-    Some(Glob::new(name.to_str()?).ok()?.compile_matcher())
+fn to_matcher(name: &OsStr) -> Option<GlobPattern> {
+    GlobPattern::for_names(name.to_str()?).ok()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use proptest::sample::select;
 
 use super::*;
 use crate::approval::{Policy, Rule, Verdict, judge_tool_call};
+use crate::base::glob::GlobPattern;
 use crate::domain::{Effect, FileFinding, FindingKind, Mode};
 
 /// Returns whether the command runs without a question in mode `ask`, if its files are inside the workspace.
@@ -588,14 +589,13 @@ const DANGEROUS: &[&str] = &[
 /// Expands a line as bash would in a folder with these files: each pattern becomes the matching names.
 fn expand(command: &str, names: &[&str]) -> String {
     let words = command.split(' ').flat_map(|word| {
-        let glob = globset::Glob::new(word)
+        let glob = GlobPattern::for_names(word)
             .ok()
             .filter(|_| word.contains(['*', '?', '[']));
         let matches: Vec<String> = match glob {
             Some(glob) if !word.starts_with('\'') => {
-                let matcher = glob.compile_matcher();
                 (names.iter())
-                    .filter(|name| matcher.is_match(name))
+                    .filter(|name| glob.is_match(name))
                     .map(|name| (*name).to_owned())
                     .collect()
             }

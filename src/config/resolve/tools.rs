@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use url::Url;
 
 use super::resolver::Resolver;
+use crate::base::glob::GlobPattern;
 use crate::config::command_tools;
 use crate::config::diagnostics::nearest_name;
 use crate::config::settings::{
@@ -52,7 +53,7 @@ impl Resolver<'_> {
             self.report_error(&["sandbox", "read_deny"], message);
         }
         for entry in sandbox.read_deny.iter() {
-            if let Err(problem) = globset::Glob::new(entry) {
+            if let Err(problem) = GlobPattern::for_names(entry) {
                 let message = format!("{entry:?} is not a valid pattern, so it covers too much: {problem}");
                 self.report_error(&["sandbox", "read_deny"], message);
             }
