@@ -10,6 +10,70 @@ use crate::base::word_list::WordList;
 use crate::domain::{CommandFiles, FileUsage, FileWord};
 use table::{OperandRule, ReadOnlyCommand, find_command};
 
+/// Options with which git prints names and numbers in place of a difference.
+const SHOWS_NO_CONTENT: &[&str] = &[
+    "compact-summary",
+    "dirstat",
+    "name-only",
+    "name-status",
+    "no-patch",
+    "numstat",
+    "quiet",
+    "raw",
+    "s",
+    "shortstat",
+    "stat",
+    "summary",
+];
+
+/// Options that only say which commits or files git lists, and how.
+const LIST_OPTIONS: &[&str] = &[
+    "abbrev",
+    "abbrev-commit",
+    "after",
+    "all",
+    "author",
+    "before",
+    "branches",
+    "cached",
+    "color",
+    "date",
+    "decorate",
+    "diff-filter",
+    "exit-code",
+    "find-copies",
+    "find-renames",
+    "first-parent",
+    "follow",
+    "format",
+    "graph",
+    "grep",
+    "i",
+    "max-count",
+    "merge-base",
+    "merges",
+    "M",
+    "n",
+    "no-color",
+    "no-decorate",
+    "no-merges",
+    "no-renames",
+    "oneline",
+    "pretty",
+    "R",
+    "relative",
+    "remotes",
+    "reverse",
+    "since",
+    "skip",
+    "staged",
+    "stat-width",
+    "tags",
+    "topo-order",
+    "until",
+    "z",
+];
+
 /// What the table says about a simple command.
 #[derive(Debug)]
 pub(super) struct ReadOnlyReview {
@@ -394,8 +458,8 @@ impl<'a> ArgumentReader<'a> {
             OperandRule::Compare => FileUsage::Search { hidden: true },
             OperandRule::Grep if self.has_option(&["r", "recursive"]) => FileUsage::Search { hidden: true },
             OperandRule::Ripgrep => FileUsage::Search {
-                // By default `rg` skips hidden files.
-                hidden: self.has_option(&["u", "unrestricted", "hidden", "."]),
+                // By default `rg` skips hidden files, unless a pattern of the command line includes them.
+                hidden: self.has_option(&["u", "unrestricted", "hidden", ".", "g", "glob", "iglob"]),
             },
             _ => FileUsage::Read,
         };
@@ -429,7 +493,30 @@ impl<'a> ArgumentReader<'a> {
         }
         if self.subcommand.is_some() && rule != OperandRule::RuleOnly {
             let urls = self.subcommand == Some("remote") && self.has_option(&["v", "verbose"]);
-            self.review.add_file(".", false, FileUsage::Repository { urls });
+            let contents = self.shows_contents(first);
+            self.review
+                .add_file(".", false, FileUsage::Repository { urls, contents });
+        }
+    }
+
+    /// Returns whether a command of git may print the content of tracked files, also of those that it does not name.
+    fn shows_contents(&self, first_operand: Option<&str>) -> bool {
+        let has_only = |known: &[&str]| {
+            let mut options = self.options.iter();
+            options.all(|option| known.contains(option) || option.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        match self.subcommand {
+            Some("grep") => {
+                !self.has_option(&["l", "L", "c", "q", "count", "quiet", "name-only"])
+                    && !self.has_option(&["files-with-matches", "files-without-match"])
+            }
+            Some("diff" | "show") => {
+                !(self.has_option(SHOWS_NO_CONTENT) && has_only(&[SHOWS_NO_CONTENT, LIST_OPTIONS].concat()))
+            }
+            Some("log" | "whatchanged" | "reflog") => !has_only(&[SHOWS_NO_CONTENT, LIST_OPTIONS].concat()),
+            Some("stash") => first_operand != Some("list") || !has_only(LIST_OPTIONS),
+            // They print the lines of a file that they name, or no lines.
+            _ => false,
         }
     }
 

@@ -184,6 +184,8 @@ pub enum FileUsage {
     Repository {
         /// Whether the command also prints the URLs of the remotes.
         urls: bool,
+        /// Whether it prints the content of tracked files that it does not name, as `git diff` does.
+        contents: bool,
     },
 }
 

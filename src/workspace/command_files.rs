@@ -6,6 +6,8 @@
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::git_folder::find_git_folder;
+use super::git_index::{GitIndex, UnknownIndex};
 use super::read_deny::ReadDeny;
 use super::resolve::real_path;
 use super::roots::Roots;
@@ -167,7 +169,9 @@ impl CommandFileLookup<'_> {
             FileUsage::Search { hidden } if !outside && is_folder(&real) => {
                 self.check_search_tree(word.part, &real, hidden)
             }
-            FileUsage::Repository { urls } => self.check_repository(word.part, &real, urls),
+            FileUsage::Repository { urls, contents } => {
+                self.check_repository(word.part, &real, (urls, contents));
+            }
             FileUsage::Search { .. } | FileUsage::Mention | FileUsage::List | FileUsage::Read => {}
         }
     }
@@ -212,15 +216,20 @@ impl CommandFileLookup<'_> {
     /// Checks what a search below a folder would read.
     fn check_search_tree(&mut self, part: usize, top: &Path, hidden: bool) {
         // A search also reads the ignore files above the folder, up to the root.
+        let mut includes = false;
         for folder in top.ancestors().skip(1) {
             if self.roots.find_containing(folder).is_none() {
                 break;
             }
-            self.ignore_files(part, folder);
+            includes |= self.check_ignore_files(part, folder);
         }
         let mut folders = vec![top.to_owned()];
         while let Some(folder) = folders.pop() {
-            self.ignore_files(part, &folder);
+            includes |= self.check_ignore_files(part, &folder);
+            if includes && !hidden {
+                // What it includes is not skipped, also where it is hidden.
+                return self.check_search_tree(part, top, true);
+            }
             let entries = OpenFolder::open(&folder).and_then(|folder| folder.read_entries());
             for entry in entries.into_iter().flatten().flatten() {
                 if !self.has_time() {
@@ -255,20 +264,31 @@ impl CommandFileLookup<'_> {
         }
     }
 
-    fn ignore_files(&mut self, part: usize, folder: &Path) {
+    /// Checks the ignore files of a folder. Returns whether one of them includes files, which can be hidden ones.
+    fn check_ignore_files(&mut self, part: usize, folder: &Path) -> bool {
+        let mut includes = false;
         for name in IGNORE_FILES {
             let path = folder.join(name);
-            if nofollow::kind(&path).is_some() && !is_small_file(&path) {
-                self.record_finding(part, FindingKind::Unchecked, &path);
+            if nofollow::kind(&path).is_none() {
+                continue;
+            }
+            match nofollow::read(&path, MAX_SMALL_FILE) {
+                Ok(text) => {
+                    includes |= text
+                        .split(|byte| *byte == b'\n')
+                        .any(|line| line.starts_with(b"!"))
+                }
+                Err(_) => self.record_finding(part, FindingKind::Unchecked, &path),
             }
         }
+        includes
     }
 
     // ---- git ----
 
     /// Finds the repository as git does. It must be inside the roots, or around one as confined commands may write it, and
     /// its settings must not lead elsewhere.
-    fn check_repository(&mut self, part: usize, start: &Path, urls: bool) {
+    fn check_repository(&mut self, part: usize, start: &Path, (urls, contents): (bool, bool)) {
         for folder in start.ancestors() {
             let dot_git = folder.join(".git");
             let Some(kind) = nofollow::kind(&dot_git) else {
@@ -304,10 +324,28 @@ impl CommandFileLookup<'_> {
             if urls && holds_password(&config) {
                 self.record_finding(part, FindingKind::Secret, dot_git.join("config"));
             }
+            if contents {
+                self.check_tracked_files(part, folder);
+            }
             return;
         }
         // Outside a repository, `git diff a b` compares any two folders.
         self.record_finding(part, FindingKind::Unchecked, start);
+    }
+
+    /// Looks for secrets among the tracked files: git shows how they differ from what is committed.
+    fn check_tracked_files(&mut self, part: usize, work_tree: &Path) {
+        let index = find_git_folder(work_tree).map(|folder| folder.join("index"));
+        let Some(index) = index.filter(|index| nofollow::kind(index).is_some()) else {
+            // Nothing was ever added.
+            return;
+        };
+        let tracked = GitIndex::read(work_tree).ok_or(UnknownIndex);
+        match tracked.and_then(|tracked| tracked.find_tracked_path(|path| self.is_secret(path))) {
+            Ok(Some(secret)) => self.record_finding(part, FindingKind::Secret, &secret),
+            Ok(None) => {}
+            Err(UnknownIndex) => self.record_finding(part, FindingKind::Unchecked, &index),
+        }
     }
 
     /// Returns whether commands in the root that contains `folder` may write this `.git` around the root.
@@ -356,10 +394,6 @@ fn is_folder(path: &Path) -> bool {
     nofollow::kind(path) == Some(FileKind::Folder)
 }
 
-fn is_small_file(path: &Path) -> bool {
-    nofollow::RegularFile::open(path).is_ok_and(|file| file.metadata().len() <= MAX_SMALL_FILE)
-}
-
 fn small_text(path: &Path) -> Option<String> {
     let real = real_path(path).ok()?;
     String::from_utf8(nofollow::read(&real, MAX_SMALL_FILE).ok()?).ok()
@@ -391,6 +425,11 @@ mod tests {
 
     use super::super::roots::Folder;
     use super::*;
+
+    const REPOSITORY: FileUsage = FileUsage::Repository {
+        urls: false,
+        contents: false,
+    };
 
     struct FilePlace {
         _dir: TempDir,
@@ -531,7 +570,13 @@ mod tests {
     #[test]
     fn a_repository_must_be_inside_and_lead_nowhere_else() {
         let fixture = FilePlace::new();
-        let look = |urls| fixture.find_kinds(".", FileUsage::Repository { urls });
+        let look = |urls| {
+            let usage = FileUsage::Repository {
+                urls,
+                contents: false,
+            };
+            fixture.find_kinds(".", usage)
+        };
         assert_eq!(look(true), [FindingKind::Unchecked]);
         // The repository of the folder above.
         fixture.write(".git/HEAD", "x");
@@ -564,10 +609,54 @@ mod tests {
         for name in ["HEAD", "objects/x", "refs/x"] {
             fixture.write(&format!("ws/api/{name}"), "x");
         }
-        assert_eq!(
-            fixture.find_kinds("api", FileUsage::Repository { urls: false }),
-            [FindingKind::Unchecked]
-        );
+        assert_eq!(fixture.find_kinds("api", REPOSITORY), [FindingKind::Unchecked]);
+    }
+
+    #[test]
+    fn an_ignore_file_that_includes_hidden_files_makes_a_search_read_them() {
+        let fixture = FilePlace::new();
+        let search = || fixture.find_kinds("sub", FileUsage::Search { hidden: false });
+        fixture.write("ws/sub/deep/.env", "x");
+        fixture.write("ws/sub/.gitignore", "*.log\n");
+        assert_eq!(search(), []);
+        for file in ["ws/.ignore", "ws/sub/.rgignore", "ws/sub/deep/.gitignore"] {
+            fixture.write(file, "*.log\n!.env\n");
+            assert_eq!(search(), [FindingKind::Secret], "{file}");
+            fs::remove_file(fixture.base.join(file)).unwrap();
+        }
+        assert_eq!(search(), []);
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a repository to look at")]
+    fn run_git(folder: &Path, args: &[&str]) {
+        let done = std::process::Command::new("git")
+            .current_dir(folder)
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{args:?}: {done:?}");
+    }
+
+    #[test]
+    fn a_tracked_secret_is_found_where_git_shows_contents() {
+        let fixture = FilePlace::new();
+        let ws = fixture.base.join("ws");
+        let look = |contents| {
+            let usage = FileUsage::Repository {
+                urls: false,
+                contents,
+            };
+            fixture.find_kinds(".", usage)
+        };
+        run_git(&ws, &["init", "-q"]);
+        fixture.write("ws/.env", "x");
+        assert_eq!(look(true), []);
+        run_git(&ws, &["add", "a.txt"]);
+        assert_eq!(look(true), [], "an untracked secret is not shown");
+        run_git(&ws, &["add", ".env"]);
+        assert_eq!((look(true), look(false)), (vec![FindingKind::Secret], vec![]));
+        run_git(&ws, &["update-index", "--split-index"]);
+        assert_eq!(look(true), [FindingKind::Unchecked]);
     }
 
     #[test]
@@ -593,7 +682,10 @@ mod tests {
                 part: 0,
                 text: folder.to_owned(),
                 glob: false,
-                usage: FileUsage::Repository { urls: true },
+                usage: FileUsage::Repository {
+                    urls: true,
+                    contents: false,
+                },
             };
             let files = CommandFiles {
                 words: vec![word],
@@ -620,7 +712,7 @@ mod tests {
     #[test]
     fn a_git_file_counts_only_if_the_repository_knows_it() {
         let fixture = FilePlace::new();
-        let look = || fixture.find_kinds(".", FileUsage::Repository { urls: false });
+        let look = || fixture.find_kinds(".", REPOSITORY);
         fixture.write("out/main/config", "");
         fixture.write("out/main/worktrees/ws/commondir", "../..\n");
         fixture.write("ws/.git", "gitdir: ../out/main/worktrees/ws\n");

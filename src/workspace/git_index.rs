@@ -4,6 +4,8 @@
 //! not understand, such as a split index or an unknown extension, it reports nothing.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -34,6 +36,11 @@ pub struct CleanFiles {
     pub id: String,
 }
 
+/// An index that is split, for example.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the index cannot be read")]
+pub struct UnknownIndex;
+
 /// An index entry without its name.
 struct IndexEntry<'a> {
     modified: u128,
@@ -60,6 +67,27 @@ impl GitIndex {
     /// Returns the top folder of the work tree.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Returns the first tracked path that `is_wanted`, or `None` if there is none.
+    ///
+    /// # Errors
+    /// The index is of a kind that is not understood.
+    pub fn find_tracked_path(
+        &self,
+        is_wanted: impl Fn(&Path) -> bool,
+    ) -> Result<Option<PathBuf>, UnknownIndex> {
+        let find = |length| {
+            let mut found = None;
+            for_each_entry(&self.bytes, length, |name, _| {
+                if found.is_none() {
+                    let path = self.root.join(OsStr::from_bytes(name));
+                    found = is_wanted(&path).then_some(path);
+                }
+            })?;
+            Some(found)
+        };
+        [20, 32].into_iter().find_map(find).ok_or(UnknownIndex)
     }
 
     /// Returns those of `files` whose stamps show that they are as git has them.

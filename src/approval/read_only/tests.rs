@@ -509,7 +509,9 @@ fn the_files_of_a_line_are_collected() {
             .collect()
     };
     let search = |hidden| FileUsage::Search { hidden };
-    let git = FileUsage::Repository { urls: false };
+    let repository = |urls, contents| FileUsage::Repository { urls, contents };
+    let git = repository(false, false);
+    let contents = repository(false, true);
     for (command, expected) in [
         ("cat a - b", vec![("a", FileUsage::Read), ("b", FileUsage::Read)]),
         ("cat < a", vec![("a", FileUsage::Read)]),
@@ -526,6 +528,8 @@ fn the_files_of_a_line_are_collected() {
         ("grep -r /x", vec![(".", search(true))]),
         ("rg /x", vec![(".", search(false))]),
         ("rg --hidden x a", vec![("a", search(true))]),
+        ("rg -g '*' x a", vec![("a", search(true))]),
+        ("rg --iglob=* x", vec![(".", search(true))]),
         (
             "find a b -newer c",
             vec![
@@ -537,13 +541,24 @@ fn the_files_of_a_line_are_collected() {
         ("diff a b", vec![("a", search(true)), ("b", search(true))]),
         ("date -r x", vec![("x", FileUsage::Read)]),
         ("echo a*", vec![("a*", FileUsage::List)]),
-        ("git diff -- x", vec![("x", FileUsage::Read), (".", git)]),
+        ("git diff -- x", vec![("x", FileUsage::Read), (".", contents)]),
+        ("git diff --stat", vec![(".", git)]),
+        ("git diff --stat -p", vec![(".", contents)]),
+        ("git log --oneline -5", vec![(".", git)]),
+        ("git log -p", vec![(".", contents)]),
+        ("git log --oneline -U1", vec![(".", contents)]),
+        ("git stash list", vec![(".", git)]),
+        ("git stash show", vec![(".", contents)]),
+        ("git show --name-only", vec![(".", git)]),
+        ("git grep x", vec![("x", FileUsage::Read), (".", contents)]),
+        ("git grep -l x", vec![("x", FileUsage::Read), (".", git)]),
+        ("git status", vec![(".", git)]),
         (
             "git show HEAD:../x",
             vec![
                 ("HEAD:../x", FileUsage::Read),
                 ("../x", FileUsage::Read),
-                (".", git),
+                (".", contents),
             ],
         ),
         (
@@ -556,7 +571,7 @@ fn the_files_of_a_line_are_collected() {
                 ("s", FileUsage::List),
             ],
         ),
-        ("git remote -v", vec![(".", FileUsage::Repository { urls: true })]),
+        ("git remote -v", vec![(".", repository(true, false))]),
         (
             "cd s && cat x",
             vec![("x", FileUsage::Read), ("s", FileUsage::List)],
@@ -593,12 +608,10 @@ fn expand(command: &str, names: &[&str]) -> String {
             .ok()
             .filter(|_| word.contains(['*', '?', '[']));
         let matches: Vec<String> = match glob {
-            Some(glob) if !word.starts_with('\'') => {
-                (names.iter())
-                    .filter(|name| glob.is_match(name))
-                    .map(|name| (*name).to_owned())
-                    .collect()
-            }
+            Some(glob) if !word.starts_with('\'') => (names.iter())
+                .filter(|name| glob.is_match(name))
+                .map(|name| (*name).to_owned())
+                .collect(),
             _ => Vec::new(),
         };
         if matches.is_empty() {
