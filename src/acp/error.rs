@@ -70,7 +70,7 @@ pub(super) fn command_refusal(refused: CommandError) -> Error {
             invalid_param(refused.to_string())
         }
         CommandError::Store(error) => agent_error(&error),
-        CommandError::Locked { .. } | CommandError::Ending | CommandError::Busy => {
+        CommandError::Locked { .. } | CommandError::Ending | CommandError::Busy | CommandError::Bug => {
             refusal(ErrorCode::InvalidRequest, refused.to_string())
         }
         CommandError::Canceled

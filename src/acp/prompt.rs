@@ -111,7 +111,10 @@ async fn start_turn(
         return Ok(None);
     };
     posted.map_err(command_refusal)?;
-    match started.await.unwrap_or(Err(CommandError::Ending)) {
+    match started
+        .await
+        .unwrap_or_else(|_| Err(state.sessions.lost_answer()))
+    {
         Ok(handle) => Ok(Some(handle)),
         Err(CommandError::Canceled) => Ok(None),
         Err(refused) => Err(command_refusal(refused)),

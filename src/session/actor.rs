@@ -4,7 +4,7 @@
 //! awaits: handlers are synchronous, and what they must read or write is a future of `io` that the loop polls.
 //!
 //! Everything it records goes through [`Actor::record_in_turn`], which keeps I6 and I7. Commands are in `steps` and
-//! `commands`, the turn's messages in `turn_events`, its end in `finish`.
+//! `commands`, the turn's messages in `turn_events`, its end in `finish`. `panic_recovery` runs it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ const SESSION_BYTES: usize = 64 << 10;
 const PARTIAL_EVERY: Duration = Duration::from_millis(250);
 /// How long a stopped turn may take to end before it is dropped. The tools' own bounds are tighter (R-CANCEL). The wait
 /// of `finish` for a command is added.
-const STOP_LIMIT: Duration = Duration::from_secs(12);
+pub(super) const STOP_LIMIT: Duration = Duration::from_secs(12);
 /// How long the list of a stopped turn's changes may take before the turn ends without it.
 const DIFF_LIMIT: Duration = Duration::from_secs(2);
 
@@ -160,7 +160,7 @@ impl Actor {
     }
 
     /// Runs until the session is idle, deleted, or the server ends.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(&mut self) {
         let mut permit: Option<PendingPermit> = None;
         while !self.is_done() {
             if self.journal.has_writes() && permit.is_none() {
@@ -175,7 +175,6 @@ impl Actor {
                 event => self.handle_event(event),
             }
         }
-        self.shut_down().await;
     }
 
     /// Returns whether the session has left, or has settled everything at the server's end.
@@ -295,8 +294,16 @@ impl Actor {
         }
     }
 
-    /// Ends the session's task: stores what it recorded, then releases the lock.
-    async fn shut_down(mut self) {
+    /// Ends the session's task.
+    pub(super) async fn shut_down(mut self) {
+        self.release().await;
+        self.residency
+            .live_sessions
+            .remove_departed(&self.info.id, self.residency.number);
+    }
+
+    /// Stores what the session recorded, then releases the lock.
+    pub(super) async fn release(&mut self) {
         self.end_background();
         if self.journal.flush_now(&self.services.store.writes).await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
@@ -322,9 +329,6 @@ impl Actor {
         }
         // Released only when the last event is stored, so that the next server sees all of it (R-SESS-1).
         drop(self.residency.lock.take());
-        self.residency
-            .live_sessions
-            .remove_departed(&self.info.id, self.residency.number);
     }
 
     /// Starts to end the background processes, without waiting. They take as long as a turn's command, and the server's

@@ -143,6 +143,9 @@ pub enum SessionCommand {
     Settle {
         reply: oneshot::Sender<()>,
     },
+    /// Panic (test builds).
+    #[cfg(feature = "sim")]
+    Panic,
     /// The server ends: interrupt the turn, store its end, release the lock.
     End,
 }
@@ -170,6 +173,8 @@ impl SessionCommand {
             Self::RevokeGrant { reply, .. } => _ = reply.send(false),
             #[cfg(feature = "sim")]
             Self::Settle { reply } => _ = reply.send(()),
+            #[cfg(feature = "sim")]
+            Self::Panic => {}
             Self::End => {}
         }
     }
@@ -504,6 +509,11 @@ pub enum CommandError {
     Busy,
     #[error("the server is shutting down")]
     Ending,
+    /// The session's actor panicked.
+    #[error(
+        "a bug in agentls stopped this request; the session is loaded again from the store, so try again"
+    )]
+    Bug,
 }
 
 impl From<StoreError> for CommandError {

@@ -120,7 +120,7 @@ impl Operation {
             SessionCommand::Revert { .. } => OrderGroup::Files,
             SessionCommand::Delete { .. } | SessionCommand::Close { .. } => OrderGroup::Departure,
             #[cfg(feature = "sim")]
-            SessionCommand::Settle { .. } => OrderGroup::Alone,
+            SessionCommand::Settle { .. } | SessionCommand::Panic => OrderGroup::Alone,
             SessionCommand::End => OrderGroup::Alone,
         }
     }

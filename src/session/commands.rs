@@ -139,6 +139,8 @@ impl Actor {
             SessionCommand::Close { reply } => self.close_session(&gathered, reply),
             #[cfg(feature = "sim")]
             SessionCommand::Settle { reply } => _ = reply.send(()),
+            #[cfg(feature = "sim")]
+            SessionCommand::Panic => panic!("a test asks for this"),
             SessionCommand::End => {}
         }
     }

@@ -78,7 +78,7 @@ impl Actor {
         self.perform_waiting();
     }
 
-    fn settle_end(&mut self, result: TurnResult) {
+    pub(super) fn settle_end(&mut self, result: TurnResult) {
         // Everything that the turn reported must be recorded before its end (I3).
         while let Some(message) = self
             .turn

@@ -80,6 +80,10 @@ impl SessionManager {
         if roll.is_shutting_down {
             return Err(CommandError::Ending);
         }
+        // Only a bug ends an actor that is still in the table.
+        if roll.live.get(id).is_some_and(|live| live.commands.is_closed()) {
+            roll.live.remove(id);
+        }
         // A placeholder: the actor reads its row from the store, and answers `UnknownSession` if there is none.
         if !roll.live.contains_key(id) {
             let info = SessionInfo {
@@ -116,7 +120,16 @@ impl SessionManager {
     ) -> Result<T, CommandError> {
         let (reply, answer) = oneshot::channel();
         self.post_command(id, command(reply))?;
-        answer.await.unwrap_or(Err(CommandError::Ending))
+        answer.await.unwrap_or_else(|_| Err(self.lost_answer()))
+    }
+
+    /// Returns why a session has dropped a command without an answer.
+    pub fn lost_answer(&self) -> CommandError {
+        if self.roll.lock().is_shutting_down {
+            CommandError::Ending
+        } else {
+            CommandError::Bug
+        }
     }
 
     /// Posts a command if the session is live. Never loads it. Returns `None` if the session cannot take it.
@@ -288,7 +301,7 @@ impl SessionManager {
             live.post(SessionCommand::Close { reply })?;
             live.commands.clone()
         };
-        let is_unloaded = closed.await.unwrap_or(Err(CommandError::Ending))?;
+        let is_unloaded = closed.await.unwrap_or_else(|_| Err(self.lost_answer()))?;
         if is_unloaded {
             // Its lock is released by then.
             commands.closed().await;
@@ -334,7 +347,7 @@ impl SessionManager {
             commands,
             posted: 0,
             cancels: actor.mailbox.cancels.clone(),
-            task: spawn(actor.run()),
+            task: spawn(actor.run_guarded()),
             number,
         };
         roll.live.insert(id, live);

@@ -34,6 +34,7 @@ mod manager;
 mod messages;
 mod models;
 mod open;
+mod panic_recovery;
 mod pausable_deadline;
 mod pictures;
 mod questions;

@@ -125,7 +125,7 @@ impl Actor {
             | SessionCommand::RevokeGrant { .. }
             | SessionCommand::End => Ok(None),
             #[cfg(feature = "sim")]
-            SessionCommand::Settle { .. } => Ok(None),
+            SessionCommand::Settle { .. } | SessionCommand::Panic => Ok(None),
         }
     }
 

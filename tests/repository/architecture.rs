@@ -312,6 +312,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ),
     ("cli/mcp/edit.rs", "the user's own config file"),
     ("cli/models_update.rs", "a file that the user names"),
+    (
+        "mcp/program_folder.rs",
+        "creates the folder of a server's program, below the data folder",
+    ),
     ("oauth/store.rs", "the data folder"),
     ("observe/rolling.rs", "logs"),
     ("provider/models/catalog/download.rs", "the data folder"),
@@ -449,6 +453,10 @@ const MAY_AWAIT: &[(&str, &str)] = &[
     ("session/models/credentials.rs", "asks the editor for keys"),
     ("session/models/lists.rs", "reads model lists"),
     ("session/editor_credentials.rs", "asks the editor for keys"),
+    (
+        "session/panic_recovery.rs",
+        "runs the actor, and replaces one that panicked",
+    ),
     ("session/revert.rs", "the I/O future of a revert"),
     ("session/server_content.rs", "I/O futures of `session/io.rs`"),
     ("session/services.rs", "waits for the store, outside the actor"),
@@ -498,7 +506,7 @@ fn handlers_of_the_session_actor_never_await() {
 }
 
 /// The functions of the actor's file that may await. The handlers next to them must not.
-const AWAITING_ACTOR_FUNCTIONS: &[&str] = &["run", "next_event", "shut_down"];
+const AWAITING_ACTOR_FUNCTIONS: &[&str] = &["run", "next_event", "shut_down", "release"];
 
 #[test]
 fn only_the_actors_loop_awaits() {

@@ -74,6 +74,7 @@ fn request_error(session: &SessionId, refused: CommandError) -> RequestError {
         CommandError::Ending => RequestError::ShuttingDown,
         CommandError::Store(error) => (*error).into(),
         CommandError::Busy => AgentError::new(ErrorCode::Session, refused.to_string()).into(),
+        CommandError::Bug => AgentError::new(ErrorCode::Internal, refused.to_string()).into(),
     }
 }
 

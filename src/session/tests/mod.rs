@@ -9,6 +9,7 @@ mod limits;
 mod loading;
 #[path = "../../../tests/support/mock_llm.rs"]
 mod mock_llm;
+mod panics;
 mod plan;
 mod questions;
 mod queue;

@@ -160,7 +160,8 @@ impl Checker {
             | CommandError::BadRule(_)
             | CommandError::BadCommand(_)
             | CommandError::UnknownModel(_)
-            | CommandError::NeedsModelList(..) => false,
+            | CommandError::NeedsModelList(..)
+            | CommandError::Bug => false,
         };
         if is_justified {
             Ok(())
