@@ -99,7 +99,7 @@ end
 ---@param id string
 ---@param state agentls.State
 ---@return agentls.Session
-local function upsert_session(id, state)
+function M.upsert(id, state)
   local session = M.all[id]
   if session then
     set_state(session, state)
@@ -367,7 +367,7 @@ end
 ---Reloads a session from a new server.
 ---@param session agentls.Session
 ---@param on_loaded? fun()
-local function reload_session(session, on_loaded)
+function M.reload(session, on_loaded)
   local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.is_read_only }
   client.request('agent/loadSession', params, function(err, result)
     if err then
@@ -390,7 +390,7 @@ end
 
 client.on_restart = function()
   for _, session in pairs(M.all) do
-    reload_session(session)
+    M.reload(session)
   end
 end
 
@@ -407,58 +407,6 @@ function M.set_current(session)
     M.current_id = session.id
     emit_event('AgentSessionChanged', session)
   end
-end
-
----Starts a session.
----@param options { agent?: string, model?: string, mode?: agentls.Mode, cwd?: string }
----@param callback fun(session: agentls.Session)
-function M.create_session(options, callback)
-  client.ensure_ready(function(failure)
-    if failure then
-      return M.report_error({ code = 0, message = failure })
-    end
-    local cwd = options.cwd or client.get_workspace_folders()[1]
-    client.ensure_folder(cwd)
-    -- With `remembered`, each absent option is what the user last chose in this workspace.
-    local params =
-      { cwd = cwd, agent = options.agent, model = options.model, mode = options.mode, remembered = true }
-    client.request('agent/newSession', params, function(err, result)
-      if err then
-        return M.report_error(err)
-      end
-      local state = states.new(result.sessionId)
-      state.seq, state.cwd = result.seq, cwd
-      state.mode, state.model, state.effort = result.mode, result.model, result.effort
-      local session = upsert_session(result.sessionId, state)
-      session.agent = options.agent
-      M.set_current(session)
-      callback(session)
-      require('agentls.trust').notify_untrusted(cwd)
-    end)
-  end)
-end
-
----Calls back with the current session, or with a new one. Starts the server if needed.
----@param callback fun(session: agentls.Session)
-function M.ensure_session(callback)
-  local session = M.get_current()
-  if not session then
-    return M.create_session({}, callback)
-  end
-  if client.is_ready() then
-    return callback(session)
-  end
-  client.ensure_ready(function(failure)
-    if failure then
-      return M.report_error({ code = 0, message = failure })
-    end
-    if session.state.offline then
-      return reload_session(session, function()
-        callback(session)
-      end)
-    end
-    callback(session)
-  end)
 end
 
 ---Fetches the named agent of a session.
@@ -505,7 +453,7 @@ function M.load_session(id, callback, read_only)
     elseif err then
       return M.report_error(err)
     end
-    local session = upsert_session(id, states.load_page(states.new(id), result))
+    local session = M.upsert(id, states.load_page(states.new(id), result))
     session.is_read_only = read_only
     fetch_agent_name(session)
     M.set_current(session)
@@ -706,5 +654,8 @@ function M.read_content(session, ref, callback)
   end
   read_page(0)
 end
+
+local creation = require('agentls.session_creation')
+M.create_session, M.ensure_session = creation.create_session, creation.ensure_session
 
 return M
