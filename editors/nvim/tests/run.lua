@@ -65,6 +65,7 @@ local FILES = {
   },
   {
     'session',
+    'unsent_text',
     'approval',
     'turn_actions',
     'queue',

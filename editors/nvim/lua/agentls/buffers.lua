@@ -76,6 +76,24 @@ function M.create_session_buffer(name, filetype, id)
   return buffer
 end
 
+---Assigns a buffer to the new id of its session.
+---@param buffer integer
+---@param name string
+---@param id string
+function M.set_session_id(buffer, name, id)
+  vim.b[buffer].agentls_session = id
+  api.nvim_buf_set_name(buffer, name)
+  -- The old name stays behind as another buffer.
+  for _, other in ipairs(api.nvim_list_bufs()) do
+    if other ~= buffer and not api.nvim_buf_is_loaded(other) and vim.b[other].agentls_session == nil then
+      local old_name = api.nvim_buf_get_name(other)
+      if vim.startswith(old_name, 'agentls://ses') then
+        pcall(api.nvim_buf_delete, other, { force = true })
+      end
+    end
+  end
+end
+
 ---Escapes text for a statusline or a winbar.
 ---@param text string
 function M.escape_statusline(text)

@@ -140,7 +140,7 @@ M.definitions = {
         end
         view.open_chat(session, { focus = 'prompt' })
         vim.cmd('startinsert!')
-      end)
+      end, text ~= '' and text or nil)
     end,
   },
   AgentSend = {
@@ -176,7 +176,7 @@ M.definitions = {
         sessions.ensure_session(function(session)
           sessions.send_prompt(session, { { type = 'text', text = question }, block })
           view.open_chat(session)
-        end)
+        end, question)
       end
       -- The server decides in which units columns count, so it must run first.
       local buffer = vim.api.nvim_get_current_buf()
@@ -327,7 +327,7 @@ M.definitions = {
           queue.add(session, text)
         end)
         view.open_chat(session)
-      end)
+      end, get_args(command))
     end,
   },
   AgentExport = {

@@ -34,7 +34,7 @@ function M.prompt(prompt)
   require('agentls.view')
   sessions.ensure_session(function(session)
     sessions.send_prompt(session, prompt)
-  end)
+  end, sessions.get_prompt_text(prompt))
 end
 
 ---Returns the state of the current session, or nil without a session. Do not change it.

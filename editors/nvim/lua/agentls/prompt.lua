@@ -4,9 +4,11 @@
 local buffers = require('agentls.buffers')
 local client = require('agentls.client')
 local config = require('agentls.config')
+local drafts = require('agentls.drafts')
 local draw = require('agentls.render.block')
 local chat_window = require('agentls.window')
 local notifications = require('agentls.notifications')
+local creation = require('agentls.session_creation')
 local sessions = require('agentls.sessions')
 local format = require('agentls.format')
 
@@ -178,8 +180,8 @@ end
 
 ---Completes slash commands in a prompt buffer while the user types.
 ---@param buffer integer
----@param id string
-local function enable_completion(buffer, id)
+---@param session agentls.Session
+local function enable_completion(buffer, session)
   -- Before Neovim 0.11, 'completeopt' is global only.
   local is_local, saved_completeopt = pcall(api.nvim_get_option_value, 'completeopt', { buf = buffer })
   is_local = is_local and api.nvim_get_option_info2('completeopt', {}).global_local
@@ -193,7 +195,7 @@ local function enable_completion(buffer, id)
         saved_completeopt = vim.o.completeopt
         vim.o.completeopt = COMPLETION
       end
-      fetch_commands(buffer, id)
+      fetch_commands(buffer, session.id)
     end,
   })
   api.nvim_create_autocmd('InsertLeave', {
@@ -207,9 +209,76 @@ local function enable_completion(buffer, id)
   api.nvim_create_autocmd('TextChangedI', {
     buffer = buffer,
     callback = function()
-      offer_commands(id)
+      offer_commands(session.id)
     end,
   })
+end
+
+---@param buffer integer
+---@return string
+local function get_text(buffer)
+  return table.concat(api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')
+end
+
+---How long after a change the draft is written, in ms.
+local DRAFT_DELAY_MS = 500
+
+---Keeps the text of a prompt buffer as a draft, and puts the kept one into it.
+---@param buffer integer
+---@param session agentls.Session
+local function enable_draft(buffer, session)
+  local cwd = session.state.cwd
+  local draft = drafts.take(session.id, cwd, creation.is_blank(session))
+  if draft then
+    api.nvim_buf_set_lines(buffer, 0, -1, false, format.split_lines(draft))
+    notifications.notify('the prompt that you did not send is back in the prompt window')
+  end
+  local is_waiting = false
+  local function keep_text()
+    is_waiting = false
+    if api.nvim_buf_is_loaded(buffer) then
+      drafts.keep(session.id, cwd, get_text(buffer))
+    end
+  end
+  keep_text()
+  api.nvim_buf_attach(buffer, false, {
+    on_lines = function()
+      if not is_waiting then
+        is_waiting = true
+        vim.defer_fn(keep_text, DRAFT_DELAY_MS)
+      end
+    end,
+  })
+  api.nvim_create_autocmd('BufUnload', { buffer = buffer, callback = keep_text })
+end
+
+---Keeps everything that the server has not accepted. Called when Neovim exits.
+local function keep_all_texts()
+  for id, session in pairs(sessions.all) do
+    local buffer, texts = prompts[id], {}
+    for _, entry in ipairs(session.unsent) do
+      table.insert(texts, sessions.get_prompt_text(entry.prompt))
+    end
+    if buffer and api.nvim_buf_is_loaded(buffer) then
+      table.insert(texts, get_text(buffer))
+    end
+    if #texts > 0 then
+      drafts.keep(id, session.state.cwd, vim.trim(table.concat(texts, '\n\n')))
+    end
+  end
+  for _, text in ipairs(creation.list_waiting_texts()) do
+    drafts.keep_without_session(client.get_workspace_folders()[1], text)
+  end
+end
+
+api.nvim_create_autocmd('VimLeavePre', {
+  group = api.nvim_create_augroup('agentls.drafts', {}),
+  callback = keep_all_texts,
+})
+
+---@param session agentls.Session
+local function get_buffer_name(session)
+  return ('agentls://%s/prompt'):format(session.id)
 end
 
 ---Returns the prompt buffer of a session. Creates it if needed.
@@ -221,8 +290,7 @@ function M.get_buffer(session)
     return buffer
   end
   buffers.define_highlights()
-  buffer =
-    buffers.create_session_buffer(('agentls://%s/prompt'):format(session.id), 'agentls_prompt', session.id)
+  buffer = buffers.create_session_buffer(get_buffer_name(session), 'agentls_prompt', session.id)
   prompts[session.id] = buffer
   api.nvim_create_autocmd('BufWinEnter', {
     buffer = buffer,
@@ -236,8 +304,23 @@ function M.get_buffer(session)
     end,
   })
   require('agentls.keymaps').map_prompt_keys(buffer)
-  enable_completion(buffer, session.id)
+  enable_completion(buffer, session)
+  enable_draft(buffer, session)
   return buffer
+end
+
+---Keeps the prompt buffer of a session whose id has changed.
+---@param session agentls.Session
+---@param old_id string
+function M.update_session_id(session, old_id)
+  local buffer = prompts[old_id]
+  prompts[old_id], commands[old_id], warned_prompts[old_id] = nil, nil, nil
+  drafts.keep(old_id, session.state.cwd, '')
+  if buffer and buffers.is_intact(buffer) then
+    prompts[session.id] = buffer
+    buffers.set_session_id(buffer, get_buffer_name(session), session.id)
+    drafts.keep(session.id, session.state.cwd, get_text(buffer))
+  end
 end
 
 ---Puts an unused prompt back into the prompt window.

@@ -5,6 +5,7 @@
 
 local client = require('agentls.client')
 local config = require('agentls.config')
+local creation = require('agentls.session_creation')
 local editor = require('agentls.editor')
 local notifications = require('agentls.notifications')
 local states = require('agentls.state')
@@ -15,13 +16,18 @@ local M = {}
 ---@class agentls.Session
 ---@field id string
 ---@field state agentls.State
----@field unsent { prompt: agentls.PromptContent, is_queued?: boolean }[] Prompts that the server has not accepted yet.
+---@field unsent agentls.UnsentPrompt[] Prompts that the server has not accepted yet.
 ---@field unconfirmed? agentls.UnconfirmedPrompt[] Sent prompts that are not in the chat yet, oldest first.
 ---@field is_read_only? boolean
 ---@field agent? string The named agent, if known.
 ---@field is_from_queue? boolean Whether a queued prompt started the running turn.
 ---@field is_loading? boolean
 ---@field is_loading_earlier? boolean
+
+---@class agentls.UnsentPrompt
+---@field prompt agentls.PromptContent
+---@field is_queued? boolean
+---@field server_id? integer The client of the server that it was sent to; nil if the server was starting.
 
 ---A sent prompt that the model has not received yet.
 ---@class agentls.UnconfirmedPrompt
@@ -56,6 +62,10 @@ M.observer = {
   ---@param _session agentls.Session
   ---@param _words string
   restore_prompt = function(_session, _words) end,
+  ---The session has another id now.
+  ---@param _session agentls.Session
+  ---@param _old_id string
+  on_id_change = function(_session, _old_id) end,
 }
 
 ---@param level? integer
@@ -188,15 +198,27 @@ local function is_queued(state, text)
   return false
 end
 
----Gives prompts that never reached the server back to the user.
+---Returns the id of the current server's client. Nil while it starts: what is sent then reaches the new server.
+---@return integer?
+local function get_server_id()
+  local lsp = client.is_ready() and client.get_lsp_client() or nil
+  return lsp and lsp.id
+end
+
+---Gives prompts that an earlier server did not accept back to the user.
 ---@param session agentls.Session
 local function restore_unsent(session)
-  local unsent = session.unsent
-  session.unsent = {}
-  set_unconfirmed(session, {})
+  local unsent, server_id = session.unsent, get_server_id()
+  session.unsent = vim.tbl_filter(function(entry)
+    return not entry.server_id or entry.server_id == server_id
+  end, unsent)
+  if #session.unsent == 0 then
+    set_unconfirmed(session, {})
+  end
   for _, entry in ipairs(unsent) do
     local text = M.get_prompt_text(entry.prompt)
-    local has_arrived = entry.is_queued and is_queued(session.state, text)
+    local has_arrived = vim.list_contains(session.unsent, entry)
+      or (entry.is_queued and is_queued(session.state, text))
     for i = #session.state.items, math.max(1, #session.state.items - 20), -1 do
       local item = session.state.items[i]
       has_arrived = has_arrived or (item.kind == 'user' and item.text == text)
@@ -362,33 +384,58 @@ client.on_crash = function(reason, will_restart)
   M.status = nil
   set_offline(('the server ended (%s)%s'):format(reason, will_restart and '; restarting it' or ''))
   emit_event('AgentServerCrashed', nil, { why = reason, again = will_restart })
+  creation.handle_server_end(will_restart)
+end
+
+---Gives a session the id of the one that replaces it on the server.
+---@param session agentls.Session
+---@param id string
+---@param state agentls.State
+function M.change_id(session, id, state)
+  local old_id = session.id
+  session.id, session.is_loading, session.is_read_only = id, false, nil
+  M.all[old_id], M.all[id] = nil, session
+  M.current_id = M.current_id == old_id and id or M.current_id
+  M.observer.on_id_change(session, old_id)
+  set_state(session, state)
+end
+
+---Whether an error says that the server does not know the session.
+---@param err? lsp.ResponseError
+local function is_unknown_session(err)
+  return err ~= nil and vim.tbl_get(err, 'data', 'refusal') == 'unknownSession'
 end
 
 ---Reloads a session from a new server.
 ---@param session agentls.Session
 ---@param on_loaded? fun()
 function M.reload(session, on_loaded)
-  local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.is_read_only }
-  client.request('agent/loadSession', params, function(err, result)
-    if err then
-      if vim.tbl_get(err, 'data', 'refusal') == 'unknownSession' then
-        -- The server may not have stored a session without a prompt.
-        M.all[session.id] = nil
-        M.current_id = M.current_id ~= session.id and M.current_id or nil
-      end
-      return M.report_error(err)
-    end
-    session.is_loading = false
-    set_state(session, states.load_page(session.state, result))
+  local function finish_loading()
     restore_unsent(session)
     emit_event('AgentSessionChanged', session)
     if on_loaded then
       on_loaded()
     end
+  end
+  local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.is_read_only }
+  client.request('agent/loadSession', params, function(err, result)
+    if is_unknown_session(err) then
+      -- The server does not store a session without a prompt.
+      if #session.state.items > 0 then
+        M.report_error(err)
+      end
+      return creation.replace_session(session, params.sessionId, finish_loading)
+    elseif err then
+      return M.report_error(err)
+    end
+    session.is_loading = false
+    set_state(session, states.load_page(session.state, result))
+    finish_loading()
   end)
 end
 
 client.on_restart = function()
+  creation.handle_restart()
   for _, session in pairs(M.all) do
     M.reload(session)
   end
@@ -481,9 +528,10 @@ end
 
 ---Tracks a prompt until the server accepts it.
 ---@param session agentls.Session
----@param entry { prompt: agentls.PromptContent, is_queued?: boolean }
+---@param entry agentls.UnsentPrompt
 ---@return fun(): boolean forget Stops the tracking. Returns false if it had stopped before.
 local function track_unsent(session, entry)
+  entry.server_id = get_server_id()
   table.insert(session.unsent, entry)
   return function()
     for i, other in ipairs(session.unsent) do
@@ -538,7 +586,11 @@ local function post_prompt(session, prompt, method, retries)
       return
     end
     local refusal = type(err.data) == 'table' and err.data.refusal
-    if retries > 0 and refusal == 'turnRunning' then
+    if retries > 0 and is_unknown_session(err) then
+      return creation.replace_session(session, params.sessionId, function()
+        post_prompt(session, prompt, 'prompt', retries - 1)
+      end)
+    elseif retries > 0 and refusal == 'turnRunning' then
       return post_prompt(session, prompt, 'steer', retries - 1)
     elseif retries > 0 and (refusal == 'noTurn' or refusal == 'staleTurn') then
       return post_prompt(session, prompt, 'prompt', retries - 1)
@@ -655,7 +707,6 @@ function M.read_content(session, ref, callback)
   read_page(0)
 end
 
-local creation = require('agentls.session_creation')
 M.create_session, M.ensure_session = creation.create_session, creation.ensure_session
 
 return M

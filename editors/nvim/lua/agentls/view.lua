@@ -744,11 +744,25 @@ function M.get_buffer(id)
   return views[id] and views[id].buffer
 end
 
+---Keeps the chat of a session whose id has changed.
+---@param session agentls.Session
+---@param old_id string
+local function update_session_id(session, old_id)
+  local view = views[old_id]
+  views[old_id] = nil
+  if view and buffers.is_intact(view.buffer) then
+    views[session.id] = view
+    buffers.set_session_id(view.buffer, 'agentls://' .. session.id, session.id)
+  end
+  prompts.update_session_id(session, old_id)
+end
+
 sessions.observer = {
   on_change = M.redraw_session,
   is_visible = M.is_visible,
   on_send = scroll_all_to_end,
   restore_prompt = prompts.restore_text,
+  on_id_change = update_session_id,
 }
 
 return M
