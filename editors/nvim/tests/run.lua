@@ -67,6 +67,7 @@ local FILES = {
     'session',
     'unsent_text',
     'approval',
+    'typing',
     'turn_actions',
     'queue',
     'subagents',

@@ -325,13 +325,12 @@ require('agentls').setup(%s)
     self.wait_until_answerable()
     self.keys(keys)
   end
-  local typed, answered = 0, 0
+  local answered = 0
   ---Types keys, and waits until the editor has processed them.
   function self.type_keys(keys)
-    typed = typed + 1
-    self.keys(('%s<Cmd>let g:typed = %d<CR>'):format(keys, typed))
+    self.keys(keys)
     M.wait('the keys taken', function()
-      return self.lua('return vim.g.typed') == typed
+      return self.lua('return vim.fn.getchar(1)') == 0
     end)
   end
   ---Types the answer to the editor's next prompt, once it takes keys.

@@ -20,7 +20,8 @@ local M = {}
 ---@param answer table
 ---@param report string What to report before the subject.
 ---@param subject? string Default: what the question asks.
-local function send_answer(question, method, answer, report, subject)
+---@param key? string The key that answers. Repeated, it also answers the next question.
+local function send_answer(question, method, answer, report, subject, key)
   local session = question.session
   if not sessions.ensure_writable(session) then
     return
@@ -29,7 +30,7 @@ local function send_answer(question, method, answer, report, subject)
   end
   questions.begin_answer(question)
   -- Do this before the response arrives. After it, the card may be folded and the cursor elsewhere.
-  local next = questions.focus_next(question)
+  local next = questions.focus_next(question, key)
   client.request(method, answer, function(err)
     if err then
       questions.fail_answer(question)
@@ -50,9 +51,10 @@ end
 ---@param answer table
 ---@param report string
 ---@param subject? string
-local function send_decision(question, answer, report, subject)
+---@param key? string
+local function send_decision(question, answer, report, subject, key)
   answer.approvalId = question.request.approvalId
-  send_answer(question, 'agent/approvalRespond', answer, report, subject)
+  send_answer(question, 'agent/approvalRespond', answer, report, subject, key)
 end
 
 ---What to report for a decision that keeps a rule.
@@ -61,29 +63,42 @@ local RULE_REPORTS = {
   allowAlways = 'allowed from now on',
 }
 
+---The effect of each decision, for hints.
+local EFFECTS = {
+  allow = 'allows it once',
+  allowSession = 'allows it for this session',
+  allowAlways = 'allows it from now on',
+}
+local COMMAND_ARGUMENTS = { allow = '', allowSession = ' session', allowAlways = ' always' }
+
 ---Allows the call whose card is under the cursor; otherwise shows the oldest open question.
 ---@param decision 'allow'|'allowSession'|'allowAlways'
----@param repeat_hint? string How to repeat the answer. Default: by the command.
-function M.approve_call(decision, repeat_hint)
-  local names = { allow = '', allowSession = ' session', allowAlways = ' always' }
+---@param key? string The key that was typed. Default: a command.
+function M.approve_call(decision, key)
   local question = questions.take_question({
-    repeat_hint = repeat_hint or (':AgentApprove%s again allows it'):format(names[decision]),
+    key = key,
+    is_allowing = true,
+    repeat_hint = key and ('%s again %s'):format(key, EFFECTS[decision])
+      or (':AgentApprove%s again allows it'):format(COMMAND_ARGUMENTS[decision]),
   })
   if not question then
     return
   elseif decision == 'allow' then
-    return send_decision(question, { decision = decision }, 'allowed once')
+    return send_decision(question, { decision = decision }, 'allowed once', nil, key)
   elseif not question.request.rule then
     return notifications.notify_line('this can only be allowed once', nil, nil, vim.log.levels.WARN)
   end
-  send_decision(question, { decision = decision }, RULE_REPORTS[decision], question.request.rule)
+  send_decision(question, { decision = decision }, RULE_REPORTS[decision], question.request.rule, key)
 end
 
 ---Denies the call whose card is under the cursor; otherwise shows the oldest open question.
 ---@param feedback? string For the model. Default: prompts for it; the user can still leave the question open.
----@param repeat_hint? string
-function M.deny_call(feedback, repeat_hint)
-  local question = questions.take_question({ repeat_hint = repeat_hint or ':AgentDeny again denies it' })
+---@param key? string
+function M.deny_call(feedback, key)
+  local question = questions.take_question({
+    key = key,
+    repeat_hint = key and key .. ' again denies it' or ':AgentDeny again denies it',
+  })
   if not question then
     return
   end
@@ -104,9 +119,9 @@ function M.deny_call(feedback, repeat_hint)
 end
 
 ---Opens the arguments of a call as JSON in a buffer. Writing the buffer allows the call with them.
----@param repeat_hint? string
-function M.edit_call(repeat_hint)
-  local question = questions.take_question({ repeat_hint = repeat_hint or 'again edits it' })
+---@param key string
+function M.edit_call(key)
+  local question = questions.take_question({ key = key, repeat_hint = key .. ' again edits it' })
   if not question then
     return
   end
@@ -136,12 +151,12 @@ function M.edit_call(repeat_hint)
 end
 
 ---Shows the diff of the card under the cursor. If the card has none, shows an open question first.
----@param repeat_hint string
-function M.show_diff_by_key(repeat_hint)
+---@param key string
+function M.show_diff_by_key(key)
   local item, session = view.get_tool_at_cursor()
   local has_diff = item and item.diff and item.diff ~= ''
   if session and not has_diff and #questions.list_open(session) > 0 then
-    local question = questions.take_question({ repeat_hint = repeat_hint })
+    local question = questions.take_question({ key = key, repeat_hint = key .. ' again shows its diff' })
     if question then
       notifications.notify('this call has no diff')
     end
@@ -152,23 +167,19 @@ end
 
 local BY_KEY = {
   allow = function(key)
-    M.approve_call('allow', key .. ' again allows it once')
+    M.approve_call('allow', key)
   end,
   allowSession = function(key)
-    M.approve_call('allowSession', key .. ' again allows it for this session')
+    M.approve_call('allowSession', key)
   end,
   allowAlways = function(key)
-    M.approve_call('allowAlways', key .. ' again allows it from now on')
+    M.approve_call('allowAlways', key)
   end,
   deny = function(key)
-    M.deny_call(nil, key .. ' again denies it')
+    M.deny_call(nil, key)
   end,
-  edit = function(key)
-    M.edit_call(key .. ' again edits it')
-  end,
-  diff = function(key)
-    M.show_diff_by_key(key .. ' again shows its diff')
-  end,
+  edit = M.edit_call,
+  diff = M.show_diff_by_key,
 }
 
 ---Runs the action of an approval key.
@@ -418,11 +429,12 @@ end
 
 ---Answers the limit or question under the cursor; otherwise shows the oldest open one.
 ---@param refuse? boolean Without a prompt: stops at the limit, or dismisses the question.
----@param repeat_hint? string
-function M.answer_inquiry(refuse, repeat_hint)
+---@param key? string
+function M.answer_inquiry(refuse, key)
   local question = questions.take_question({
+    key = key,
     is_inquiry = true,
-    repeat_hint = repeat_hint or ':AgentAnswer again answers it',
+    repeat_hint = key and key .. ' again answers it' or ':AgentAnswer again answers it',
   })
   if not question then
     return
@@ -451,7 +463,7 @@ function M.answer_or_toggle_fold(key)
   if not has_inquiry or is_on_approval or vim.fn.foldlevel('.') > 0 then
     return pcall(vim.cmd --[[@as fun(c: string)]], 'normal! za')
   end
-  M.answer_inquiry(nil, key .. ' again answers it')
+  M.answer_inquiry(nil, key)
 end
 
 return M

@@ -1,9 +1,15 @@
 -- Finds the open question that a key or a command may answer: the one under the cursor of the session's chat.
 --
 -- Owns which question is under the cursor of each chat window, and since when. It must not know how a question is
--- answered (approval.lua). It keeps two invariants. Before a question can be answered, it must be under the cursor for
--- SETTLE_MS without an answer key. A chat never answers a question of another session.
+-- answered (approval.lua). It keeps these invariants:
+--
+-- - Before a question can be answered, it must be under the cursor for SETTLE_MS without an answer key.
+-- - Text that is typed by mistake answers nothing. A key answers only if it was typed on its own, on a card that the
+--   user moved the cursor to. On any other card it must be repeated at once: the first press shows the card.
+-- - What was not visible cannot be allowed.
+-- - A chat never answers a question of another session.
 
+local attention = require('agentls.attention')
 local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
 local view = require('agentls.view')
@@ -29,6 +35,8 @@ end
 ---What a key or a command answers.
 ---@class agentls.AnswerRequest
 ---@field is_inquiry? boolean Whether it answers limits and questions from the agent, not approvals.
+---@field is_allowing? boolean Whether it allows a call, so that all of the card must have been visible.
+---@field key? string The key that was typed; nil for a command.
 ---@field repeat_hint string How to repeat the answer.
 
 ---The question under the cursor of a window.
@@ -36,11 +44,19 @@ end
 ---@field request? table
 ---@field focused_at number
 ---@field is_announced? boolean Whether a notification showed it.
+---@field is_deliberate? boolean Whether the user moved the cursor there, and not a drawing or an answer key.
+---@field pending_key? string The answer key that showed it. Typed again at once, it answers.
+---@field pending_count? integer How many keys had been typed then.
+---@field last_seen_row? integer The last row of the chat that was visible since then, from 1.
 ---@field is_resolved_elsewhere? boolean Whether it was resolved elsewhere.
 ---@field was_following? boolean Whether the window followed the end before the cursor moved to the question.
 
 ---@type table<integer, agentls.QuestionFocus>
 local focus_by_window = {}
+
+---The row of each window's cursor when it was last looked at, to recognize that the user moves it.
+---@type table<integer, integer>
+local cursor_rows = {}
 
 ---Requests with an answer that the server has not confirmed yet.
 ---@type table<table, boolean>
@@ -116,12 +132,19 @@ end
 
 ---Updates which question is under the cursor of a window.
 ---@param window integer
-local function update_focus(window)
+---@param is_motion? boolean Whether the user may have moved the cursor.
+local function update_focus(window, is_motion)
   local question, old_focus = get_question_at_cursor(window), focus_by_window[window]
+  local row = vim.api.nvim_win_get_cursor(window)[1]
+  local has_moved = is_motion and cursor_rows[window] ~= row
+  cursor_rows[window] = row
   if question then
     if not old_focus or old_focus.request ~= question.request then
       focus_by_window[window] = { request = question.request, focused_at = M.now_ms() }
     end
+    local focus = focus_by_window[window]
+    focus.is_deliberate = focus.is_deliberate or has_moved
+    focus.last_seen_row = math.max(focus.last_seen_row or 0, vim.fn.line('w$', window))
   elseif old_focus and old_focus.request and not answering[old_focus.request] then
     local session = view.get_session_in(window)
     local is_resolved_elsewhere = session
@@ -140,7 +163,8 @@ end
 ---Moves the cursor of a window to a question, which can then be answered.
 ---@param window integer
 ---@param question agentls.Question
-local function focus_question(window, question)
+---@param key? string The key that answers it if it is repeated.
+local function focus_question(window, question, key)
   local old_focus = focus_by_window[window]
   local was_following = view.is_following(window) or (old_focus and old_focus.was_following)
   if view.scroll_to_card(window, question.item) then
@@ -148,8 +172,11 @@ local function focus_question(window, question)
       request = question.request,
       focused_at = M.now_ms(),
       is_announced = true,
+      pending_key = key,
+      pending_count = attention.typed_count,
       was_following = was_following,
     }
+    update_focus(window)
     vim.cmd('redraw')
   end
 end
@@ -204,8 +231,67 @@ local function notify_question(question, request)
   notifications.notify_line(prefix, M.summarize_question(question), ' · ' .. hint)
 end
 
----Returns the question under the cursor of the chat if the user has had time to see it. Otherwise shows the oldest open
----question of the session, reports what it asks, and returns nil.
+---Whether the user means the question under the cursor. A key of a text that is typed by mistake does not.
+---@param window integer
+---@param focus agentls.QuestionFocus
+---@param request agentls.AnswerRequest
+---@return boolean
+local function is_meant(window, focus, request)
+  local is_current_window = window == vim.api.nvim_get_current_win()
+  if not request.key then
+    return focus.is_announced or (is_current_window and focus.is_deliberate) or false
+  end
+  local is_repeated = focus.pending_key == request.key and attention.typed_count - focus.pending_count <= 1
+  if is_repeated then
+    return true
+  elseif not attention.is_quiet() then
+    focus.is_deliberate = false
+  end
+  return is_current_window and focus.is_deliberate or false
+end
+
+---Shows more of a card that was not fully visible yet.
+---@param window integer
+---@param question agentls.Question
+---@param focus agentls.QuestionFocus
+---@return boolean is_shown Whether more had to be shown.
+local function show_rest(window, question, focus)
+  local last_row = view.find_last_row(window, question.item)
+  local hidden_count = last_row and last_row - (focus.last_seen_row or 0) or 0
+  if hidden_count <= 0 then
+    return false
+  end
+  view.scroll_to_row(window, focus.last_seen_row + 1, last_row)
+  update_focus(window)
+  return true
+end
+
+---Finds the oldest open question that a request can answer, else the oldest one.
+---@param open agentls.Question[]
+---@param request agentls.AnswerRequest
+---@return agentls.Question
+local function find_target(open, request)
+  for _, candidate in ipairs(open) do
+    if (candidate.kind ~= 'approval') == (request.is_inquiry or false) then
+      return candidate
+    end
+  end
+  return open[1]
+end
+
+---Reports why there is nothing to answer.
+---@param session? agentls.Session
+---@param request agentls.AnswerRequest
+local function notify_no_question(session, request)
+  local focus = focus_by_window[vim.api.nvim_get_current_win()]
+  if focus and focus.is_resolved_elsewhere and M.now_ms() - focus.focused_at < M.SETTLE_MS then
+    return notifications.notify_line('this question has already been answered')
+  end
+  notify_none_open(session, request.is_inquiry and 'no open question' or 'no open approval')
+end
+
+---Returns the question under the cursor of the chat if the user means it and has had time to see it. Otherwise shows
+---the oldest open question of the session, reports what it asks, and returns nil.
 ---@param request agentls.AnswerRequest
 ---@return agentls.Question?
 function M.take_question(request)
@@ -213,11 +299,7 @@ function M.take_question(request)
   local session = find_target_session()
   local open = session and M.list_open(session) or {}
   if not session or #open == 0 then
-    local focus = focus_by_window[vim.api.nvim_get_current_win()]
-    if focus and focus.is_resolved_elsewhere and M.now_ms() - focus.focused_at < M.SETTLE_MS then
-      return notifications.notify_line('this question has already been answered')
-    end
-    return notify_none_open(session, request.is_inquiry and 'no open question' or 'no open approval')
+    return notify_no_question(session, request)
   end
   local window = view.find_window(session)
   if not window then
@@ -227,27 +309,25 @@ function M.take_question(request)
   end
   update_focus(window)
   local question, focus = get_question_at_cursor(window), focus_by_window[window]
-  if question and focus then
-    local is_current_window = window == vim.api.nvim_get_current_win()
-    local is_settled = M.now_ms() - focus.focused_at >= M.SETTLE_MS
-      and (is_current_window or focus.is_announced)
-    local is_match = (question.kind ~= 'approval') == (request.is_inquiry or false)
-    if is_settled and is_match then
+  local key = request.key and attention.is_quiet() and request.key or nil
+  if not question or not focus then
+    local target = find_target(open, request)
+    focus_question(window, target, key)
+    return notify_question(target, request)
+  end
+  local is_settled = M.now_ms() - focus.focused_at >= M.SETTLE_MS
+  local is_match = (question.kind ~= 'approval') == (request.is_inquiry or false)
+  if is_settled and is_match and is_meant(window, focus, request) then
+    if not request.is_allowing or not show_rest(window, question, focus) then
+      -- If the user leaves what opens now, the next key need not be repeated.
+      focus.is_deliberate = true
       return question
     end
-    -- A key that is held down must not answer.
-    focus.focused_at, focus.is_announced = M.now_ms(), true
-    return notify_question(question, request)
   end
-  local target = open[1]
-  for _, candidate in ipairs(open) do
-    if (candidate.kind ~= 'approval') == (request.is_inquiry or false) then
-      target = candidate
-      break
-    end
-  end
-  focus_question(window, target)
-  notify_question(target, request)
+  -- A key that is held down must not answer.
+  focus.focused_at, focus.is_announced = M.now_ms(), true
+  focus.pending_key, focus.pending_count = key, attention.typed_count
+  notify_question(question, request)
 end
 
 ---Whether an answer key concerns a question: of this session, or one of another session that was not reported yet.
@@ -291,8 +371,9 @@ end
 ---Moves to the next open question of the session, if the cursor is still on the answered one. After the last question,
 ---returns to the end if the window followed it before.
 ---@param question agentls.Question
+---@param key? string The key that answered.
 ---@return agentls.Question? next
-function M.focus_next(question)
+function M.focus_next(question, key)
   view.flush_drawing()
   local window = view.find_window(question.session)
   local item = window and view.find_card_at_cursor(window)
@@ -301,7 +382,7 @@ function M.focus_next(question)
   end
   local next = M.list_open(question.session)[1]
   if next then
-    focus_question(window, next)
+    focus_question(window, next, key)
     return next
   end
   local focus = focus_by_window[window]

@@ -41,8 +41,8 @@ M.get_prompt_buffer = prompts.get_buffer
 ---@type table<string, agentls.ChatView>
 local views = {}
 
----Called when another card may be under the cursor of a chat window.
----@type fun(window: integer)
+---Called when another card may be under the cursor of a chat window, or more of it is visible.
+---@type fun(window: integer, is_motion?: boolean)
 M.on_cursor_change = function() end
 
 local blocks_ns = api.nvim_create_namespace('agentls.blocks')
@@ -492,8 +492,14 @@ local function ensure_view(session)
   api.nvim_create_autocmd({ 'CursorMoved', 'WinEnter' }, {
     group = group,
     buffer = buffer,
+    callback = function(event)
+      M.on_cursor_change(api.nvim_get_current_win(), event.event == 'CursorMoved')
+    end,
+  })
+  api.nvim_create_autocmd('WinScrolled', {
+    group = group,
     callback = function()
-      M.on_cursor_change(api.nvim_get_current_win())
+      vim.iter(buffers.find_windows(buffer)):each(M.on_cursor_change)
     end,
   })
   api.nvim_create_autocmd({ 'BufUnload', 'BufWipeout' }, {
@@ -649,6 +655,36 @@ function M.scroll_to_card(window, item)
     end
   end
   return false
+end
+
+---Returns the last row of an item's card, from 1.
+---@param window integer
+---@param item agentls.Item
+---@return integer?
+function M.find_last_row(window, item)
+  local view = find_view(api.nvim_win_get_buf(window))
+  for i, entry in ipairs(view and view.entries or {}) do
+    if entry.item.kind == item.kind and entry.item.id == item.id then
+      return view.rows[i] + #entry.block.lines
+    end
+  end
+end
+
+---Shows a row at the top of a window, or the last row at its bottom if that is nearer. Rows count from 1.
+---@param window integer
+---@param row integer
+---@param last_row integer
+function M.scroll_to_row(window, row, last_row)
+  api.nvim_win_call(window, function()
+    api.nvim_win_set_cursor(window, { row, 0 })
+    vim.cmd('normal! zt')
+    if vim.fn.line('w$') >= last_row then
+      api.nvim_win_set_cursor(window, { last_row, 0 })
+      vim.cmd('normal! zb')
+      api.nvim_win_set_cursor(window, { row, 0 })
+    end
+  end)
+  vim.cmd('redraw')
 end
 
 ---Whether the cursor of a window is at the end, so that the window scrolls with new lines.
