@@ -2,6 +2,7 @@
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
+local FILES = { ['cart.py'] = support.CART, ['old.txt'] = 'old\n' }
 local show_with = dofile(support.tests_dir .. '/screen.lua')
 
 ---Returns the names of the buffers in each tab page.
@@ -72,6 +73,52 @@ return function(test, drive)
     nvim.cmd('Agent')
     eq(list_tabs(nvim), { { 'cart.py' } })
     eq(nvim.lua('return { vim.wo.winfixbuf, vim.wo.winbar }'), { false, '' })
+  end)
+
+  local full = {
+    files = FILES,
+    setup = setup("settings = { agent = { default = { mode = 'full' } } }"),
+  }
+  drive('what closes gives the focus back to where it was opened', full, function(nvim)
+    nvim.cmd('edit cart.py')
+    nvim.cmd('split old.txt')
+    nvim.cmd('tabnew old.txt')
+    nvim.cmd('tabfirst')
+    nvim.cmd('AgentPrompt change several files')
+    nvim.wait_for_turn_end()
+    for _, name in ipairs({ 'chat', 'prompt', 'file' }) do
+      local origin = nvim.lua(
+        [[
+        local chat, prompt = require('agentls.view').find_windows()
+        local file = vim.iter(vim.api.nvim_tabpage_list_wins(0)):find(function(window)
+          return vim.api.nvim_win_get_buf(window) == vim.fn.bufnr('cart.py')
+        end)
+        vim.api.nvim_set_current_win(({ chat = chat, prompt = prompt, file = file })[...])
+        return vim.api.nvim_get_current_win()
+      ]],
+        name
+      )
+      for _, closing in ipairs({
+        { "vim.cmd('AgentDiff')", 'tabclose' },
+        { "vim.cmd('AgentDiff')", 'quit' },
+        { "vim.cmd('AgentDiff!')", 'close' },
+        { "vim.cmd('AgentNotices')", 'close' },
+        {
+          "require('agentls.scratch').open_editor('x', 'json', { 'x' }, '', function() return true end)",
+          'write',
+        },
+      }) do
+        nvim.stub_select('cart.py')
+        nvim.lua(closing[1])
+        wait('the window of ' .. closing[1], function()
+          return nvim.lua('return vim.api.nvim_get_current_win()') ~= origin
+        end)
+        nvim.cmd(closing[2])
+        wait(('the focus in the %s after %s, %s'):format(name, closing[1], closing[2]), function()
+          return nvim.lua('return vim.api.nvim_get_current_win()') == origin
+        end)
+      end
+    end
   end)
 
   drive('a chat window accepts another session but no file', nil, function(nvim)

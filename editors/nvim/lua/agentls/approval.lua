@@ -1,6 +1,7 @@
 -- Answers approvals, limits, and questions from the agent, and shows the details of tool calls. It must not decide
 -- which question the user means; questions.lua does.
 
+local attention = require('agentls.attention')
 local client = require('agentls.client')
 local config = require('agentls.config')
 local notifications = require('agentls.notifications')
@@ -143,9 +144,10 @@ function M.edit_call(key)
   end
   local truncated = approval.more and approval.more.input
   if truncated then
-    return sessions.read_content(question.session, truncated.ref, function(full_text)
+    local edit_full_text = attention.guard('the arguments are ready; press the key again', function(full_text)
       edit_arguments(M.format_json(vim.json.decode(full_text)))
     end)
+    return sessions.read_content(question.session, truncated.ref, edit_full_text)
   end
   edit_arguments(M.format_json(approval.input))
 end
@@ -267,7 +269,8 @@ function M.show_diff(turn)
   local truncated = item.more and item.more.diff
     or (item.approval and item.approval.more and item.approval.more.diff)
   if truncated then
-    return sessions.read_content(session, truncated.ref, show_text)
+    local show_full_text = attention.guard('the diff is ready; open it with :AgentDiff', show_text)
+    return sessions.read_content(session, truncated.ref, show_full_text)
   end
   show_text(item.diff)
 end
@@ -291,7 +294,8 @@ function M.show_output()
   local source = item.approval or item
   local truncated = source.more and source.more[item.approval and 'shown' or 'output']
   if truncated then
-    return sessions.read_content(session, truncated.ref, show_text)
+    local show_full_text = attention.guard('the output is ready; press the key again', show_text)
+    return sessions.read_content(session, truncated.ref, show_full_text)
   end
   show_text(item.approval and item.approval.shown or item.output)
 end

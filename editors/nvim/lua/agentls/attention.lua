@@ -43,8 +43,8 @@ local function record_key(_, typed)
   if typed ~= run_key then
     run_key, before_run_at = typed, last_letter_at
   end
-  if vim.api.nvim_get_mode().mode:sub(1, 1) == 'c' or typed == ESCAPE then
-    -- A search or a command moves the cursor on purpose, and `<Esc>` ends a text.
+  if vim.api.nvim_get_mode().mode:sub(1, 1) == 'c' or typed == ESCAPE or typed == CTRL_W then
+    -- A search, a command, or another window is a choice, and `<Esc>` ends a text.
     last_letter_at = -math.huge
   elseif is_letter(typed) and not is_window_command then
     -- In `<C-w>k`, `k` is no text.

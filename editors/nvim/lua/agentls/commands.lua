@@ -19,6 +19,7 @@ local approval, client, picker, sessions, view =
   lazy_require('view')
 local prompts, queue, turn_actions =
   lazy_require('prompt'), lazy_require('queue'), lazy_require('turn_actions')
+local attention = lazy_require('attention')
 local grants, mcp, notifications, trust =
   lazy_require('grants'), lazy_require('mcp'), lazy_require('notifications'), lazy_require('trust')
 
@@ -38,6 +39,15 @@ local function filter_by_prefix(arg_lead, names)
   return vim.tbl_filter(function(name)
     return vim.startswith(name, arg_lead)
   end, names)
+end
+
+---Opens the chat of a session, and goes to its prompt unless the user has typed in the meantime.
+---@param session agentls.Session
+---@param has_typed boolean
+---@return boolean has_focus
+local function open_prompt(session, has_typed)
+  view.open_chat(session, { focus = not has_typed and 'prompt' or nil })
+  return not has_typed
 end
 
 ---Builds a prompt block from the range of a command.
@@ -99,16 +109,18 @@ M.definitions = {
       if chat or prompt then
         return view.close_chat()
       end
+      local has_typed = attention.watch()
       sessions.ensure_session(function(session)
-        view.open_chat(session, { focus = 'prompt' })
+        open_prompt(session, has_typed())
       end)
     end,
   },
   AgentNew = {
     desc = 'Start a new session',
     run = function()
+      local has_typed = attention.watch()
       sessions.create_session({}, function(session)
-        view.open_chat(session, { focus = 'prompt' })
+        open_prompt(session, has_typed())
       end)
     end,
   },
@@ -131,6 +143,7 @@ M.definitions = {
     end,
     run = function(command)
       local text = trim_args(command)
+      local has_typed = attention.watch()
       sessions.ensure_session(function(session)
         if text ~= '' then
           prompts.check_command(session, text, function()
@@ -138,8 +151,9 @@ M.definitions = {
           end)
           return view.open_chat(session)
         end
-        view.open_chat(session, { focus = 'prompt' })
-        vim.cmd('startinsert!')
+        if open_prompt(session, has_typed()) then
+          vim.cmd('startinsert!')
+        end
       end, text ~= '' and text or nil)
     end,
   },
@@ -178,6 +192,13 @@ M.definitions = {
           view.open_chat(session)
         end, question)
       end
+      local ask_question = attention.guard('the server is ready; ask with :AgentAsk', function()
+        vim.ui.input({ prompt = 'Ask about the selection: ' }, function(question)
+          if question and vim.trim(question) ~= '' then
+            send_question(question)
+          end
+        end)
+      end)
       -- The server decides in which units columns count, so it must run first.
       local buffer = vim.api.nvim_get_current_buf()
       client.ensure_ready(function(failure)
@@ -190,11 +211,7 @@ M.definitions = {
         if text ~= '' then
           return send_question(text)
         end
-        vim.ui.input({ prompt = 'Ask about the selection: ' }, function(question)
-          if question and vim.trim(question) ~= '' then
-            send_question(question)
-          end
-        end)
+        ask_question()
       end)
     end,
   },

@@ -147,6 +147,7 @@ function M.show_file(session, changes, file)
   else
     file_buffer = create_side_buffer(('gone/%s/%s'):format(changes.id, file.path), {}, filetype)
   end
+  local origin = vim.api.nvim_get_current_win()
   -- A new tab page has a plain window, whatever the current window is.
   vim.cmd('tabnew')
   local left = vim.api.nvim_get_current_win()
@@ -168,6 +169,7 @@ function M.show_file(session, changes, file)
       end
     end),
   })
+  scratch.return_focus({ left, right }, origin)
   if exists then
     map_close_key(file_buffer, { left, right })
   end

@@ -1,5 +1,6 @@
 -- Lists the user's grants, which allow more than one call, and revokes the chosen one. The server owns the grants.
 
+local attention = require('agentls.attention')
 local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
 local format = require('agentls.format')
@@ -23,22 +24,26 @@ end
 ---Lists the grants and revokes the chosen one.
 function M.choose_grant()
   local session = sessions.get_current()
-  sessions.request('agent/listGrants', { sessionId = session and session.id }, function(result)
-    if #result.grants == 0 then
-      return notifications.notify_line('no saved permissions; `session` and `always` save one')
-    end
-    vim.ui.select(result.grants, {
-      prompt = 'Choose a permission to revoke it',
-      kind = 'agentls.grant',
-      format_item = format_grant,
-    }, function(grant)
-      if grant then
-        sessions.request('agent/revokeGrant', { grantId = grant.grantId }, function()
-          notifications.notify_line('revoked: ', grant.rule, '; such calls need approval again')
-        end)
+  local choose = attention.guard(
+    'the list of permissions is ready; open it with :AgentGrants',
+    function(result)
+      if #result.grants == 0 then
+        return notifications.notify_line('no saved permissions; `session` and `always` save one')
       end
-    end)
-  end)
+      vim.ui.select(result.grants, {
+        prompt = 'Choose a permission to revoke it',
+        kind = 'agentls.grant',
+        format_item = format_grant,
+      }, function(grant)
+        if grant then
+          sessions.request('agent/revokeGrant', { grantId = grant.grantId }, function()
+            notifications.notify_line('revoked: ', grant.rule, '; such calls need approval again')
+          end)
+        end
+      end)
+    end
+  )
+  sessions.request('agent/listGrants', { sessionId = session and session.id }, choose)
 end
 
 return M

@@ -2,6 +2,7 @@
 --
 -- Owns the buffer of the list, which follows the server's notifications while it is open. The server owns the states.
 
+local attention = require('agentls.attention')
 local client = require('agentls.client')
 local format = require('agentls.format')
 local notifications = require('agentls.notifications')
@@ -220,10 +221,18 @@ end
 ---@param server agentls.McpServerInfo
 local function log_in(server)
   local params = build_params(server)
+  local function cancel_login()
+    sessions.request(requests.cancelMcpLogin, params)
+  end
+  local has_typed = attention.watch()
   sessions.request(requests.loginMcpServer, params, function(result)
+    if has_typed() then
+      notifications.notify_line('the login of ', server.name, ' is ready; start it again with :AgentMcp')
+      return cancel_login()
+    end
     web_address.ask_to_open(('Log in to %s'):format(server.name), result.url, function(is_used)
       if not is_used then
-        sessions.request(requests.cancelMcpLogin, params)
+        cancel_login()
       end
     end)
   end)
@@ -379,7 +388,7 @@ end
 function M.show_servers()
   local session = sessions.get_current()
   local session_id = session and session.id
-  sessions.request(requests.listMcpServers, { sessionId = session_id }, function(result)
+  local show = attention.guard('the list of MCP servers is ready; open it with :AgentMcp', function(result)
     scratch.show_lines('mcp', 'agentls_mcp', {})
     local buffer = api.nvim_get_current_buf()
     list = { buffer = buffer, session_id = session_id, servers = result.servers, first_rows = {} }
@@ -390,6 +399,7 @@ function M.show_servers()
       api.nvim_win_set_cursor(0, { list.first_rows[1], 0 })
     end
   end)
+  sessions.request(requests.listMcpServers, { sessionId = session_id }, show)
 end
 
 return M

@@ -1,6 +1,7 @@
 -- Lists to choose from, with `vim.ui.select`: sessions, models, modes, named agents, circuit breakers. It must not know
 -- how a choice takes effect; sessions.lua does.
 
+local attention = require('agentls.attention')
 local client = require('agentls.client')
 local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
@@ -9,8 +10,12 @@ local view = require('agentls.view')
 
 local M = {}
 
-local function open_session(session)
-  view.open_chat(session, { focus = 'prompt' })
+---Returns a function that opens a session, and goes to its prompt unless the user has typed in the meantime.
+local function make_opener()
+  local has_typed = attention.watch()
+  return function(session)
+    view.open_chat(session, { focus = not has_typed() and 'prompt' or nil })
+  end
 end
 
 local MODES = {
@@ -22,6 +27,9 @@ local MODES = {
   },
   { mode = 'full', text = 'full — nothing needs approval' },
 }
+
+---What to report if a list is ready while the user types: it would take the keys that are meant for something else.
+local READY = 'the list of %s is ready; open it with %s'
 
 ---Lists the names of the modes.
 function M.list_mode_names()
@@ -41,10 +49,7 @@ function M.pick_mode(mode)
     notifications.notify(text, vim.log.levels.ERROR)
     return
   end
-  sessions.ensure_session(function(session)
-    if mode then
-      return sessions.set_mode(session, mode --[[@as agentls.Mode]])
-    end
+  local choose = attention.guard(READY:format('modes', ':AgentMode'), function(session)
     vim.ui.select(MODES, {
       prompt = 'Mode',
       kind = 'agentls.mode',
@@ -56,6 +61,12 @@ function M.pick_mode(mode)
         sessions.set_mode(session, entry.mode)
       end
     end)
+  end)
+  sessions.ensure_session(function(session)
+    if mode then
+      return sessions.set_mode(session, mode --[[@as agentls.Mode]])
+    end
+    choose(session)
   end)
 end
 
@@ -122,17 +133,12 @@ local function fetch_models(session, callback)
       notifications.notify('asking the providers for their models…')
     end
   end, NOTICE_DELAY_MS)
-  local started_at = vim.uv.now()
   client.request('agent/listModels', { sessionId = session.id, live = true }, function(err, result)
     has_answered = true
     if err then
       return sessions.report_error(err)
     end
     cached_models = { session = session.id, result = result, at = vim.uv.now() }
-    if vim.uv.now() - started_at > NOTICE_DELAY_MS and vim.api.nvim_get_mode().mode ~= 'n' then
-      -- A list that pops up now would receive the keys that the user is typing.
-      return notifications.notify('the list of models is ready; open it with :AgentModel')
-    end
     callback(result)
   end)
 end
@@ -157,36 +163,39 @@ end
 ---@param model? string
 ---@param effort? agentls.Effort
 function M.pick_model(model, effort)
+  local choose = attention.guard(READY:format('models', ':AgentModel'), function(session, result)
+    remember_models(result)
+    local problems = {}
+    for _, provider in ipairs(result.providers) do
+      if provider.health == 'failing' or provider.health == 'notConfigured' then
+        local text = ('%s: %s'):format(provider.provider, provider.message or provider.health)
+        table.insert(problems, format.display_text(text))
+      end
+    end
+    local list = vim.tbl_map(function(entry)
+      return vim.tbl_extend('force', entry, { current = entry.model == session.state.model })
+    end, result.models)
+    table.insert(list, { other = true })
+    vim.ui.select(list, {
+      prompt = 'Model' .. (#problems > 0 and ' (' .. table.concat(problems, '; ') .. ')' or ''),
+      kind = 'agentls.model',
+      format_item = function(entry)
+        return entry.other and '… enter a name' or format_model(entry)
+      end,
+    }, function(choice)
+      if choice and choice.other then
+        ask_model_name(session, effort)
+      elseif choice then
+        sessions.set_model(session, choice.model, effort)
+      end
+    end)
+  end)
   sessions.ensure_session(function(session)
     if model then
       return sessions.set_model(session, model, effort)
     end
     fetch_models(session, function(result)
-      remember_models(result)
-      local problems = {}
-      for _, provider in ipairs(result.providers) do
-        if provider.health == 'failing' or provider.health == 'notConfigured' then
-          local text = ('%s: %s'):format(provider.provider, provider.message or provider.health)
-          table.insert(problems, format.display_text(text))
-        end
-      end
-      local list = vim.tbl_map(function(entry)
-        return vim.tbl_extend('force', entry, { current = entry.model == session.state.model })
-      end, result.models)
-      table.insert(list, { other = true })
-      vim.ui.select(list, {
-        prompt = 'Model' .. (#problems > 0 and ' (' .. table.concat(problems, '; ') .. ')' or ''),
-        kind = 'agentls.model',
-        format_item = function(entry)
-          return entry.other and '… enter a name' or format_model(entry)
-        end,
-      }, function(choice)
-        if choice and choice.other then
-          ask_model_name(session, effort)
-        elseif choice then
-          sessions.set_model(session, choice.model, effort)
-        end
-      end)
+      choose(session, result)
     end)
   end)
 end
@@ -216,27 +225,28 @@ end
 ---@param name? string
 function M.pick_agent(name)
   local function start_session(agent)
-    sessions.create_session({ agent = agent }, open_session)
+    sessions.create_session({ agent = agent }, make_opener())
   end
   if name then
     return start_session(name)
   end
+  local choose = attention.guard(READY:format('agents', ':AgentAgent'), function(result)
+    vim.ui.select(result.agents, {
+      prompt = 'Agent for a new session',
+      kind = 'agentls.agent',
+      format_item = format_agent,
+    }, function(agent)
+      if agent then
+        start_session(agent.name)
+      end
+    end)
+  end)
   client.ensure_ready(function(failure)
     if failure then
       return sessions.report_error({ code = 0, message = failure })
     end
     local session = sessions.get_current()
-    sessions.request('agent/listAgents', { sessionId = session and session.id }, function(result)
-      vim.ui.select(result.agents, {
-        prompt = 'Agent for a new session',
-        kind = 'agentls.agent',
-        format_item = format_agent,
-      }, function(agent)
-        if agent then
-          start_session(agent.name)
-        end
-      end)
-    end)
+    sessions.request('agent/listAgents', { sessionId = session and session.id }, choose)
   end)
 end
 
@@ -303,52 +313,52 @@ end
 ---@param all_folders? boolean Lists sessions of all folders.
 ---@param cursor? string
 function M.pick_session(query, all_folders, cursor)
+  local choose = attention.guard(READY:format('sessions', ':AgentSessions'), function(result)
+    local list = {}
+    if not query and not cursor then
+      table.insert(list, { action = 'new', text = '+ new session' })
+    end
+    vim.list_extend(list, result.sessions)
+    if result.nextCursor then
+      table.insert(list, { action = 'more', text = '… older sessions' })
+    end
+    table.insert(list, { action = 'search', text = '/ search' })
+    if not all_folders then
+      table.insert(list, { action = 'everywhere', text = '~ sessions in all folders' })
+    end
+    local prompt = query and ('Sessions with "%s"%s'):format(query, #result.sessions == 0 and ': none' or '')
+      or 'Sessions'
+    vim.ui.select(
+      list,
+      { prompt = prompt, kind = 'agentls.session', format_item = format_session },
+      function(entry)
+        if not entry then
+          return
+        elseif entry.action == 'new' then
+          sessions.create_session({}, make_opener())
+        elseif entry.action == 'more' then
+          M.pick_session(query, all_folders, result.nextCursor)
+        elseif entry.action == 'everywhere' then
+          M.pick_session(query, true)
+        elseif entry.action == 'search' then
+          vim.ui.input({ prompt = 'Search sessions for: ' }, function(text)
+            if text and text ~= '' then
+              M.pick_session(text, all_folders)
+            end
+          end)
+        else
+          sessions.load_session(entry.sessionId, make_opener())
+        end
+      end
+    )
+  end)
   client.ensure_ready(function(failure)
     if failure then
       return sessions.report_error({ code = 0, message = failure })
     end
     local cwd = not all_folders and client.get_workspace_folders()[1] or nil
     local params = { query = query, cwd = cwd, cursor = cursor, limit = 50 }
-    sessions.request('agent/listSessions', params, function(result)
-      local list = {}
-      if not query and not cursor then
-        table.insert(list, { action = 'new', text = '+ new session' })
-      end
-      vim.list_extend(list, result.sessions)
-      if result.nextCursor then
-        table.insert(list, { action = 'more', text = '… older sessions' })
-      end
-      table.insert(list, { action = 'search', text = '/ search' })
-      if not all_folders then
-        table.insert(list, { action = 'everywhere', text = '~ sessions in all folders' })
-      end
-      local prompt = query
-          and ('Sessions with "%s"%s'):format(query, #result.sessions == 0 and ': none' or '')
-        or 'Sessions'
-      vim.ui.select(
-        list,
-        { prompt = prompt, kind = 'agentls.session', format_item = format_session },
-        function(entry)
-          if not entry then
-            return
-          elseif entry.action == 'new' then
-            sessions.create_session({}, open_session)
-          elseif entry.action == 'more' then
-            M.pick_session(query, all_folders, result.nextCursor)
-          elseif entry.action == 'everywhere' then
-            M.pick_session(query, true)
-          elseif entry.action == 'search' then
-            vim.ui.input({ prompt = 'Search sessions for: ' }, function(text)
-              if text and text ~= '' then
-                M.pick_session(text, all_folders)
-              end
-            end)
-          else
-            sessions.load_session(entry.sessionId, open_session)
-          end
-        end
-      )
-    end)
+    sessions.request('agent/listSessions', params, choose)
   end)
 end
 

@@ -1,5 +1,6 @@
 -- Queued prompts: adds one, lists them, and edits, removes, or sends one. The server owns the queue.
 
+local attention = require('agentls.attention')
 local notifications = require('agentls.notifications')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
@@ -106,30 +107,34 @@ end
 ---Lists the queued prompts, and asks what to do with the chosen one.
 ---@param session agentls.Session
 function M.list_prompts(session)
-  send_action(session, 'list', nil, function(result)
-    if #result.prompts == 0 then
-      return notify('the queue is empty; add a prompt with :AgentQueue {text}')
-    end
-    local list = vim.list_slice(result.prompts)
-    if result.paused then
-      table.insert(list, 1, { all = true })
-    end
-    vim.ui.select(list, {
-      prompt = result.paused and 'Queued prompts (paused)' or 'Queued prompts',
-      kind = 'agentls.queue',
-      format_item = function(prompt)
-        return prompt.all and '▶ resume the queue'
-          or format.single_line(sessions.get_prompt_text(prompt.content), 80)
-      end,
-    }, function(prompt)
-      if not prompt or not sessions.ensure_writable(session) then
-        return
-      elseif prompt.all then
-        return send_action(session, 'sendNow')
+  local choose = attention.guard(
+    'the list of queued prompts is ready; open it with :AgentQueue',
+    function(result)
+      if #result.prompts == 0 then
+        return notify('the queue is empty; add a prompt with :AgentQueue {text}')
       end
-      choose_action(session, prompt)
-    end)
-  end)
+      local list = vim.list_slice(result.prompts)
+      if result.paused then
+        table.insert(list, 1, { all = true })
+      end
+      vim.ui.select(list, {
+        prompt = result.paused and 'Queued prompts (paused)' or 'Queued prompts',
+        kind = 'agentls.queue',
+        format_item = function(prompt)
+          return prompt.all and '▶ resume the queue'
+            or format.single_line(sessions.get_prompt_text(prompt.content), 80)
+        end,
+      }, function(prompt)
+        if not prompt or not sessions.ensure_writable(session) then
+          return
+        elseif prompt.all then
+          return send_action(session, 'sendNow')
+        end
+        choose_action(session, prompt)
+      end)
+    end
+  )
+  send_action(session, 'list', nil, choose)
 end
 
 return M

@@ -6,6 +6,28 @@ local format = require('agentls.format')
 
 local M = {}
 
+---Gives the focus back to the window where something was opened, once the last of `windows` has been closed. Neovim
+---would choose any neighbor.
+---@param windows integer[]
+---@param origin integer
+function M.return_focus(windows, origin)
+  for _, window in ipairs(windows) do
+    vim.api.nvim_create_autocmd('WinClosed', {
+      pattern = tostring(window),
+      once = true,
+      callback = function()
+        local had_focus = vim.list_contains(windows, vim.api.nvim_get_current_win())
+        vim.schedule(function()
+          local is_last = not vim.iter(windows):any(vim.api.nvim_win_is_valid)
+          if had_focus and is_last and vim.api.nvim_win_is_valid(origin) then
+            vim.api.nvim_set_current_win(origin)
+          end
+        end)
+      end,
+    })
+  end
+end
+
 ---Shows lines in a read-only buffer.
 ---@param name string
 ---@param filetype string
@@ -30,6 +52,7 @@ function M.show_lines(name, filetype, lines, on_top)
   if window ~= -1 then
     return vim.api.nvim_set_current_win(window)
   end
+  local origin = vim.api.nvim_get_current_win()
   local target = not on_top and require('agentls.editor').find_file_window()
   if target then
     vim.api.nvim_set_current_win(target)
@@ -37,7 +60,9 @@ function M.show_lines(name, filetype, lines, on_top)
   else
     vim.cmd('topleft split')
   end
+  vim.wo.winfixbuf = false
   vim.api.nvim_win_set_buf(0, buffer)
+  M.return_focus({ vim.api.nvim_get_current_win() }, origin)
 end
 
 ---Opens a buffer to edit. `:w` submits its text, and closes it if the text is accepted.
@@ -65,9 +90,12 @@ function M.open_editor(name, filetype, lines, bar, on_submit)
       end
     end,
   })
+  local origin = vim.api.nvim_get_current_win()
   vim.cmd('belowright split')
+  vim.wo.winfixbuf = false
   vim.api.nvim_win_set_buf(0, buffer)
   vim.wo.winbar = bar
+  M.return_focus({ vim.api.nvim_get_current_win() }, origin)
 end
 
 ---Shows lines in a floating window that takes no key. The returned function closes it.

@@ -3,6 +3,7 @@
 -- Each event from the server passes `handle_notification` once. Whether a turn runs follows only from `turnStarted` and
 -- `turnEnded`, never from the response to a request. This module must not know how a session is drawn (view.lua).
 
+local attention = require('agentls.attention')
 local client = require('agentls.client')
 local config = require('agentls.config')
 local creation = require('agentls.session_creation')
@@ -477,6 +478,7 @@ end
 ---@param callback fun(session: agentls.Session)
 ---@param read_only? boolean
 function M.load_session(id, callback, read_only)
+  local has_typed = attention.watch()
   local loaded_session = M.all[id]
   if
     loaded_session
@@ -489,7 +491,9 @@ function M.load_session(id, callback, read_only)
   end
   client.request('agent/loadSession', { sessionId = id, readOnly = read_only }, function(err, result)
     local refusal = err and vim.tbl_get(err, 'data', 'refusal')
-    if refusal == 'sessionLocked' and not read_only then
+    if refusal == 'sessionLocked' and not read_only and has_typed() then
+      return M.report_error(err)
+    elseif refusal == 'sessionLocked' and not read_only then
       return require('agentls.session_lock').ask_action(err.data.holder, function(choice)
         if choice == 'open_read_only' then
           M.load_session(id, callback, true)

@@ -3,6 +3,7 @@
 -- Trust always needs an explicit yes; the first choice of each question is no. Each redirect of the user's requests is
 -- a separate question. The server decides what trust means.
 
+local attention = require('agentls.attention')
 local client = require('agentls.client')
 local notifications = require('agentls.notifications')
 local protocol = require('agentls.protocol')
@@ -209,12 +210,15 @@ local function review_folder(folder)
   sessions.request(
     protocol.requests.describeTrust,
     { folder = vim.uri_from_fname(folder) },
-    function(description)
-      if not show_list(description) then
-        return notifications.notify_line('read the whole list, then repeat :AgentTrust here')
+    attention.guard(
+      'the list for the trust in the folder is ready; open it with :AgentTrust',
+      function(description)
+        if not show_list(description) then
+          return notifications.notify_line('read the whole list, then repeat :AgentTrust here')
+        end
+        ask_decision(description)
       end
-      ask_decision(description)
-    end
+    )
   )
 end
 

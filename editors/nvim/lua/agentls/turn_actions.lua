@@ -2,6 +2,7 @@
 -- revert shows its effect before it asks. The server owns the changes.
 
 local approval = require('agentls.approval')
+local attention = require('agentls.attention')
 local block = require('agentls.render.block')
 local changes_state = require('agentls.state.changes')
 local diffs = require('agentls.diffs')
@@ -147,26 +148,30 @@ function M.revert_turn(turn, options)
     return apply_revert()
   end
   local preview_params = vim.tbl_extend('force', params, { dryRun = true })
-  sessions.request('agent/revert', preview_params, function(preview)
-    if #preview.files == 0 then
-      local text = redo and 'there is nothing left to redo' or 'there is nothing left to revert'
-      local conflicts = #preview.conflicts > 0 and '; ' .. format_conflicts(preview.conflicts) or ''
-      return notify(text .. conflicts, conflicts ~= '' and vim.log.levels.WARN or nil)
-    end
-    local later_turns = #preview.turnIds > 1 and (' and %d more'):format(#preview.turnIds - 1) or ''
-    local verb = redo and 'Reapply' or 'Revert'
-    local close = scratch.open_float(
-      ('%s: %s%s'):format(verb, M.describe_turn(session.state, turn), later_turns),
-      format_preview(preview)
-    )
-    local choices = { ('%s %s'):format(verb, format_file_count(#preview.files)), 'Cancel' }
-    vim.ui.select(choices, { prompt = verb .. '?', kind = 'agentls.revert' }, function(choice)
-      close()
-      if choice == choices[1] then
-        apply_revert()
+  local ask = attention.guard(
+    ('the preview is ready; open it with %s'):format(redo and ':AgentRedo' or ':AgentRevert'),
+    function(preview)
+      if #preview.files == 0 then
+        local text = redo and 'there is nothing left to redo' or 'there is nothing left to revert'
+        local conflicts = #preview.conflicts > 0 and '; ' .. format_conflicts(preview.conflicts) or ''
+        return notify(text .. conflicts, conflicts ~= '' and vim.log.levels.WARN or nil)
       end
-    end)
-  end)
+      local later_turns = #preview.turnIds > 1 and (' and %d more'):format(#preview.turnIds - 1) or ''
+      local verb = redo and 'Reapply' or 'Revert'
+      local close = scratch.open_float(
+        ('%s: %s%s'):format(verb, M.describe_turn(session.state, turn), later_turns),
+        format_preview(preview)
+      )
+      local choices = { ('%s %s'):format(verb, format_file_count(#preview.files)), 'Cancel' }
+      vim.ui.select(choices, { prompt = verb .. '?', kind = 'agentls.revert' }, function(choice)
+        close()
+        if choice == choices[1] then
+          apply_revert()
+        end
+      end)
+    end
+  )
+  sessions.request('agent/revert', preview_params, ask)
 end
 
 ---Shows a diff: of the tool call under the cursor, else of the turn under the cursor, else of the last turn with
@@ -223,9 +228,10 @@ function M.fork_session(turn)
     return
   end
   turn = turn or (turn_at_cursor ~= session.state.running and turn_at_cursor or nil)
+  local has_typed = attention.watch()
   sessions.request('agent/forkSession', { sessionId = session.id, turnId = turn }, function(result)
     sessions.load_session(result.sessionId, function(fork)
-      view.open_chat(fork, { focus = 'prompt' })
+      view.open_chat(fork, { focus = not has_typed() and 'prompt' or nil })
       notify(('you are now in the fork "%s"; your files have not changed'):format(result.title or 'the fork'))
     end)
   end)
@@ -257,9 +263,12 @@ function M.export_session(file, overwrite)
     return notify(('%s exists; overwrite it with :AgentExport!'):format(file), vim.log.levels.ERROR)
   end
   local export_format = file and file:lower():match('%.json$') and 'json' or 'markdown'
+  local show_text = attention.guard('the export is ready; open it with :AgentExport', function(text)
+    scratch.show_lines('export/' .. session.id .. '.md', 'markdown', format.split_lines(text))
+  end)
   sessions.request('agent/exportSession', { sessionId = session.id, format = export_format }, function(result)
     if not path then
-      return scratch.show_lines('export/' .. session.id .. '.md', 'markdown', format.split_lines(result.text))
+      return show_text(result.text)
     end
     local handle, failure = io.open(path, 'wb')
     if handle then
