@@ -218,8 +218,9 @@ return function(test)
     local chat, lines =
       render_card({ shown = 'git log', options = { 'keeps running in the background' }, rule = rule })
     assert(lines:find('  high risk · runs a command\n  ! keeps running in the background\n', 1, true), lines)
-    local full_rule = lines:match('s and a keep the rule:\n(.*)'):gsub('\n    ', ''):gsub('[`\n]', '')
-    assert(full_rule:find(rule, 1, true), lines)
+    local full_rule =
+      lines:match('s and a also allow, and so ask twice:\n(.*)'):gsub('\n    ', ''):gsub('[`\n]', '')
+    assert(full_rule:find(rule:match('%((.*)%)'), 1, true), lines)
     local keys = chat.virtual()
     local order = {}
     for _, entry in ipairs(require('agentls.protocol').approval_keys) do
@@ -294,6 +295,72 @@ return function(test)
     )
     eq(press_after(500), {}, 'asked again')
     eq(#press_after(400), 1)
+    questions.now_ms = now
+  end)
+
+  test('rules: are described in words, the narrowest first', function()
+    local rules = require('agentls.rules')
+    for rule, expected in pairs({
+      ['bash_sandboxed'] = { 'every command that stays in the sandbox', true },
+      ['bash_sandboxed(cat .env)'] = { 'in the sandbox, the command cat .env', false },
+      ['bash'] = { 'every command, also outside the sandbox', true },
+      ['bash(make)'] = { 'the command make', false },
+      ['bash(cargo test *)'] = { 'the command cargo test, with anything after it', true },
+      ['bash(git *log* END)'] = { 'the command git *log* END', true },
+      ['bash(echo \\*)'] = { 'the command echo \\*', false },
+      ['bash_outside(make install *)'] = { 'outside the sandbox, exactly make install *', false },
+      ['edit_file(a.py)'] = { 'edits of a.py', false },
+      ['write_file(src/**)'] = { 'writing src/**', true },
+      ['web_search'] = { 'every web search', true },
+      ['web_fetch(https://docs.rs/%41*)'] = { 'reading the address https://docs.rs/%41*', true },
+      ['mcp:tickets/search'] = { 'the tool search of the MCP server tickets', true },
+      ['mcp:tickets/*'] = { 'every tool of the MCP server tickets', true },
+      ['newer_tool(x)'] = { 'calls of newer_tool with x', false },
+      ['newer_tool'] = { 'every call of newer_tool', true },
+    }) do
+      local description = rules.describe_rule(rule)
+      eq({ description.text, description.is_wide }, expected, rule)
+    end
+    eq(
+      rules.summarize_rules('bash(cargo build *), bash(npm run a\\(b, c\\), d)'),
+      'the command npm run a\\(b, c\\), d; the command cargo build, with anything after it'
+    )
+    local _, lines = render_card({ rule = 'bash_sandboxed' })
+    local shown = lines:gsub('\n    ', ''):gsub('[`\n]', '')
+    assert(shown:find('also allow, and so ask twice:every command that stays in the sandbox', 1, true), lines)
+    assert(not lines:find('bash_sandboxed', 1, true), lines)
+  end)
+
+  test('keys: a rule that is wider than the call needs a second press', function()
+    local questions, approval = require('agentls.questions'), require('agentls.approval')
+    local now, clock = questions.now_ms, 0
+    questions.now_ms = function()
+      return clock
+    end
+    local function press_after(ms, action)
+      clock = clock + ms
+      local requests, messages = answer_with({}, {}, function()
+        approval.run_key_action(action)
+      end)
+      return #requests > 0 and requests[1][2].decision or messages
+    end
+    local wide_notice = ' again allows more than this call: every'
+    for _, action in ipairs({ 'allowAlways', 'allowSession' }) do
+      local key = action == 'allowAlways' and 'a' or 's'
+      render_card({ rule = 'bash_sandboxed' })
+      assert(press_after(500, action):find(key .. ' again allows it', 1, true), 'it is shown first')
+      assert(press_after(500, action):find(key .. wide_notice, 1, true), 'it asks for a confirmation')
+      assert(press_after(399, action):find(key .. ' again', 1, true), 'a held key confirms nothing')
+      eq(press_after(500, action), action)
+    end
+    -- Another decision does not confirm it, and a narrow rule needs no confirmation.
+    render_card({ rule = 'bash_sandboxed' })
+    press_after(500, 'allowAlways')
+    assert(press_after(500, 'allowAlways'):find(wide_notice, 1, true))
+    assert(press_after(500, 'allowSession'):find('s again', 1, true))
+    render_card({ rule = 'edit_file(a.py)' })
+    press_after(500, 'allowAlways')
+    eq(press_after(500, 'allowAlways'), 'allowAlways')
     questions.now_ms = now
   end)
 
@@ -383,8 +450,8 @@ return function(test)
     local requests, messages = answer_with({ 'git log' }, results, require('agentls.grants').choose_grant)
     eq(requests[2], { 'agent/revokeGrant', { grantId = 'g1' } })
     hides_nothing(messages, 'the list')
-    assert(messages:find(' END) · every session here', 1, true), messages)
-    assert(messages:find('revoked: bash(git log', 1, true), messages)
+    assert(messages:find(' END · every session here', 1, true), messages)
+    assert(messages:find('revoked: the command git ', 1, true), messages)
   end)
 
   test('pickers: reveal hidden characters in titles and names', function()

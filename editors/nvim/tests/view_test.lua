@@ -102,9 +102,9 @@ return function(test)
       '-old',
       '+new',
       '```',
-      '  s and a keep the rule:',
+      '  s and a also allow:',
     })
-    eq(lines[17], '    `edit_file(x)`')
+    eq(lines[17], '    `edits of x`')
     eq(chat.fold(9), { -1, -1 })
     chat.event(
       'approvalResolved',

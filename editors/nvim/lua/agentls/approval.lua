@@ -7,6 +7,7 @@ local config = require('agentls.config')
 local notifications = require('agentls.notifications')
 local questions = require('agentls.questions')
 local render = require('agentls.render')
+local rules = require('agentls.rules')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
 local format = require('agentls.format')
@@ -89,7 +90,18 @@ function M.approve_call(decision, key)
   elseif not question.request.rule then
     return notifications.notify_line('this can only be allowed once', nil, nil, vim.log.levels.WARN)
   end
-  send_decision(question, { decision = decision }, RULE_REPORTS[decision], question.request.rule, key)
+  local subject = rules.summarize_rules(question.request.rule)
+  local answer = key or (':AgentApprove%s'):format(COMMAND_ARGUMENTS[decision])
+  if rules.is_wide(question.request.rule) and not questions.confirm(question, decision, key) then
+    return notifications.notify_line(
+      answer .. ' again allows more than this call: ',
+      subject,
+      nil,
+      vim.log.levels.WARN
+    )
+  end
+  -- Another key must not keep the rule of the next question.
+  send_decision(question, { decision = decision }, RULE_REPORTS[decision], subject)
 end
 
 ---Denies the call whose card is under the cursor; otherwise shows the oldest open question.

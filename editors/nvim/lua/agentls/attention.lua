@@ -21,10 +21,12 @@ function M.now_ms()
   return vim.uv.hrtime() / 1e6
 end
 
----Whether a key is a letter of a text. `G` is not: it is how one goes to the end, and few words begin with it.
+---Whether a key is part of a text. `G` is not: it is how one goes to the end, and few words begin with it. Nor are the
+---brackets and digits of other motions.
 ---@param key string
 local function is_letter(key)
-  return key ~= 'G' and (key:find('^%a$') ~= nil or (key:byte() > 194 and vim.fn.strchars(key) == 1))
+  return key ~= 'G'
+    and (key:find('^[%a ,.;:!\'"]$') ~= nil or (key:byte() > 194 and vim.fn.strchars(key) == 1))
 end
 
 local CTRL_W, ESCAPE = '\23', '\27'

@@ -2,6 +2,7 @@
 
 local attention = require('agentls.attention')
 local notifications = require('agentls.notifications')
+local rules = require('agentls.rules')
 local sessions = require('agentls.sessions')
 local format = require('agentls.format')
 
@@ -9,14 +10,14 @@ local M = {}
 
 local SCOPES = { session = 'this session', workspace = 'every session here' }
 
----Formats a grant on one line, with its full rule.
+---Formats a grant on one line, with everything that it allows.
 ---@param grant agentls.Grant
 ---@return string
 local function format_grant(grant)
   local folder = format.display_text(vim.fn.fnamemodify(grant.folder, ':~'))
   local at = os.date('%Y-%m-%d %H:%M', math.floor(grant.grantedAt / 1000))
   return table.concat(
-    { format.display_text(grant.rule), SCOPES[grant.scope] or grant.scope, folder, at },
+    { rules.summarize_rules(grant.rule), SCOPES[grant.scope] or grant.scope, folder, at },
     ' · '
   )
 end
@@ -37,7 +38,11 @@ function M.choose_grant()
       }, function(grant)
         if grant then
           sessions.request('agent/revokeGrant', { grantId = grant.grantId }, function()
-            notifications.notify_line('revoked: ', grant.rule, '; such calls need approval again')
+            notifications.notify_line(
+              'revoked: ',
+              rules.summarize_rules(grant.rule),
+              '; such calls need approval again'
+            )
           end)
         end
       end)

@@ -47,6 +47,8 @@ end
 ---@field is_deliberate? boolean Whether the user moved the cursor there, and not a drawing or an answer key.
 ---@field pending_key? string The answer key that showed it. Typed again at once, it answers.
 ---@field pending_count? integer How many keys had been typed then.
+---@field confirming? string The decision that was given and needs to be confirmed.
+---@field confirming_count? integer How many keys had been typed then.
 ---@field last_seen_row? integer The last row of the chat that was visible since then, from 1.
 ---@field is_resolved_elsewhere? boolean Whether it was resolved elsewhere.
 ---@field was_following? boolean Whether the window followed the end before the cursor moved to the question.
@@ -354,6 +356,26 @@ function M.is_answerable()
   local window = session and view.find_window(session)
   local focus = window and focus_by_window[window]
   return focus ~= nil and focus.request ~= nil and M.now_ms() - focus.focused_at >= M.SETTLE_MS
+end
+
+---Whether an answer that needs a confirmation is the confirmation: the same answer to the same question, given at once.
+---Otherwise the next one is.
+---@param question agentls.Question
+---@param decision string
+---@param key? string
+---@return boolean
+function M.confirm(question, decision, key)
+  local window = view.find_window(question.session)
+  local focus = window and focus_by_window[window]
+  if not focus or focus.request ~= question.request then
+    return false
+  end
+  local is_confirmed = focus.confirming == decision
+    and (not key or attention.typed_count - focus.confirming_count <= 1)
+  focus.confirming, focus.confirming_count = decision, attention.typed_count
+  focus.pending_key, focus.pending_count = key, attention.typed_count
+  focus.focused_at, focus.is_announced = M.now_ms(), true
+  return is_confirmed
 end
 
 ---Marks a question as answered, so that it cannot be answered twice.

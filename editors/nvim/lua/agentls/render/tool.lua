@@ -3,6 +3,7 @@
 local config = require('agentls.config')
 local draw = require('agentls.render.block')
 local protocol = require('agentls.protocol')
+local rules = require('agentls.rules')
 local format = require('agentls.format')
 
 local add_line, add_mark, add_escaped, inline_code, fit_columns =
@@ -146,7 +147,7 @@ local function build_answer_hints(approval, options, columns)
   return lines
 end
 
----Renders the rule that `session` and `always` would keep, in full, and the keys.
+---Renders what `session` and `always` would allow, in full, and the keys.
 ---@param approval agentls.ApprovalRequestedNotification
 local function render_approval_hint(block, approval, options, width)
   local keys = options.keys
@@ -157,9 +158,11 @@ local function render_approval_hint(block, approval, options, width)
         end, { keys.approve_session, keys.approve_always })
       or {}
     local key_names = #names > 0 and table.concat(names, ' and ') or 'session and always'
-    add_line(block, ('  %s keep the rule:'):format(key_names), 'AgentlsDim')
-    for _, line in ipairs(format.split_lines(approval.rule)) do
-      draw.add_wrapped(block, '    ', line, width, inline_code)
+    local is_wide = rules.is_wide(approval.rule)
+    local head = is_wide and '  %s also allow, and so ask twice:' or '  %s also allow:'
+    add_line(block, head:format(key_names), is_wide and 'AgentlsWarn' or 'AgentlsDim')
+    for _, description in ipairs(rules.describe_rules(approval.rule)) do
+      draw.add_wrapped(block, '    ', description.text, width, inline_code)
     end
   end
   -- A separate line: a fence above may be concealed, and its virtual text with it.
