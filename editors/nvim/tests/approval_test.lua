@@ -346,9 +346,7 @@ return function(_, drive)
     nvim.cmd('AgentPrompt fix it')
     -- In an untrusted folder, its mode does not apply.
     nvim.wait_for_approval()
-    nvim.wait_for_notification(
-      'is not trusted, so some of its settings are off · review them with :AgentTrust'
-    )
+    nvim.wait_for_notification('untrusted folder: :AgentTrust')
     nvim.stub_select('No, leave it untrusted')
     nvim.cmd('AgentTrust')
     local prompt = nvim.wait_for_select()[1]

@@ -81,6 +81,7 @@ local FILES = {
     'screen',
     'scroll',
     'notifications',
+    'notices_and_inputs',
   },
 }
 for _, name in ipairs(vim.iter(FILES):flatten():totable()) do

@@ -11,6 +11,7 @@ local rules = require('agentls.rules')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
 local format = require('agentls.format')
+local text_input = require('agentls.text_input')
 local view = require('agentls.view')
 local web_address = require('agentls.web_address')
 
@@ -124,11 +125,7 @@ function M.deny_call(feedback, key)
   local prompt = ('Deny "%s". Feedback for the model (empty: none, Esc: cancel) '):format(
     format.display_text(format.single_line(questions.summarize_question(question), 60))
   )
-  vim.ui.input({ prompt = prompt }, function(text)
-    if text then
-      send_denial(text)
-    end
-  end)
+  text_input.ask({ prompt = prompt, key = 'deny ' .. question.request.approvalId }, send_denial)
 end
 
 ---Opens the arguments of a call as JSON in a buffer. Writing the buffer allows the call with them.
@@ -336,17 +333,17 @@ local function answer_limit(question)
       return send_answer(question, 'agent/limitRespond', { limitId = item.id }, 'accepted')
     end
     local unit = UNITS[item.request.limit]
-    vim.ui.input(
-      { prompt = ('Raise it by how much%s? '):format(unit and ' (' .. unit .. ')' or '') },
-      function(text)
-        local amount = text and tonumber((text:gsub('^%s*%$', '')))
-        if amount and amount > 0 then
-          send_answer(question, 'agent/limitRespond', { limitId = item.id, raiseBy = amount }, 'raised')
-        elseif text and text ~= '' then
-          notifications.notify('`' .. text .. '` is not a positive number', vim.log.levels.WARN)
-        end
+    text_input.ask({
+      key = 'limit ' .. item.id,
+      prompt = ('Raise it by how much%s? '):format(unit and ' (' .. unit .. ')' or ''),
+    }, function(text)
+      local amount = tonumber((text:gsub('^%s*%$', '')))
+      if amount and amount > 0 then
+        send_answer(question, 'agent/limitRespond', { limitId = item.id, raiseBy = amount }, 'raised')
+      elseif text ~= '' then
+        notifications.notify('`' .. text .. '` is not a positive number', vim.log.levels.WARN)
       end
-    )
+    end)
   end)
 end
 
@@ -357,6 +354,11 @@ local function answer_question(question)
   local fields, answers = item.request.fields or {}, {}
   local url = format.find_web_address(item.request.detail or '')
   local ask_field
+
+  ---Returns what the text of a field is for.
+  local function get_key(field)
+    return ('field %s of %s'):format(field.name, item.id)
+  end
 
   local function store_answer(i, name, values)
     answers[name] = values
@@ -395,10 +397,8 @@ local function answer_question(question)
           choose_value(i, field, prompt, selected)
         end)
       elseif choice.free then
-        vim.ui.input({ prompt = prompt .. ' ' }, function(text)
-          if text then
-            store_answer(i, field.name, vim.list_extend(selected, { text }))
-          end
+        text_input.ask({ prompt = prompt .. ' ', key = get_key(field) }, function(text)
+          store_answer(i, field.name, vim.list_extend(selected, { text }))
         end)
       elseif field.several then
         choose_value(i, field, prompt, vim.list_extend(selected, { choice.value }))
@@ -426,8 +426,8 @@ local function answer_question(question)
     if #(field.choices or {}) > 0 then
       return choose_value(i, field, prompt, {})
     end
-    vim.ui.input({ prompt = prompt .. ' ' }, function(text)
-      if text and (text ~= '' or not field.required) then
+    text_input.ask({ prompt = prompt .. ' ', key = get_key(field) }, function(text)
+      if text ~= '' or not field.required then
         store_answer(i, field.name, text ~= '' and { text } or {})
       end
     end)

@@ -19,7 +19,7 @@ local approval, client, picker, sessions, view =
   lazy_require('view')
 local prompts, queue, turn_actions =
   lazy_require('prompt'), lazy_require('queue'), lazy_require('turn_actions')
-local attention = lazy_require('attention')
+local attention, text_input = lazy_require('attention'), lazy_require('text_input')
 local grants, mcp, notifications, trust =
   lazy_require('grants'), lazy_require('mcp'), lazy_require('notifications'), lazy_require('trust')
 
@@ -193,8 +193,8 @@ M.definitions = {
         end, question)
       end
       local ask_question = attention.guard('the server is ready; ask with :AgentAsk', function()
-        vim.ui.input({ prompt = 'Ask about the selection: ' }, function(question)
-          if question and vim.trim(question) ~= '' then
+        text_input.ask({ prompt = 'Ask about the selection: ', key = 'ask' }, function(question)
+          if vim.trim(question) ~= '' then
             send_question(question)
           end
         end)
@@ -281,6 +281,7 @@ M.definitions = {
   AgentReload = {
     desc = 'Read the configuration files again',
     run = function()
+      require('agentls.problems').clear()
       sessions.request('agent/reloadConfig', vim.empty_dict(), function(result)
         -- A warning of the server has named each problem.
         local count = #result.problems
@@ -427,6 +428,12 @@ M.definitions = {
     run = function()
       require('agentls.scratch').show_lines('notices', 'agentls_notices', notifications.history)
       vim.cmd('normal! G')
+    end,
+  },
+  AgentProblems = {
+    desc = 'List the warnings of the server, for example about configuration files',
+    run = function()
+      require('agentls.problems').open_list()
     end,
   },
   AgentRestart = {

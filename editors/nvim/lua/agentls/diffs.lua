@@ -65,6 +65,9 @@ function M.show_as_text(changes)
   scratch.show_lines('diff/' .. changes.id, 'diff', lines)
 end
 
+---What `q` runs in a diff.
+local CLOSE = "<Cmd>lua require('agentls.scratch').close('tabclose')<CR>"
+
 ---Creates a buffer for the side of a diff that is not on disk.
 local function create_side_buffer(name, lines, filetype)
   local buffer_name = 'agentls://' .. format.display_text(name)
@@ -78,7 +81,9 @@ local function create_side_buffer(name, lines, filetype)
   vim.bo[buffer].bufhidden = 'wipe'
   vim.bo[buffer].modifiable = false
   vim.bo[buffer].filetype = filetype
-  vim.keymap.set('n', 'q', '<Cmd>tabclose<CR>', { buffer = buffer, nowait = true, desc = 'close' })
+  vim.keymap.set('n', 'q', function()
+    scratch.close('tabclose')
+  end, { buffer = buffer, nowait = true, desc = 'close' })
   return buffer
 end
 
@@ -94,7 +99,7 @@ local function map_close_key(buffer, windows)
   end
   local tab = vim.api.nvim_get_current_tabpage()
   vim.keymap.set('n', 'q', function()
-    return vim.api.nvim_get_current_tabpage() == tab and '<Cmd>tabclose<CR>' or 'q'
+    return vim.api.nvim_get_current_tabpage() == tab and CLOSE or 'q'
   end, { buffer = buffer, nowait = true, expr = true, desc = 'close the diff' })
   for _, window in ipairs(windows) do
     vim.api.nvim_create_autocmd('WinClosed', {

@@ -1,4 +1,5 @@
--- Short notifications in a floating window at the top right. They never wait for a key. `:AgentNotices` lists them all.
+-- Short notifications in a floating window at the top right, next to the chat where there is room. They never wait for
+-- a key, and never cover an input. `:AgentNotices` lists them all.
 --
 -- A replaced `vim.notify` shows them instead. Neovim's own `vim.notify` prints into the message area, where a long
 -- message waits for Enter, and which Insert mode hides. This module must not know what a notification is about.
@@ -17,6 +18,7 @@ M.VISIBLE_MS = 5000
 ---@field text string
 ---@field level integer
 ---@field expires_at number
+---@field key? string It replaces an older one with the same key.
 
 ---The lines of all notifications, each with its time.
 ---@type string[]
@@ -62,13 +64,54 @@ local function build_lines(width, max)
   return lines
 end
 
+---Below other floating windows: one of them may be an input.
+local ZINDEX = 40
+---The least room next to a chat that is worth using.
+local MIN_COLUMNS, MIN_LINES = 30, 10
+
+---Whether the notifications wait until an input is closed.
+local is_held = false
+
+---Finds the part of the screen that no chat and no prompt needs. Rows and columns count from 0.
+---@return { top: integer, bottom: integer, left: integer, right: integer }
+local function find_free_area()
+  local has_tabline = vim.o.showtabline == 2 or (vim.o.showtabline == 1 and #api.nvim_list_tabpages() > 1)
+  -- Below the winbar of a window at the top.
+  local area = { top = has_tabline and 2 or 1, bottom = vim.o.lines, left = 0, right = vim.o.columns }
+  local top, bottom, left, right = area.bottom, area.top, area.right, area.left
+  for _, other in ipairs(api.nvim_tabpage_list_wins(0)) do
+    local other_buffer = api.nvim_win_get_buf(other)
+    if vim.b[other_buffer].agentls_session and api.nvim_win_get_config(other).relative == '' then
+      local row, column = unpack(api.nvim_win_get_position(other))
+      top, left = math.min(top, row), math.min(left, column)
+      bottom = math.max(bottom, row + api.nvim_win_get_height(other) + 1)
+      right = math.max(right, column + api.nvim_win_get_width(other) + 1)
+    end
+  end
+  if right <= area.left then
+    return area
+  elseif left - area.left >= MIN_COLUMNS then
+    area.right = left - 1
+  elseif area.right - right >= MIN_COLUMNS then
+    area.left = right
+  elseif top - area.top >= MIN_LINES then
+    area.bottom = top
+  elseif area.bottom - bottom >= MIN_LINES then
+    area.top = bottom
+  end
+  return area
+end
+
 ---Draws the visible notifications, newest first.
 local function draw_window()
-  if #visible == 0 then
+  if #visible == 0 or is_held then
     return close_window()
   end
-  local lines =
-    build_lines(math.max(10, math.min(MAX_COLUMNS, vim.o.columns - 4)), math.max(2, vim.o.lines - 8))
+  local area = find_free_area()
+  local lines = build_lines(
+    math.max(10, math.min(MAX_COLUMNS, area.right - area.left - 4)),
+    math.max(2, area.bottom - area.top - 8)
+  )
   local width = 1
   for _, line in ipairs(lines) do
     width = math.max(width, vim.fn.strdisplaywidth(line[1]))
@@ -89,13 +132,11 @@ local function draw_window()
   for i, line in ipairs(lines) do
     api.nvim_buf_set_extmark(buffer, namespace, i - 1, 0, { end_col = #line[1], hl_group = line[2] })
   end
-  local has_tabline = vim.o.showtabline == 2 or (vim.o.showtabline == 1 and #api.nvim_list_tabpages() > 1)
   local geometry = {
     relative = 'editor',
     anchor = 'NE',
-    -- Below the winbar of a window at the top.
-    row = has_tabline and 2 or 1,
-    col = vim.o.columns,
+    row = area.top,
+    col = area.right,
     width = width,
     height = #lines,
   }
@@ -106,7 +147,7 @@ local function draw_window()
     api.nvim_win_set_config(assert(window), geometry)
   else
     close_window()
-    geometry.style, geometry.border, geometry.focusable, geometry.zindex = 'minimal', 'rounded', false, 200
+    geometry.style, geometry.border, geometry.focusable, geometry.zindex = 'minimal', 'rounded', false, ZINDEX
     geometry.title, geometry.noautocmd = ' agentls ', true
     window = api.nvim_open_win(buffer, false, geometry)
   end
@@ -124,14 +165,17 @@ end
 
 ---@param text string
 ---@param level integer
-local function add_notification(text, level)
+---@param key? string
+local function add_notification(text, level, key)
   -- An information replaces older ones. A warning stays until it expires.
   visible = vim.tbl_filter(function(notice)
-    return notice.text ~= text and (GROUPS[level] ~= nil or GROUPS[notice.level] ~= nil)
+    return notice.text ~= text
+      and (not key or notice.key ~= key)
+      and (GROUPS[level] ~= nil or GROUPS[notice.level] ~= nil)
   end, visible)
   local ms = GROUPS[level] and 2 * M.VISIBLE_MS or M.VISIBLE_MS
   vim.uv.update_time()
-  table.insert(visible, { text = text, level = level, expires_at = vim.uv.now() + ms })
+  table.insert(visible, { text = text, level = level, expires_at = vim.uv.now() + ms, key = key })
   vim.defer_fn(remove_expired, ms + 20)
   if not pcall(draw_window) then
     -- Neovim opens no window while the text is locked.
@@ -151,6 +195,12 @@ local function record_history(text)
   end
 end
 
+---Lists a text in the history without showing it.
+---@param text string
+function M.record(text)
+  record_history(text)
+end
+
 ---Whether nothing has replaced Neovim's own `vim.notify`.
 local function is_default_notify()
   return debug.getinfo(vim.notify, 'S').source:find('^@vim/') ~= nil
@@ -159,7 +209,8 @@ end
 ---Shows a notification, on as many lines as it needs.
 ---@param text string
 ---@param level? integer
-function M.notify(text, level)
+---@param key? string It replaces an older one with the same key.
+function M.notify(text, level, key)
   level = level or vim.log.levels.INFO
   text = text:gsub('^' .. PREFIX, '')
   record_history(text)
@@ -169,15 +220,15 @@ function M.notify(text, level)
     api.nvim_create_autocmd('VimEnter', {
       once = true,
       callback = function()
-        add_notification(text, level)
+        add_notification(text, level, key)
       end,
     })
   elseif vim.in_fast_event() then
     vim.schedule(function()
-      add_notification(text, level)
+      add_notification(text, level, key)
     end)
   else
-    add_notification(text, level)
+    add_notification(text, level, key)
   end
 end
 
@@ -210,6 +261,23 @@ function M.notify_truncated(text, level)
     text = format.truncate(text, MAX_BYTES)
   end
   M.notify(text, level)
+end
+
+---Hides the notifications until the returned function is called, because the user types where they would be.
+---@return fun() resume
+function M.hold()
+  is_held = true
+  pcall(draw_window)
+  return function()
+    is_held = false
+    local now = vim.uv.now()
+    for _, notice in ipairs(visible) do
+      -- One that came in the meantime was not visible yet.
+      notice.expires_at = math.max(notice.expires_at, now + M.VISIBLE_MS)
+    end
+    vim.defer_fn(remove_expired, M.VISIBLE_MS + 20)
+    pcall(draw_window)
+  end
 end
 
 ---Hides all notifications, because something else needs the space.

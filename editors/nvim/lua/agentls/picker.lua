@@ -6,6 +6,7 @@ local client = require('agentls.client')
 local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
 local format = require('agentls.format')
+local text_input = require('agentls.text_input')
 local view = require('agentls.view')
 
 local M = {}
@@ -152,8 +153,8 @@ end
 ---@param session agentls.Session
 ---@param effort? agentls.Effort
 local function ask_model_name(session, effort)
-  vim.ui.input({ prompt = 'Model (provider/model): ' }, function(text)
-    text = vim.trim(text or '')
+  text_input.ask({ prompt = 'Model (provider/model): ', key = 'model' }, function(text)
+    text = vim.trim(text)
     if text ~= '' then
       sessions.set_model(session, text, effort)
     end
@@ -341,8 +342,8 @@ function M.pick_session(query, all_folders, cursor)
         elseif entry.action == 'everywhere' then
           M.pick_session(query, true)
         elseif entry.action == 'search' then
-          vim.ui.input({ prompt = 'Search sessions for: ' }, function(text)
-            if text and text ~= '' then
+          text_input.ask({ prompt = 'Search sessions for: ', key = 'search' }, function(text)
+            if text ~= '' then
               M.pick_session(text, all_folders)
             end
           end)

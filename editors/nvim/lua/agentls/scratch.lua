@@ -1,10 +1,22 @@
 -- Temporary buffers: lines to read, text to edit and submit with `:w`, and floating previews. It must not know what a
 -- text means.
 
+local attention = require('agentls.attention')
 local notifications = require('agentls.notifications')
 local format = require('agentls.format')
 
 local M = {}
+
+---Where each window was opened.
+---@type table<integer, integer>
+local origins = {}
+
+---@param origin? integer
+local function focus_origin(origin)
+  if origin and vim.api.nvim_win_is_valid(origin) then
+    vim.api.nvim_set_current_win(origin)
+  end
+end
 
 ---Gives the focus back to the window where something was opened, once the last of `windows` has been closed. Neovim
 ---would choose any neighbor.
@@ -12,20 +24,32 @@ local M = {}
 ---@param origin integer
 function M.return_focus(windows, origin)
   for _, window in ipairs(windows) do
+    origins[window] = origin
     vim.api.nvim_create_autocmd('WinClosed', {
       pattern = tostring(window),
       once = true,
       callback = function()
         local had_focus = vim.list_contains(windows, vim.api.nvim_get_current_win())
+        local has_typed = attention.watch()
         vim.schedule(function()
+          origins[window] = nil
           local is_last = not vim.iter(windows):any(vim.api.nvim_win_is_valid)
-          if had_focus and is_last and vim.api.nvim_win_is_valid(origin) then
-            vim.api.nvim_set_current_win(origin)
+          -- A user who has typed meanwhile may be elsewhere.
+          if had_focus and is_last and not has_typed() then
+            focus_origin(origin)
           end
         end)
       end,
     })
   end
+end
+
+---Closes the current window, or its tab page, and gives the focus back at once.
+---@param command 'close'|'tabclose'
+function M.close(command)
+  local origin = origins[vim.api.nvim_get_current_win()]
+  vim.cmd(command)
+  focus_origin(origin)
 end
 
 ---Shows lines in a read-only buffer.
@@ -41,7 +65,9 @@ function M.show_lines(name, filetype, lines, on_top)
     buffer = vim.api.nvim_create_buf(false, true)
     vim.api.nvim_buf_set_name(buffer, buffer_name)
     vim.bo[buffer].bufhidden = 'wipe'
-    vim.keymap.set('n', 'q', '<Cmd>close<CR>', { buffer = buffer, nowait = true, desc = 'close' })
+    vim.keymap.set('n', 'q', function()
+      M.close('close')
+    end, { buffer = buffer, nowait = true, desc = 'close' })
   end
   vim.bo[buffer].modifiable = true
   vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)

@@ -9,6 +9,7 @@ local config = require('agentls.config')
 local creation = require('agentls.session_creation')
 local editor = require('agentls.editor')
 local notifications = require('agentls.notifications')
+local problems = require('agentls.problems')
 local states = require('agentls.state')
 local format = require('agentls.format')
 
@@ -332,7 +333,7 @@ function M.handle_notification(method, params)
   local session = params.sessionId and M.all[params.sessionId]
   if not session then
     if method == 'agent/warning' and not params.sessionId then
-      notifications.notify_truncated(params.message, vim.log.levels.WARN)
+      problems.add_warning(params.message)
     end
     return
   end
@@ -354,6 +355,7 @@ end
 client.on_notification = M.handle_notification
 
 client.on_ready = function()
+  problems.clear()
   require('agentls.commands').update_optional_commands()
   emit_event('AgentServerReady')
 end

@@ -6,6 +6,7 @@
 local attention = require('agentls.attention')
 local client = require('agentls.client')
 local notifications = require('agentls.notifications')
+local problems = require('agentls.problems')
 local protocol = require('agentls.protocol')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
@@ -255,11 +256,7 @@ function M.notify_untrusted(folder)
     { folder = vim.uri_from_fname(folder) },
     function(err, description)
       if not err and not description.trusted and #description.activates + #description.redirects > 0 then
-        notifications.notify_line(
-          '',
-          format_folder(folder),
-          ' is not trusted, so some of its settings are off · review them with :AgentTrust'
-        )
+        problems.add_untrusted_folder(folder)
       end
     end
   )

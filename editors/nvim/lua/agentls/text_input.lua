@@ -1,0 +1,65 @@
+-- Asks for a line of text with `vim.ui.input`. A text that the user leaves with <Esc> is kept, and offered again when
+-- the same is asked again. Notifications make room: they must not cover the text.
+
+local notifications = require('agentls.notifications')
+
+local M = {}
+
+---Texts that were not submitted, by what they are for.
+---@type table<string, string>
+local kept = {}
+
+---The history of the stock `vim.ui.input`, which contains a text that was left, too.
+local HISTORY = '@'
+
+---When the text of an input may have changed. Neovim reports no change while more keys wait, so look at the end, too.
+local EVENTS = { 'BufEnter', 'TextChanged', 'TextChangedI', 'TextChangedP', 'InsertLeave', 'BufLeave' }
+
+---Follows the text of an input that a plugin shows in a buffer: the first one that becomes current.
+---@param on_change fun(text: string)
+---@return fun() stop
+local function follow_window(on_change)
+  local previous, input = vim.api.nvim_get_current_buf(), nil
+  local id = vim.api.nvim_create_autocmd(EVENTS, {
+    callback = function(event)
+      if event.buf == previous or vim.bo[event.buf].buftype == '' or (input and event.buf ~= input) then
+        return
+      end
+      input = event.buf
+      local text = table.concat(vim.api.nvim_buf_get_lines(input, 0, -1, false), ' ')
+      local prefix = vim.bo[input].buftype == 'prompt' and vim.fn.prompt_getprompt(input) or ''
+      on_change(vim.startswith(text, prefix) and text:sub(#prefix + 1) or text)
+    end,
+  })
+  return function()
+    pcall(vim.api.nvim_del_autocmd, id)
+  end
+end
+
+---@param options { prompt: string, key: string } `key`: what the text is for.
+---@param on_text fun(text: string) Not called if the user leaves the input.
+function M.ask(options, on_text)
+  notifications.dismiss_all()
+  local resume = notifications.hold()
+  local history_count, typed = vim.fn.histnr(HISTORY), nil
+  local stop = follow_window(function(text)
+    typed = text
+  end)
+  vim.ui.input({ prompt = options.prompt, default = kept[options.key] }, function(text)
+    stop()
+    resume()
+    if text then
+      kept[options.key] = nil
+      return on_text(text)
+    end
+    if vim.fn.histnr(HISTORY) > history_count then
+      typed = vim.fn.histget(HISTORY, -1)
+    end
+    if typed and vim.trim(typed) ~= '' then
+      kept[options.key] = typed
+      notifications.notify('your text is kept, and comes back when you answer again')
+    end
+  end)
+end
+
+return M
