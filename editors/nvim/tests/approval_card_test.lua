@@ -331,6 +331,81 @@ return function(test)
     assert(not lines:find('bash_sandboxed', 1, true), lines)
   end)
 
+  ---Presses an approval key `ms` after the last one. Returns the requests, and what was reported.
+  local function make_presser(results)
+    local questions, approval = require('agentls.questions'), require('agentls.approval')
+    local now, clock = questions.now_ms, 0
+    questions.now_ms = function()
+      return clock
+    end
+    local function press(action)
+      clock = clock + 500
+      return answer_with({}, results or {}, function()
+        approval.run_key_action(action)
+      end)
+    end
+    return press, function()
+      questions.now_ms = now
+    end
+  end
+
+  test('keys: what the card does not contain must be opened before it can be allowed', function()
+    local truncated = { ref = 'r1', bytes = 300000 }
+    local diff = '--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n'
+    for _, overrides in ipairs({
+      { shown = 'echo long', more = { shown = truncated } },
+      { name = 'other', input = { long = 'cut…' }, more = { input = truncated } },
+      { name = 'edit_file', diff = diff, more = { diff = truncated } },
+    }) do
+      local press, restore = make_presser({ ['agent/readContent'] = { text = '{"long":"all of it"}' } })
+      local chat = render_card(overrides)
+      if overrides.diff then
+        chat.tool('c1', 'awaitingApproval', { title = 'make', name = 'edit_file', diff = diff })
+      end
+      press('allow')
+      local requests, messages = press('allow')
+      eq(requests[1][1], 'agent/readContent')
+      assert(messages:find('does not contain all of this call', 1, true), messages)
+      assert(table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\n'):find('all of it', 1, true))
+      vim.cmd('close')
+      vim.api.nvim_set_current_win(chat.window)
+      requests = press('allow')
+      eq(requests[1] and requests[1][1], 'agent/approvalRespond')
+      restore()
+    end
+    -- A denial needs nothing.
+    local press, restore = make_presser()
+    render_card({ shown = 'echo long', more = { shown = truncated } })
+    local input = vim.ui.input
+    vim.ui.input = function(_, enter)
+      enter('')
+    end
+    press('deny')
+    eq(press('deny')[1][2].decision, 'deny')
+    vim.ui.input = input
+    restore()
+  end)
+
+  test('keys: a card that is taller than the window is shown to its end before it can be allowed', function()
+    local press, restore = make_presser()
+    local lines = {}
+    for i = 1, 3 * vim.o.lines do
+      lines[i] = 'echo line ' .. i
+    end
+    local chat = render_card({ shown = table.concat(lines, '\n') })
+    press('allow')
+    local presses, requests = 0, {}
+    while #requests == 0 and presses < 20 do
+      local last_seen_row = vim.fn.line('w$', chat.window)
+      requests = press('allow')
+      presses = presses + 1
+      local is_at_end = last_seen_row >= vim.api.nvim_buf_line_count(chat.buffer) - 2
+      eq(#requests > 0, is_at_end, 'press ' .. presses)
+    end
+    assert(presses > 3, presses)
+    restore()
+  end)
+
   test('keys: a rule that is wider than the call needs a second press', function()
     local questions, approval = require('agentls.questions'), require('agentls.approval')
     local now, clock = questions.now_ms, 0

@@ -127,7 +127,7 @@ return function(test, drive)
       tui.save_screen('floating-input-' .. size[1])
       tui.keys('Enter')
       -- They were only held.
-      tui.see('warning 1')
+      tui.see('warning 3')
       tui.see('⊘ Edit cart.py')
     end, { columns = size[1], rows = size[2], init = FLOATING_INPUT })
 

@@ -60,6 +60,20 @@ local function send_decision(question, answer, report, subject, key)
   send_answer(question, 'agent/approvalRespond', answer, report, subject, key)
 end
 
+---The requests of which the user has opened what their cards do not contain.
+---@type table<table, boolean>
+local viewed = setmetatable({}, { __mode = 'k' })
+
+---@param item agentls.Item.tool
+local function mark_viewed(item)
+  if item.approval then
+    viewed[item.approval] = true
+  end
+end
+
+---@type fun(question: agentls.Question): boolean
+local show_hidden_part
+
 ---What to report for a decision that keeps a rule.
 local RULE_REPORTS = {
   allowSession = 'allowed for this session',
@@ -84,7 +98,7 @@ function M.approve_call(decision, key)
     repeat_hint = key and ('%s again %s'):format(key, EFFECTS[decision])
       or (':AgentApprove%s again allows it'):format(COMMAND_ARGUMENTS[decision]),
   })
-  if not question then
+  if not question or show_hidden_part(question) then
     return
   elseif decision == 'allow' then
     return send_decision(question, { decision = decision }, 'allowed once', nil, key)
@@ -262,6 +276,80 @@ local function find_tool_call(matches)
   end
 end
 
+---@param item agentls.Item.tool
+---@param session agentls.Session
+local function show_diff_of(item, session)
+  local function show_text(diff)
+    scratch.show_lines('diff/' .. item.id, 'diff', format.split_lines(format.reveal_hidden(diff)))
+    mark_viewed(item)
+  end
+  local truncated = item.more and item.more.diff
+    or (item.approval and item.approval.more and item.approval.more.diff)
+  if truncated then
+    local show_full_text = attention.guard('the diff is ready; open it with :AgentDiff', show_text)
+    return sessions.read_content(session, truncated.ref, show_full_text)
+  end
+  show_text(item.diff)
+end
+
+---Shows the output of a call; for an approval, what it asks to run.
+---@param item agentls.Item.tool
+---@param session agentls.Session
+local function show_output_of(item, session)
+  local function show_text(output)
+    scratch.show_lines(
+      'output/' .. item.id,
+      'agentls_output',
+      format.split_lines(format.reveal_hidden(output))
+    )
+    mark_viewed(item)
+  end
+  local source = item.approval or item
+  local truncated = source.more and source.more[item.approval and 'shown' or 'output']
+  if truncated then
+    local show_full_text = attention.guard('the output is ready; press the key again', show_text)
+    return sessions.read_content(session, truncated.ref, show_full_text)
+  end
+  show_text(item.approval and item.approval.shown or item.output)
+end
+
+---Shows the arguments of a call that asks, in full.
+---@param item agentls.Item.tool
+---@param session agentls.Session
+local function show_input_of(item, session)
+  local show_text = attention.guard('the arguments are ready; press the key again', function(text)
+    scratch.show_lines('input/' .. item.id, 'json', vim.split(format.reveal_hidden_json(text), '\n'))
+    mark_viewed(item)
+  end)
+  sessions.read_content(session, item.approval.more.input.ref, function(text)
+    show_text(M.format_json(vim.json.decode(text)))
+  end)
+end
+
+---Opens what the card of a question does not contain, unless the user has opened it already.
+---@param question agentls.Question
+---@return boolean is_opened
+show_hidden_part = function(question)
+  local item = question.item --[[@as agentls.Item.tool]]
+  local approval, more = question.request, question.request.more or {}
+  local has_diff = item.diff and item.diff ~= ''
+  local show
+  if approval.shown then
+    show = more.shown and show_output_of
+  elseif not has_diff then
+    show = more.input and show_input_of
+  end
+  if has_diff and (more.diff or #format.split_lines(item.diff) > config.current.output_lines) then
+    show = show_diff_of
+  end
+  if not show or viewed[approval] then
+    return false
+  end
+  show(item, question.session)
+  notifications.notify_line('the card does not contain all of this call; read it, then allow it')
+  return true
+end
+
 ---Shows the diff of the tool call under the cursor, else the last diff of a tool call.
 ---@param turn? string Only calls of this turn.
 function M.show_diff(turn)
@@ -272,16 +360,7 @@ function M.show_diff(turn)
     notifications.notify('there is no diff to show')
     return
   end
-  local function show_text(diff)
-    scratch.show_lines('diff/' .. item.id, 'diff', format.split_lines(format.reveal_hidden(diff)))
-  end
-  local truncated = item.more and item.more.diff
-    or (item.approval and item.approval.more and item.approval.more.diff)
-  if truncated then
-    local show_full_text = attention.guard('the diff is ready; open it with :AgentDiff', show_text)
-    return sessions.read_content(session, truncated.ref, show_full_text)
-  end
-  show_text(item.diff)
+  show_diff_of(item, session)
 end
 
 ---Shows the full output of the tool call under the cursor, else of the last one. For an approval, shows its request.
@@ -293,20 +372,7 @@ function M.show_output()
     notifications.notify('there is no output to show')
     return
   end
-  local function show_text(output)
-    scratch.show_lines(
-      'output/' .. item.id,
-      'agentls_output',
-      format.split_lines(format.reveal_hidden(output))
-    )
-  end
-  local source = item.approval or item
-  local truncated = source.more and source.more[item.approval and 'shown' or 'output']
-  if truncated then
-    local show_full_text = attention.guard('the output is ready; press the key again', show_text)
-    return sessions.read_content(session, truncated.ref, show_full_text)
-  end
-  show_text(item.approval and item.approval.shown or item.output)
+  show_output_of(item, session)
 end
 
 local UNITS = {

@@ -252,6 +252,23 @@ local function is_meant(window, focus, request)
   return is_current_window and focus.is_deliberate or false
 end
 
+---Shows a row at the top of a window, or the last row at its bottom if that is nearer. Rows count from 1.
+---@param window integer
+---@param row integer
+---@param last_row integer
+local function scroll_to_row(window, row, last_row)
+  vim.api.nvim_win_call(window, function()
+    vim.api.nvim_win_set_cursor(window, { row, 0 })
+    vim.cmd('normal! zt')
+    if vim.fn.line('w$') >= last_row then
+      vim.api.nvim_win_set_cursor(window, { last_row, 0 })
+      vim.cmd('normal! zb')
+      vim.api.nvim_win_set_cursor(window, { row, 0 })
+    end
+  end)
+  vim.cmd('redraw')
+end
+
 ---Shows more of a card that was not fully visible yet.
 ---@param window integer
 ---@param question agentls.Question
@@ -263,7 +280,7 @@ local function show_rest(window, question, focus)
   if hidden_count <= 0 then
     return false
   end
-  view.scroll_to_row(window, focus.last_seen_row + 1, last_row)
+  scroll_to_row(window, focus.last_seen_row + 1, last_row)
   update_focus(window)
   return true
 end

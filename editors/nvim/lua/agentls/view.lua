@@ -670,23 +670,6 @@ function M.find_last_row(window, item)
   end
 end
 
----Shows a row at the top of a window, or the last row at its bottom if that is nearer. Rows count from 1.
----@param window integer
----@param row integer
----@param last_row integer
-function M.scroll_to_row(window, row, last_row)
-  api.nvim_win_call(window, function()
-    api.nvim_win_set_cursor(window, { row, 0 })
-    vim.cmd('normal! zt')
-    if vim.fn.line('w$') >= last_row then
-      api.nvim_win_set_cursor(window, { last_row, 0 })
-      vim.cmd('normal! zb')
-      api.nvim_win_set_cursor(window, { row, 0 })
-    end
-  end)
-  vim.cmd('redraw')
-end
-
 ---Whether the cursor of a window is at the end, so that the window scrolls with new lines.
 ---@param window integer
 function M.is_following(window)
