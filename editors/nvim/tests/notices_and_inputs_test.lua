@@ -97,6 +97,49 @@ return function(test, drive)
     check_kept_text
   )
 
+  drive('a reason that does not arrive is offered again', nil, function(nvim)
+    nvim.cmd('AgentPrompt fix it')
+    nvim.wait_for_approval()
+    nvim.lua([[
+      local client = require('agentls.client')
+      local request = client.request
+      client.request = function(method, params, callback)
+        if method == 'agent/approvalRespond' then
+          client.request = request
+          return callback({ code = 1, message = 'refused' })
+        end
+        return request(method, params, callback)
+      end
+    ]])
+    nvim.type_keys('<C-w>l<C-w>k')
+    nvim.press_twice('n')
+    nvim.answer('a long reason<CR>')
+    nvim.wait_for_notification('refused')
+    nvim.press_twice('n')
+    nvim.answer('<CR>')
+    nvim.see('feedback: a long reason')
+    nvim.wait_for_turn_end()
+  end)
+
+  drive('a steer that the server refuses comes back', nil, function(nvim)
+    nvim.cmd('AgentPrompt fix it')
+    nvim.wait_for_approval()
+    nvim.lua([[
+      local client = require('agentls.client')
+      local request = client.request
+      client.request = function(method, params, callback)
+        if method == 'agent/steer' then
+          return callback({ code = 1, message = 'refused' })
+        end
+        return request(method, params, callback)
+      end
+    ]])
+    nvim.cmd('AgentPrompt')
+    nvim.type_keys('and shorter<C-s>')
+    nvim.wait_for_notification('refused')
+    eq(nvim.lines(), { 'and shorter' })
+  end)
+
   if vim.fn.executable('tmux') == 0 then
     io.stdout:write('NOT TESTED: what covers what on a real screen. There is no tmux.\n')
     return

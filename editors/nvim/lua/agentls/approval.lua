@@ -139,7 +139,10 @@ function M.deny_call(feedback, key)
   local prompt = ('Deny "%s". Feedback for the model (empty: none, Esc: cancel) '):format(
     format.display_text(format.single_line(questions.summarize_question(question), 60))
   )
-  text_input.ask({ prompt = prompt, key = 'deny ' .. question.request.approvalId }, send_denial)
+  text_input.ask(
+    { prompt = prompt, key = 'deny ' .. question.request.approvalId, is_retryable = true },
+    send_denial
+  )
 end
 
 ---Opens the arguments of a call as JSON in a buffer. Writing the buffer allows the call with them.
@@ -463,7 +466,7 @@ local function answer_question(question)
           choose_value(i, field, prompt, selected)
         end)
       elseif choice.free then
-        text_input.ask({ prompt = prompt .. ' ', key = get_key(field) }, function(text)
+        text_input.ask({ prompt = prompt .. ' ', key = get_key(field), is_retryable = true }, function(text)
           store_answer(i, field.name, vim.list_extend(selected, { text }))
         end)
       elseif field.several then
@@ -492,7 +495,7 @@ local function answer_question(question)
     if #(field.choices or {}) > 0 then
       return choose_value(i, field, prompt, {})
     end
-    text_input.ask({ prompt = prompt .. ' ', key = get_key(field) }, function(text)
+    text_input.ask({ prompt = prompt .. ' ', key = get_key(field), is_retryable = true }, function(text)
       if text ~= '' or not field.required then
         store_answer(i, field.name, text ~= '' and { text } or {})
       end

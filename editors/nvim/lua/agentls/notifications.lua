@@ -232,7 +232,10 @@ function M.notify(text, level, key)
   end
 end
 
----Shows a notification on one line. Truncates `subject` if necessary.
+---How many columns a short notification may have in the float.
+local MAX_LINE_COLUMNS = 150
+
+---Shows a short notification. Truncates `subject` if necessary.
 ---@param prefix string
 ---@param subject? string Text from the model or the repository.
 ---@param suffix? string
@@ -240,7 +243,9 @@ end
 function M.notify_line(prefix, subject, suffix, level)
   suffix = suffix or ''
   local columns = vim.fn.strdisplaywidth
-  local available = vim.v.echospace - columns(PREFIX .. prefix) - columns(suffix)
+  -- The float wraps. What replaced `vim.notify` may print into one line.
+  local total = is_default_notify() and math.max(vim.v.echospace, MAX_LINE_COLUMNS) or vim.v.echospace
+  local available = total - columns(PREFIX .. prefix) - columns(suffix)
   local text = format.display_text(format.single_line(subject or '', 4000))
   if columns(text) > available then
     text = format.split_columns(text, math.max(available - 1, 12), vim.api.nvim_strwidth)[1] .. '…'

@@ -231,7 +231,7 @@ local function enable_draft(buffer, session)
   local draft = drafts.take(session.id, cwd, creation.is_blank(session))
   if draft then
     api.nvim_buf_set_lines(buffer, 0, -1, false, format.split_lines(draft))
-    notifications.notify('the prompt that you did not send is back in the prompt window')
+    notifications.notify('your unsent prompt is back in the prompt window')
   end
   local is_waiting = false
   local function keep_text()

@@ -36,7 +36,12 @@ local function follow_window(on_change)
   end
 end
 
----@param options { prompt: string, key: string } `key`: what the text is for.
+---@class agentls.TextInput
+---@field prompt string
+---@field key string What the text is for.
+---@field is_retryable? boolean Whether a text that was submitted is offered again: it may not have arrived.
+
+---@param options agentls.TextInput
 ---@param on_text fun(text: string) Not called if the user leaves the input.
 function M.ask(options, on_text)
   notifications.dismiss_all()
@@ -49,7 +54,7 @@ function M.ask(options, on_text)
     stop()
     resume()
     if text then
-      kept[options.key] = nil
+      kept[options.key] = options.is_retryable and text or nil
       return on_text(text)
     end
     if vim.fn.histnr(HISTORY) > history_count then

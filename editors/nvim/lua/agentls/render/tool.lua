@@ -159,7 +159,7 @@ local function render_approval_hint(block, approval, options, width)
       or {}
     local key_names = #names > 0 and table.concat(names, ' and ') or 'session and always'
     local is_wide = rules.is_wide(approval.rule)
-    local head = is_wide and '  %s also allow, and so ask twice:' or '  %s also allow:'
+    local head = is_wide and '  %s allow more than this call (press twice):' or '  %s also allow:'
     add_line(block, head:format(key_names), is_wide and 'AgentlsWarn' or 'AgentlsDim')
     for _, description in ipairs(rules.describe_rules(approval.rule)) do
       draw.add_wrapped(block, '    ', description.text, width, inline_code)
