@@ -223,6 +223,9 @@ end
 ---How long after a change the draft is written, in ms.
 local DRAFT_DELAY_MS = 500
 
+---Whether Neovim exits, and `keep_all_texts` has kept more than the buffers contain.
+local is_leaving = false
+
 ---Keeps the text of a prompt buffer as a draft, and puts the kept one into it.
 ---@param buffer integer
 ---@param session agentls.Session
@@ -236,7 +239,7 @@ local function enable_draft(buffer, session)
   local is_waiting = false
   local function keep_text()
     is_waiting = false
-    if api.nvim_buf_is_loaded(buffer) then
+    if api.nvim_buf_is_loaded(buffer) and not is_leaving then
       drafts.keep(session.id, cwd, get_text(buffer))
     end
   end
@@ -254,6 +257,7 @@ end
 
 ---Keeps everything that the server has not accepted. Called when Neovim exits.
 local function keep_all_texts()
+  is_leaving = true
   for id, session in pairs(sessions.all) do
     local buffer, texts = prompts[id], {}
     for _, entry in ipairs(session.unsent) do
