@@ -354,6 +354,15 @@ return function(test)
     end
   end
 
+  test('keys: a call that can only be allowed once says so at the first press', function()
+    local press, restore = make_presser()
+    render_card({})
+    local _, messages = press('allowAlways')
+    assert(messages:find('it can only be allowed once', 1, true), messages)
+    assert(not messages:find('again', 1, true), messages)
+    restore()
+  end)
+
   test('keys: what the card does not contain must be opened before it can be allowed', function()
     local truncated = { ref = 'r1', bytes = 300000 }
     local diff = '--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n'

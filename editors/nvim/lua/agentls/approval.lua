@@ -95,6 +95,7 @@ function M.approve_call(decision, key)
   local question = questions.take_question({
     key = key,
     is_allowing = true,
+    needs_rule = decision ~= 'allow',
     repeat_hint = key and ('%s again %s'):format(key, EFFECTS[decision])
       or (':AgentApprove%s again allows it'):format(COMMAND_ARGUMENTS[decision]),
   })

@@ -37,6 +37,7 @@ end
 ---@field is_inquiry? boolean Whether it answers limits and questions from the agent, not approvals.
 ---@field is_allowing? boolean Whether it allows a call, so that all of the card must have been visible.
 ---@field key? string The key that was typed; nil for a command.
+---@field needs_rule? boolean Whether it is possible only if the question offers to remember something.
 ---@field repeat_hint string How to repeat the answer.
 
 ---The question under the cursor of a window.
@@ -226,7 +227,9 @@ end
 ---@param request agentls.AnswerRequest
 local function notify_question(question, request)
   local is_match = (question.kind ~= 'approval') == (request.is_inquiry or false)
-  local hint = is_match and request.repeat_hint
+  local is_impossible = is_match and request.needs_rule and not question.request.rule
+  local hint = is_impossible and 'it can only be allowed once'
+    or is_match and request.repeat_hint
     or (question.kind == 'approval' and ':AgentApprove or :AgentDeny answers' or ':AgentAnswer answers')
   local prefix = question.kind == 'approval' and ('asks (%s risk): '):format(question.request.risk)
     or 'asks: '
