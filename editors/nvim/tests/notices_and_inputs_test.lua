@@ -82,6 +82,7 @@ return function(test, drive)
     nvim.press_twice('n')
     type_into_input('because of the tests<Esc>')
     nvim.wait_for_notification('your text is kept')
+    eq(nvim.lua("return require('agentls.notifications').is_holding()"), false)
     eq(nvim.open_approvals(), 1)
     nvim.wait_until_answerable()
     nvim.keys('n')
@@ -94,6 +95,13 @@ return function(test, drive)
   drive(
     'a reason that the user leaves in a floating input is kept',
     { init = FLOATING_INPUT },
+    check_kept_text
+  )
+
+  local silent = FLOATING_INPUT:gsub('done%(text%)', 'if text then done(text) end')
+  drive(
+    'an input that reports nothing when the user leaves it holds no notice',
+    { init = silent },
     check_kept_text
   )
 

@@ -285,6 +285,11 @@ function M.hold()
   end
 end
 
+---Whether the notifications wait until an input is closed. For tests.
+function M.is_holding()
+  return is_held
+end
+
 ---Hides all notifications, because something else needs the space.
 function M.dismiss_all()
   visible = {}

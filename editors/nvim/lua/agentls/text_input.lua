@@ -36,6 +36,25 @@ local function follow_window(on_change)
   end
 end
 
+---Calls back once the floating window of an input is gone: some plugins report nothing when the user leaves it.
+---@param on_gone fun()
+---@return fun() stop
+local function watch_window(on_gone)
+  local id = vim.api.nvim_create_autocmd('WinClosed', {
+    callback = function()
+      -- What the input reports comes first.
+      vim.defer_fn(function()
+        if vim.api.nvim_win_get_config(0).relative == '' then
+          on_gone()
+        end
+      end, 100)
+    end,
+  })
+  return function()
+    pcall(vim.api.nvim_del_autocmd, id)
+  end
+end
+
 ---@class agentls.TextInput
 ---@field prompt string
 ---@field key string What the text is for.
@@ -46,12 +65,19 @@ end
 function M.ask(options, on_text)
   notifications.dismiss_all()
   local resume = notifications.hold()
-  local history_count, typed = vim.fn.histnr(HISTORY), nil
-  local stop = follow_window(function(text)
+  local history_count, typed, is_over = vim.fn.histnr(HISTORY), nil, false
+  local stop_following = follow_window(function(text)
     typed = text
   end)
-  vim.ui.input({ prompt = options.prompt, default = kept[options.key] }, function(text)
-    stop()
+  local stop_watching = function() end
+  ---@param text? string
+  local function finish(text)
+    if is_over then
+      return
+    end
+    is_over = true
+    stop_following()
+    stop_watching()
     resume()
     if text then
       kept[options.key] = options.is_retryable and text or nil
@@ -64,7 +90,13 @@ function M.ask(options, on_text)
       kept[options.key] = typed
       notifications.notify('your text is kept, and comes back when you answer again')
     end
+  end
+  vim.ui.input({ prompt = options.prompt, default = kept[options.key] }, function(text)
+    finish(text)
   end)
+  if not is_over then
+    stop_watching = watch_window(finish)
+  end
 end
 
 return M
