@@ -281,11 +281,13 @@ M.definitions = {
   AgentReload = {
     desc = 'Read the configuration files again',
     run = function()
-      require('agentls.problems').clear()
+      local problems = require('agentls.problems')
+      problems.begin_reload()
       sessions.request('agent/reloadConfig', vim.empty_dict(), function(result)
-        -- A warning of the server has named each problem.
+        problems.finish_reload(result.problems)
         local count = #result.problems
-        local outcome = count == 0 and 'no problems' or 'problems: ' .. count
+        local outcome = count == 0 and 'no problems'
+          or ('problems: %d · :AgentProblems lists them'):format(count)
         notifications.notify('reloaded the configuration; ' .. outcome)
       end)
     end,

@@ -14,6 +14,9 @@ local messages = {}
 ---The folders whose settings are off because they are not trusted.
 ---@type table<string, boolean>
 local untrusted_folders = {}
+---The messages about files that a reload has not confirmed yet.
+---@type table<string, boolean>
+local stale = {}
 local is_waiting = false
 ---What was reported last, to report nothing twice.
 local last_report = ''
@@ -49,31 +52,6 @@ local function request_report()
   end
 end
 
----Adds a warning of the server.
----@param message string
-function M.add_warning(message)
-  message = format.reveal_hidden(message)
-  if not vim.list_contains(messages, message) then
-    table.insert(messages, message)
-    notifications.record(message)
-    request_report()
-  end
-end
-
----Adds a folder whose settings are off because it is not trusted.
----@param folder string
-function M.add_untrusted_folder(folder)
-  if not untrusted_folders[folder] then
-    untrusted_folders[folder] = true
-    request_report()
-  end
-end
-
----Forgets all problems: the server reads its configuration again, or another server starts.
-function M.clear()
-  messages, untrusted_folders, last_report = {}, {}, ''
-end
-
 ---Splits the place off a message about a file: `/path/config.toml:9:1: warning: text`.
 ---@param message string
 ---@return table entry An entry of a quickfix list.
@@ -90,6 +68,62 @@ local function parse_message(message)
     text = format.single_line(rest or text, #text),
     type = severity == 'error' and 'E' or 'W',
   }
+end
+
+---Adds a warning of the server.
+---@param message string
+function M.add_warning(message)
+  message = format.reveal_hidden(message)
+  stale[message] = nil
+  if not vim.list_contains(messages, message) then
+    table.insert(messages, message)
+    notifications.record(message)
+    request_report()
+  end
+end
+
+---Adds a folder whose settings are off because it is not trusted.
+---@param folder string
+function M.add_untrusted_folder(folder)
+  if not untrusted_folders[folder] then
+    untrusted_folders[folder] = true
+    request_report()
+  end
+end
+
+---Starts a reload of the configuration: it decides which messages about files still apply.
+function M.begin_reload()
+  stale = {}
+  for _, message in ipairs(messages) do
+    stale[message] = parse_message(message).filename ~= nil or nil
+  end
+end
+
+---Ends a reload: keeps the messages that were repeated, or that the result contains.
+---@param found agentls.ConfigProblem[]
+function M.finish_reload(found)
+  for _, problem in ipairs(found) do
+    local place = problem.file and ('%s:%d:'):format(problem.file, problem.line or 1)
+    local known = vim.iter(messages):find(function(message)
+      return place and vim.startswith(message, place)
+    end)
+    if known then
+      stale[known] = nil
+    elseif place then
+      M.add_warning(('%s1: %s: %s'):format(place, problem.severity, problem.message))
+    else
+      M.add_warning(problem.message)
+    end
+  end
+  messages = vim.tbl_filter(function(message)
+    return not stale[message]
+  end, messages)
+  stale = {}
+end
+
+---Forgets all problems: another server starts.
+function M.clear()
+  messages, untrusted_folders, stale, last_report = {}, {}, {}, ''
 end
 
 ---Opens the problems as a quickfix list.
