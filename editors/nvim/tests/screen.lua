@@ -137,14 +137,14 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
     self.wait_until_answerable()
     self.command(line)
   end
-  ---Waits until `turns` turns have ended. The editor itself reports it, wherever the chat is scrolled.
+  ---Waits until `turns` turns have ended. Asks the editor, because the chat may be scrolled. A command that prints
+  ---could wait for Enter.
   function self.wait_for_turn_end(turns)
     local items = "require('agentls.sessions').get_current().state.items"
     local count = ("#vim.tbl_filter(function(i) return i.kind == 'turnEnd' end, %s)"):format(items)
-    self.command(
-      ('lua vim.wait(20000, function() return %s == %d end); print(%s, "ended")'):format(count, turns, count)
-    )
-    self.see(turns .. ' ended')
+    wait(turns .. ' ended turns', function()
+      return self.eval(('luaeval(%s)'):format(vim.fn.string(count))) == tostring(turns)
+    end)
   end
   function self.save_screen(capture)
     if captures then
