@@ -177,6 +177,8 @@ pub(super) struct Draft {
     pub(super) text: String,
     /// When a key last changed it; `None` after it was emptied.
     pub(super) touched: Option<Instant>,
+    /// Texts that the user cleared, for the history.
+    pub(super) cleared: Vec<String>,
 }
 
 impl Draft {
@@ -186,7 +188,12 @@ impl Draft {
             Key::Char(ch) => self.text.push(*ch),
             Key::Paste(text) => self.text.push_str(text),
             Key::Backspace => drop(self.text.pop()),
-            Key::CtrlU | Key::Esc => self.text.clear(),
+            Key::CtrlU | Key::Esc => {
+                let cleared = std::mem::take(&mut self.text);
+                if !cleared.trim().is_empty() {
+                    self.cleared.push(cleared);
+                }
+            }
             Key::CtrlW | Key::Alt('\u{7f}' | '\u{8}') => {
                 let end = self
                     .text

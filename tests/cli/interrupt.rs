@@ -51,6 +51,48 @@ fn esc_interrupts_a_streaming_turn_and_keeps_the_next_key() {
 }
 
 #[test]
+fn ctrl_c_leaves_on_an_empty_line_only_and_loses_no_text() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 80);
+    chat.wait_for_text("› ");
+    for prompt in ["one", "a long and important prompt"] {
+        chat.send_keys(prompt);
+        chat.wait_for_text(prompt);
+        chat.send_keys("\u{3}");
+        chat.wait_for_text("cleared; ↑ brings it back");
+        chat.wait_for_text("› ");
+    }
+    chat.send_keys("\u{1b}[A");
+    chat.wait_for_text("a long and important prompt");
+    chat.send_keys("\u{15}\u{3}");
+    chat.wait_for_text("press Ctrl-C again or Ctrl-D to leave");
+    chat.wait_for_text("› ");
+    chat.send_keys("\u{3}");
+    assert_eq!(chat.wait_for_exit(), 0);
+}
+
+#[test]
+fn a_draft_that_esc_clears_during_a_turn_is_in_the_history() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 80);
+    chat.wait_for_text("› ");
+    chat.send_keys("slow\r");
+    chat.wait_for_text("word word");
+    chat.send_keys("and then this");
+    chat.wait_for_text("and then this▏");
+    chat.send_keys("\u{1b}");
+    chat.send_keys("\u{3}");
+    chat.wait_for_text("■ canceled");
+    chat.wait_until_idle();
+    chat.wait_for_text("› ");
+    chat.send_keys("\u{1b}[A");
+    chat.wait_for_text("› and then this");
+    // Of an empty line, the second key leaves.
+    chat.send_keys("\u{15}\u{4}");
+    assert_eq!(chat.wait_for_exit(), 0);
+}
+
+#[test]
 fn esc_denies_an_open_approval() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 80);

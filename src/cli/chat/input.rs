@@ -3,6 +3,7 @@
 //! rustyline reads the terminal on a thread of its own while the rest of the client continues. Knows no server.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -29,8 +30,10 @@ const CANDIDATES: usize = 200;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PromptLine {
     Words(String),
-    /// Ctrl-C; the typed text is discarded.
+    /// Ctrl-C on an empty line.
     Interrupted,
+    /// Ctrl-C on typed text, which is the newest line of the history now.
+    Cleared,
     /// Ctrl-D, or the terminal is gone.
     End,
 }
@@ -63,6 +66,7 @@ impl ChatInput {
             styler,
             folder: folder.to_path_buf(),
             own: Vec::new(),
+            line: RefCell::default(),
         }));
         // Prompts are private: only the owner may read the folder and the file.
         let history = state_dir.and_then(|dir| {
@@ -85,6 +89,9 @@ impl ChatInput {
 
     /// Reads a line, starting with `draft`. Blocks.
     pub(super) fn read(&mut self, draft: &str) -> PromptLine {
+        if let Some(help) = self.editor.helper() {
+            help.line.replace(draft.to_owned());
+        }
         let read = match draft {
             "" => self.editor.readline("› "),
             draft => self.editor.readline_with_initial("› ", (draft, "")),
@@ -95,12 +102,23 @@ impl ChatInput {
                 self.save_history_line(&line);
                 PromptLine::Words(line)
             }
-            Err(ReadlineError::Interrupted) => PromptLine::Interrupted,
+            Err(ReadlineError::Interrupted) => {
+                let cleared = self.editor.helper().map(|help| help.line.take());
+                let cleared = cleared.filter(|line| !line.trim().is_empty());
+                match cleared {
+                    Some(line) => {
+                        self.save_history_line(&line);
+                        PromptLine::Cleared
+                    }
+                    None => PromptLine::Interrupted,
+                }
+            }
             Err(_) => PromptLine::End,
         }
     }
 
-    fn save_history_line(&mut self, line: &str) {
+    /// Adds a line to the history, without sending it.
+    pub(super) fn save_history_line(&mut self, line: &str) {
         if line.trim().is_empty() || !self.editor.add_history_entry(line).unwrap_or(false) {
             return;
         }
@@ -116,12 +134,20 @@ struct InputHelper {
     folder: PathBuf,
     /// The user's own commands, each with its `/`.
     own: Vec<String>,
+    /// What is typed now. The editor does not return it after a Ctrl-C.
+    line: RefCell<String>,
 }
 
 impl Helper for InputHelper {}
 
 impl Hinter for InputHelper {
     type Hint = String;
+
+    /// Offers nothing. The editor calls this with each change of the line.
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        line.clone_into(&mut self.line.borrow_mut());
+        None
+    }
 }
 
 impl Highlighter for InputHelper {

@@ -162,6 +162,12 @@ impl Chat {
                     self.show_hint("press Ctrl-C again or Ctrl-D to leave");
                     continue;
                 }
+                PromptLine::Cleared => {
+                    // The next one is the first on an empty line.
+                    self.interrupted = None;
+                    self.show_hint("cleared; ↑ brings it back");
+                    continue;
+                }
                 PromptLine::Words(line) if line.trim().is_empty() => continue,
                 PromptLine::Words(line) => line,
             };
@@ -202,7 +208,12 @@ impl Chat {
         self.view.screen.write_gap();
         // The line editor changes these settings; an interrupted read must restore them.
         let saved = rustix::termios::tcgetattr(std::io::stdin());
-        let draft = std::mem::take(&mut self.draft).text;
+        let draft = std::mem::take(&mut self.draft);
+        draft
+            .cleared
+            .iter()
+            .for_each(|line| input.save_history_line(line));
+        let draft = draft.text;
         let mut reading = tokio::task::spawn_blocking(move || {
             let line = input.read(&draft);
             (input, line)
