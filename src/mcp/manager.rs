@@ -50,9 +50,10 @@ struct NamedServers {
 }
 
 impl McpManager {
-    /// Creates the owner; nothing starts. The tokens of logins are below `data`, and are registered with `redactor`.
+    /// Creates the owner; nothing starts. The tokens of logins are below `data`, and are registered with
+    /// `redactor`; so are the folders in which servers of the user's run.
     pub fn new(workspace: Arc<WorkspaceShared>, data: Option<&Path>, redactor: Redactor) -> Arc<Self> {
-        Self::with_host(workspace, data.map(TokenStore::new), redactor, None)
+        Self::with_host(workspace, data, redactor, None)
     }
 
     /// Creates the owner of servers that `connector` connects to.
@@ -62,14 +63,15 @@ impl McpManager {
 
     fn with_host(
         workspace: Arc<WorkspaceShared>,
-        tokens: Option<TokenStore>,
+        data: Option<&Path>,
         redactor: Redactor,
         connector: Option<Arc<dyn McpConnector>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             host: Arc::new(McpHost {
                 workspace,
-                tokens,
+                own_folders: data.map(|data| data.join("mcp-servers")),
+                tokens: data.map(TokenStore::new),
                 redactor,
                 connector,
                 changes: watch::channel(0).0,

@@ -24,6 +24,7 @@ mod login;
 mod login_registry;
 mod manager;
 mod names;
+mod program_folder;
 mod prompt_arguments;
 mod registration;
 mod request_router;

@@ -25,6 +25,8 @@ use crate::workspace::WorkspaceShared;
 /// What all servers share.
 pub(super) struct McpHost {
     pub(super) workspace: Arc<WorkspaceShared>,
+    /// Where servers have folders of their own; `None` without a data folder.
+    pub(super) own_folders: Option<PathBuf>,
     /// The tokens of logins.
     pub(super) tokens: Option<TokenStore>,
     pub(super) redactor: Redactor,

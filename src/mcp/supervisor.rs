@@ -16,6 +16,7 @@ use super::authorize::EndReason;
 use super::connection::{McpClient, McpConnection, McpError, McpPrompt, McpTool};
 use super::environment::collect_variables;
 use super::http;
+use super::program_folder::choose_folder;
 use super::request_router::{CallHostPrompt, RequestRouter};
 use super::rmcp_connection::RmcpConnection;
 use super::server_state::{NextStart, Phase, ReadyServer, ServerShared};
@@ -285,9 +286,13 @@ async fn build_command(
     requests: &Arc<RequestRouter>,
 ) -> Result<ConfinedProgram, McpError> {
     let setup = &shared.setup;
-    let cwd = setup.settings.cwd.clone().unwrap_or_else(|| setup.folder.clone());
+    let workspace = Workspace::new(shared.host.workspace.clone());
+    let cwd = choose_folder(shared, &workspace).await?;
     let words = std::iter::once(program.to_owned()).chain(setup.settings.args.iter().cloned());
-    let command = Command::from_argv(words).current_dir(&cwd).stdin(Stdin::Piped);
+    let mut command = Command::from_argv(words).current_dir(&cwd).stdin(Stdin::Piped);
+    if setup.settings.looks_up_outside() {
+        command = command.look_up_outside();
+    }
     let variables = collect_variables(&setup.settings, &setup.folder, &shared.host.redactor).await?;
     let command = variables.iter().fold(command, |command, (name, value)| {
         command.env(name, value.expose_secret())
@@ -297,7 +302,6 @@ async fn build_command(
         settings: setup.sandbox.clone(),
         policy: setup.settings.sandbox_policy(),
     };
-    let workspace = Workspace::new(shared.host.workspace.clone());
     let confined = workspace.confine_command(&cwd, &sandbox, command).await;
     let command = confined.map_err(|error| McpError::Failed(error.to_string()))?;
     let prompt = Arc::new(CallHostPrompt(requests.clone()));

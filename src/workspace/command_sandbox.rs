@@ -84,7 +84,7 @@ pub(super) struct SessionTemp {
 }
 
 impl SessionTemp {
-    fn path(&self) -> Option<&Path> {
+    pub(super) fn path(&self) -> Option<&Path> {
         let create = || PrivateTemp::create_for_commands(&std::env::temp_dir()).ok();
         self.folder.get_or_init(create).as_ref().map(PrivateTemp::path)
     }

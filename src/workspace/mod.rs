@@ -192,6 +192,12 @@ impl WorkspaceShared {
         };
     }
 
+    /// Returns whether the user trusts a folder, or one around it.
+    pub fn is_trusted(&self, folder: &Path) -> bool {
+        let folders = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
+        folders.iter().any(|trusted| folder.starts_with(trusted))
+    }
+
     /// Replaces the paths that need approval to be read by the settings of a folder.
     pub fn set_read_deny(&self, folder: &Path, entries: Vec<String>) {
         let mut all = self.read_deny.write().unwrap_or_else(PoisonError::into_inner);
@@ -298,6 +304,11 @@ impl Workspace {
             background_owner: Some("this agent"),
             ..Self::default()
         }
+    }
+
+    /// Returns a temporary folder that ends with this; `None` if it cannot be created. Blocks briefly.
+    pub fn temp_folder(&self) -> Option<&Path> {
+        self.temp.path()
     }
 
     /// Returns what all sessions share.

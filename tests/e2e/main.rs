@@ -55,6 +55,7 @@ mod mcp_bad_servers;
 mod mcp_elicitation;
 mod mcp_env_files;
 mod mcp_login;
+mod mcp_own_folder;
 mod mcp_prompts;
 mod mcp_real_servers;
 mod mcp_sampling;

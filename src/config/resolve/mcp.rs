@@ -7,9 +7,15 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::resolver::Resolver;
+use crate::config::diagnostics::Diagnostic;
 use crate::config::mcp_names::is_mcp_name;
 use crate::config::settings::McpServerSettings;
 use crate::config::tree::join_keys;
+
+/// Programs that look for the program to run in the folder where they start, or above it, before anywhere else.
+const PACKAGE_RUNNERS: [&str; 13] = [
+    "bun", "bunx", "bundle", "cargo", "deno", "go", "npm", "npx", "pipx", "pnpm", "uv", "uvx", "yarn",
+];
 
 impl Resolver<'_> {
     /// Removes the servers that cannot be used, and returns them. One that cannot be read completely must not start as
@@ -32,6 +38,7 @@ impl Resolver<'_> {
             "env",
             "env_file",
             "cwd",
+            "in_workspace",
             "url",
             "headers",
             "bearer_token_env",
@@ -96,11 +103,29 @@ impl Resolver<'_> {
         };
         server.source = Some(self.format_source(&path(stated)));
         // Whoever states a part of it decides what runs.
-        server.is_from_folder = ["command", "args", "env_file", "cwd", "url"]
+        server.is_from_folder = ["command", "args", "env_file", "cwd", "in_workspace", "url"]
             .iter()
             .any(|key| is_from_folder(&path(key)))
             || (server.env.keys()).any(|variable| is_from_folder(&["mcp", name, "env", variable]));
+        self.warn_of_runner(name, server);
         true
+    }
+
+    /// Warns of a program of the user's that a repository can replace: it would run in the workspace folder.
+    fn warn_of_runner(&mut self, name: &str, server: &McpServerSettings) {
+        let command = server.command.as_deref().unwrap_or_default();
+        let program = command.rsplit('/').next().unwrap_or_default();
+        let runs_module = server.args.iter().any(|arg| arg == "-m");
+        let looks_here = PACKAGE_RUNNERS.contains(&program) || program.starts_with("python") && runs_module;
+        if server.in_workspace && !server.is_from_folder && looks_here {
+            let message = format!(
+                "{program} looks for its program in the workspace folder first, so a repository can replace it; remove \
+                 `in_workspace`, or name the program itself"
+            );
+            let at = self.find_location(&["mcp", name, "in_workspace"]);
+            let key = join_keys(&["mcp", name, "in_workspace"]);
+            self.problems.push(Diagnostic::new_warning(&at, key, message));
+        }
     }
 
     /// Returns the value of the environment variable that a setting names. Reports an error if it is not set.

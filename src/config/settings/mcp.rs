@@ -35,10 +35,14 @@ pub struct McpServerSettings {
     /// server that a project's file names must be in the workspace folder.
     #[schemars(extend("x-path" = true))]
     pub env_file: Option<PathBuf>,
-    /// The folder in which the program runs. A relative path starts at the config file's folder. Default: the workspace
-    /// folder.
+    /// The folder in which the program runs. A relative path starts at the config file's folder. Default: a folder of its
+    /// own, so that no repository decides what `npx` or `python -m` run; the workspace folder if a project's file names
+    /// the server, or if it runs in the sandbox.
     #[schemars(extend("x-path" = true))]
     pub cwd: Option<PathBuf>,
+    /// `true` runs the program in the workspace folder: only if you trust the folder, and in the sandbox unless `sandbox`
+    /// says otherwise. Default: false.
+    pub in_workspace: bool,
     /// The address of a server that speaks MCP over streamable HTTP.
     pub url: Option<String>,
     /// Extra HTTP headers for every request.
@@ -75,7 +79,8 @@ pub struct McpServerSettings {
     /// `true` lets the server ask the model of the session during a call (sampling), within your limits on costs. A
     /// project's file cannot allow it. Default: false.
     pub sampling: bool,
-    /// What the program may do while the sandbox is enabled. Default: `off`; `workspace` if a project's file names it.
+    /// What the program may do while the sandbox is enabled. Default: `off`; `workspace` if a project's file names it
+    /// or it runs `in_workspace`.
     #[schemars(with = "Option<SandboxPolicySchema>")]
     pub sandbox: Option<SandboxPolicy>,
     /// A file of the workspace folder names the server.
@@ -101,6 +106,7 @@ impl Default for McpServerSettings {
             env: BTreeMap::new(),
             env_file: None,
             cwd: None,
+            in_workspace: false,
             url: None,
             headers: BTreeMap::new(),
             bearer_token_env: None,
@@ -126,11 +132,22 @@ impl Default for McpServerSettings {
 }
 
 impl McpServerSettings {
+    /// Returns whether the program runs in a folder of its own, outside of the sandbox.
+    pub fn has_own_folder(&self) -> bool {
+        let is_confined = self.sandbox_policy() != SandboxPolicy::Off;
+        self.cwd.is_none() && !self.in_workspace && !self.is_from_folder && !is_confined
+    }
+
+    /// Returns whether no workspace folder may decide what the program is: it is the user's own, and not confined.
+    pub fn looks_up_outside(&self) -> bool {
+        !self.in_workspace && !self.is_from_folder && self.sandbox_policy() == SandboxPolicy::Off
+    }
+
     /// Returns how the program is confined.
     pub fn sandbox_policy(&self) -> SandboxPolicy {
         match self.sandbox {
             Some(stated) => stated,
-            None if self.is_from_folder => SandboxPolicy::Workspace,
+            None if self.is_from_folder || self.in_workspace => SandboxPolicy::Workspace,
             None => SandboxPolicy::Off,
         }
     }
@@ -213,6 +230,7 @@ impl McpServerSettings {
             exposed(&self.env),
             &self.env_file,
             &self.cwd,
+            self.in_workspace,
         );
         let address = (&self.url, exposed(&self.headers), token, client);
         // The server learns at its start whether it may ask the model.

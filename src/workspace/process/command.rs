@@ -22,6 +22,8 @@ pub struct Command {
     pub(super) shell: bool,
     /// We choose the program ourselves, so no workspace folder may provide it.
     pub(super) ours: bool,
+    /// No workspace folder may decide what it runs; see [`Command::look_up_outside`].
+    pub(super) looks_up_outside: bool,
     pub(super) cwd: PathBuf,
     pub(super) env: BTreeMap<OsString, Option<OsString>>,
     pub(super) stdin: Stdin,
@@ -61,6 +63,7 @@ impl Command {
             argv: argv.into_iter().map(Into::into).collect(),
             shell: false,
             ours: false,
+            looks_up_outside: false,
             cwd: PathBuf::from("/"),
             env: BTreeMap::new(),
             stdin: Stdin::Null,
@@ -80,13 +83,24 @@ impl Command {
             ..Self::from_argv([OsString::from("bash"), "-c".into(), script.into()])
         };
         // With CDPATH set, `cd src` may lead to another folder than the one that the rules examined.
-        command.env_remove("CDPATH")
+        // The person's settings of ripgrep may include hidden files, which the rules take to be skipped.
+        command.env_remove("CDPATH").env_remove("RIPGREP_CONFIG_PATH")
     }
 
     /// Confines the command (default: it is not confined). If the plan cannot be enforced, it does not start.
     #[must_use]
     pub fn sandbox(mut self, plan: SandboxPlan) -> Self {
         self.sandbox = Some(plan);
+        self
+    }
+
+    /// Takes the workspace folders out of the PATH that it inherits, and does not pass on other variables by which they
+    /// would decide what runs, such as `PYTHONPATH`. What [`Command::env`] sets stays.
+    ///
+    /// For programs of the user that run outside of the sandbox.
+    #[must_use]
+    pub fn look_up_outside(mut self) -> Self {
+        self.looks_up_outside = true;
         self
     }
 

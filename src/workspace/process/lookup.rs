@@ -30,6 +30,71 @@ pub(super) fn absolute_entries(path: Option<&OsStr>) -> OsString {
     }
 }
 
+/// Variables, except PATH, by which interpreters and package runners find code, from the manuals of Node, npm, Python,
+/// uv, Ruby, Perl, Java, bash and the dynamic linker.
+const CODE_VARIABLES: [&str; 24] = [
+    "BASH_ENV",
+    "BUNDLE_GEMFILE",
+    "CLASSPATH",
+    "ENV",
+    "GEM_HOME",
+    "GEM_PATH",
+    "INIT_CWD",
+    "JAVA_TOOL_OPTIONS",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PIP_CONFIG_FILE",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "RUBYLIB",
+    "RUBYOPT",
+    "UV_CONFIG_FILE",
+    "UV_PROJECT_ENVIRONMENT",
+    "VIRTUAL_ENV",
+    "npm_config_prefix",
+];
+
+/// Returns a PATH without the entries that are inside one of `folders`, by name or through a link.
+pub(super) fn entries_outside(path: &OsStr, folders: &BTreeSet<PathBuf>) -> OsString {
+    let entries = std::env::split_paths(path).filter(|entry| {
+        is_outside(entry, folders)
+            && entry
+                .canonicalize()
+                .map_or(true, |real| is_outside(&real, folders))
+    });
+    match std::env::join_paths(entries) {
+        Ok(path) if !path.is_empty() => path,
+        Ok(_) | Err(_) => DEFAULT_PATH.into(),
+    }
+}
+
+/// Returns the variables, except PATH, by which one of `folders` would decide what runs.
+pub(super) fn list_code_variables(
+    folders: &BTreeSet<PathBuf>,
+    value: impl Fn(&str) -> Option<OsString>,
+) -> Vec<&'static str> {
+    let names_folder = |text: &str| {
+        // `--require=/ws/x`, and lists of paths.
+        let mut parts = text.split([':', '=', ' ', ',', '"', '\'']);
+        parts.any(|part| {
+            let path = Path::new(part);
+            path.is_absolute() && {
+                let real = path.canonicalize();
+                !is_outside(path, folders) || real.is_ok_and(|real| !is_outside(&real, folders))
+            }
+        })
+    };
+    CODE_VARIABLES
+        .into_iter()
+        .filter(|name| value(name).is_some_and(|value| names_folder(&value.to_string_lossy())))
+        .collect()
+}
+
 /// Returns the program of that name in `path` (see [`absolute_entries`]), unless it is inside one of `folders`.
 pub(super) fn find_outside(name: &OsStr, path: &OsStr, folders: &BTreeSet<PathBuf>) -> Option<PathBuf> {
     find_programs(name, path).find(|program| comes_from_outside(program, folders))
@@ -80,6 +145,37 @@ mod tests {
         ] {
             assert_eq!(absolute_entries(given.map(OsStr::new)), want, "{given:?}");
         }
+    }
+
+    #[test]
+    fn a_workspace_decides_nothing_by_path_or_other_variables() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        for name in ["ws/node_modules/.bin", "tools"] {
+            std::fs::create_dir_all(base.join(name)).unwrap();
+        }
+        symlink(base.join("ws/node_modules/.bin"), base.join("link")).unwrap();
+        let folders = BTreeSet::from([base.join("ws")]);
+        let join =
+            |entries: &[&str]| std::env::join_paths(entries.iter().map(|entry| base.join(entry))).unwrap();
+        let path = join(&["ws/node_modules/.bin", "tools", "link", "ws/missing", "missing"]);
+        assert_eq!(entries_outside(&path, &folders), join(&["tools", "missing"]));
+        assert_eq!(entries_outside(&join(&["ws"]), &folders), DEFAULT_PATH);
+
+        let inside = base.join("ws/x").display().to_string();
+        let variables = [
+            ("PYTHONPATH", format!("/usr/lib:{inside}")),
+            ("NODE_OPTIONS", format!("--require={inside}/a.js")),
+            ("RUBYLIB", base.join("tools").display().to_string()),
+            ("LD_PRELOAD", base.join("link/a.so").display().to_string()),
+            ("HOME", inside),
+        ];
+        std::fs::write(base.join("ws/node_modules/.bin/a.so"), "").unwrap();
+        let found = list_code_variables(&folders, |name| {
+            let (_, value) = variables.iter().find(|(known, _)| *known == name)?;
+            Some(value.into())
+        });
+        assert_eq!(found, ["LD_PRELOAD", "NODE_OPTIONS", "PYTHONPATH"]);
     }
 
     #[test]

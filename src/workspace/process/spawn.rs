@@ -28,7 +28,9 @@ use crate::workspace::process::command::{Command, Stdin};
 use crate::workspace::process::exec_protocol::{
     EXEC_COMMAND, ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal,
 };
-use crate::workspace::process::lookup::{absolute_entries, find_inside, find_outside};
+use crate::workspace::process::lookup::{
+    absolute_entries, entries_outside, find_inside, find_outside, list_code_variables,
+};
 use crate::workspace::process::orphans::{Helper, spawn_helper};
 use crate::workspace::process::output::Output;
 
@@ -251,11 +253,26 @@ impl Launcher {
 
     /// Returns the PATH of the command.
     fn path(&self, command: &Command) -> OsString {
-        let path = match command.env.get(OsStr::new("PATH")) {
-            Some(given) => given.clone(),
-            None => self.inherited_path(),
-        };
-        absolute_entries(path.as_deref())
+        match command.env.get(OsStr::new("PATH")) {
+            Some(given) => absolute_entries(given.as_deref()),
+            None if command.looks_up_outside => {
+                let path = absolute_entries(self.inherited_path().as_deref());
+                entries_outside(&path, &self.folders)
+            }
+            None => absolute_entries(self.inherited_path().as_deref()),
+        }
+    }
+
+    /// Returns the inherited variables by which a workspace folder would decide what the command runs.
+    fn list_code_variables(&self, command: &Command) -> Vec<&'static str> {
+        if !command.looks_up_outside {
+            return Vec::new();
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "what the command inherits is decided here"
+        )]
+        list_code_variables(&self.folders, |name| std::env::var_os(name))
     }
 
     fn inherited_path(&self) -> Option<OsString> {
@@ -300,6 +317,9 @@ impl Launcher {
         }
         // What the command sets comes with the request, and wins over the stripped names.
         for (name, _) in command.env.iter().filter(|(_, value)| value.is_none()) {
+            helper.env_remove(name);
+        }
+        for name in self.list_code_variables(command) {
             helper.env_remove(name);
         }
         // Neither the inherited PATH nor the command's own may bring back relative entries.
