@@ -8,7 +8,6 @@ import {
   type ApprovalRequestedNotification,
   type Decision,
   type Effort,
-  type ErrorData,
   type ListSessionsResult,
   type LoadSessionParams,
   type LoadSessionResult,
@@ -22,16 +21,18 @@ import {
   type StatusNotification,
 } from "./protocol";
 import { SentPrompts } from "./sentPrompts";
+import {
+  CANCELLED,
+  describeError,
+  getErrorCode,
+  getRefusal,
+  isConnectionLost,
+  parseHolder,
+  type SessionHolder,
+} from "./serverErrors";
 import { type AgentEvent, type ChatState, countOpenInquiries, createChatState, reduceEvent } from "./state";
 import { loadPage, prependPage } from "./state/pages";
-import type {
-  ActiveContext,
-  Attachment,
-  Capabilities,
-  LockedSession,
-  SessionChoice,
-  ViewState,
-} from "./webviewProtocol";
+import type { ActiveContext, Attachment, Capabilities, SessionChoice, ViewState } from "./webviewProtocol";
 
 /** The part of a connection that the chat uses. A canceled request rejects. */
 export interface ServerApi {
@@ -781,15 +782,6 @@ function isCreationStopped(error: unknown): boolean {
   return error === SESSION_CREATION_STOPPED;
 }
 
-/** LSP's error code for a canceled request. */
-const CANCELLED = -32800;
-
-/** Whether the connection was lost before the response. vscode-jsonrpc uses the codes -32099 to -32096. */
-function isConnectionLost(error: unknown): boolean {
-  const number = getErrorCode(error) ?? 0;
-  return number >= -32099 && number <= -32096;
-}
-
 function hasTakenPrompt(state: ChatState | undefined, text: string): boolean {
   const lastPrompt = state?.items.findLast((item) => item.kind === "user" && !item.steer);
   return lastPrompt?.kind === "user" && lastPrompt.text.trim() === text.trim();
@@ -799,34 +791,6 @@ export function buildPrompt(text: string, attach: readonly Attachment[]): Prompt
   if (attach.length === 0) return text;
   const blocks: PromptBlock[] = attach.map((attachment) => attachment.block);
   return text.trim() === "" ? blocks : [{ type: "text", text }, ...blocks];
-}
-
-function getErrorCode(error: unknown): number | undefined {
-  return (error as { code?: number } | undefined)?.code;
-}
-
-function getErrorData(error: unknown): Partial<ErrorData> {
-  return (error as { data?: Partial<ErrorData> } | undefined)?.data ?? {};
-}
-
-/** The holder as the server names it. `pid` is set only if the name contains it. */
-type SessionHolder = Pick<LockedSession, "holder" | "pid">;
-
-function parseHolder(error: unknown): SessionHolder {
-  const holder = getErrorData(error).holder ?? "another window";
-  const pid = /\(process (\d+)\)$/.exec(holder)?.[1];
-  return { holder, pid: pid === undefined ? undefined : Number(pid) };
-}
-
-function getRefusal(error: unknown): string {
-  return getErrorData(error).refusal ?? "";
-}
-
-/** Combines the message, the cause, and the suggested action. */
-export function describeError(error: unknown): string {
-  const { message, cause, userAction } = getErrorData(error);
-  const text = message ?? (error instanceof Error ? error.message : String(error));
-  return [cause === undefined ? text : `${text}: ${cause}`, userAction].filter((part) => part !== undefined).join("\n");
 }
 
 export function omitUndefined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
