@@ -4,6 +4,7 @@
 // Sessions that this window opened stay in memory and keep receiving events while another session is shown.
 
 import { fileURLToPath } from "node:url";
+import { OpenRequests } from "./openRequests";
 import {
   type ApprovalRequestedNotification,
   type Decision,
@@ -30,7 +31,7 @@ import {
   parseHolder,
   type SessionHolder,
 } from "./serverErrors";
-import { type AgentEvent, type ChatState, countOpenInquiries, createChatState, reduceEvent } from "./state";
+import { type AgentEvent, type ChatState, createChatState, listOpenInquiries, reduceEvent } from "./state";
 import { loadPage, prependPage } from "./state/pages";
 import type { ActiveContext, Attachment, Capabilities, SessionChoice, ViewState } from "./webviewProtocol";
 
@@ -104,6 +105,8 @@ export class Chat {
     nextSession: {},
     lastChoice: {},
     pendingElsewhere: 0,
+    openRequestCount: 0,
+    waitingSessions: [],
     reviews: {},
     warnings: [],
     isSending: false,
@@ -120,13 +123,16 @@ export class Chat {
   readonly #lastDrafts = new Map<string, Draft>();
   /** Set while the first prompt creates its session. */
   #sessionCreation: AbortController | undefined;
+  readonly #openRequests: OpenRequests;
   #listCursor: string | undefined;
   #listQueryId = 0;
 
   constructor(
     readonly memory: KeyValueStore,
     readonly listener: ChatListener,
-  ) {}
+  ) {
+    this.#openRequests = new OpenRequests(memory);
+  }
 
   get activeSession(): ChatState | undefined {
     return this.view.chat;
@@ -146,7 +152,7 @@ export class Chat {
 
   updateView(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
-    if (!this.#hasPendingElsewhere && this.view.pendingElsewhere > 0) this.view = { ...this.view, pendingElsewhere: 0 };
+    this.#countOpenRequests();
     const pendingPrompts = this.#sentPrompts.getPending(this.view.chat?.sessionId);
     if (pendingPrompts !== this.view.pendingPrompts) this.view = { ...this.view, pendingPrompts };
     this.listener.onViewChanged();
@@ -155,6 +161,7 @@ export class Chat {
   /** Restores the session that was shown before the connection was lost. */
   async onConnected(api: ServerApi, capability: ServerCapability): Promise<void> {
     this.#api = api;
+    this.#openRequests.restoreWindowSessions();
     const methods = new Set(capability.methods);
     const features = new Set<string>(capability.features);
     this.updateView({
@@ -217,7 +224,7 @@ export class Chat {
     if (event.method === "agent/status") {
       this.serverStatus = event.params as StatusNotification;
       this.updateView({ warnings: (this.serverStatus.warnings ?? []).map((warning) => warning.message) });
-      void this.#refreshPendingElsewhere();
+      if (this.#api) void this.#openRequests.refresh(this.#api).then(() => this.updateView({}));
       return;
     }
     const { sessionId } = event.params as { sessionId?: string };
@@ -338,7 +345,6 @@ export class Chat {
     } finally {
       this.updateView({ isLoading: false });
     }
-    void this.#refreshPendingElsewhere();
     await this.refreshAgent();
   }
 
@@ -364,7 +370,6 @@ export class Chat {
     });
     void this.refreshModels();
     void this.refreshAgent();
-    void this.#refreshPendingElsewhere();
   }
 
   async loadEarlierEvents(): Promise<void> {
@@ -416,34 +421,17 @@ export class Chat {
     return true;
   }
 
-  /** An interrupted turn does not run, but its open questions count. */
-  get #hasPendingElsewhere(): boolean {
-    return (
-      (this.serverStatus?.openApprovals ?? 0) > (this.view.chat === undefined ? 0 : countOpenInquiries(this.view.chat))
-    );
+  #countOpenRequests(): void {
+    const counts = this.#openRequests.count(this.#sessions, this.sessionId, this.view.locked?.sessionId);
+    const { pendingElsewhere, openRequestCount, waitingSessions } = this.view;
+    if (JSON.stringify(counts) !== JSON.stringify({ pendingElsewhere, openRequestCount, waitingSessions }))
+      this.view = { ...this.view, ...counts };
   }
 
-  /** The server's count and the view are not in sync, so only the server's list shows which sessions wait. */
-  async #refreshPendingElsewhere(): Promise<void> {
-    if (!this.#hasPendingElsewhere) return;
-    const pendingRequests = await this.#listPendingElsewhere();
-    if (pendingRequests.length !== this.view.pendingElsewhere)
-      this.updateView({ pendingElsewhere: pendingRequests.length });
-  }
-
-  async #listPendingElsewhere(): Promise<readonly { sessionId: string }[]> {
-    const open = await this.#api?.request("agent/listApprovals", {}).catch(() => undefined);
-    const openRequests = [...(open?.approvals ?? []), ...(open?.limits ?? []), ...(open?.questions ?? [])];
-    // Exclude the session that is being loaded.
-    return openRequests.filter(({ sessionId }) => sessionId !== this.sessionId);
-  }
-
+  /** Shows another session that waits for an answer. */
   async showPendingSession(): Promise<void> {
-    const pendingRequests = await this.#listPendingElsewhere();
-    // Prefer a session that this window opened over an old one.
-    const target = pendingRequests.find(({ sessionId }) => this.#sessions.has(sessionId)) ?? pendingRequests.at(-1);
-    if (target) await this.openSession(target.sessionId);
-    else this.updateView({ pendingElsewhere: 0 });
+    const target = this.#openRequests.findElsewhere(this.sessionId);
+    if (target !== undefined) await this.openSession(target);
   }
 
   async setMode(mode: Mode): Promise<void> {
@@ -712,6 +700,7 @@ export class Chat {
 
   #showSession(state: ChatState): void {
     this.#sessions.set(state.sessionId, state);
+    this.#openRequests.addWindowSession(state.sessionId);
     this.updateView({ chat: state, isLoading: false });
     this.#evictSessions();
   }
@@ -735,7 +724,8 @@ export class Chat {
   #evictSessions(): void {
     for (const [id, state] of this.#sessions) {
       if (this.#sessions.size <= MAX_CACHED_SESSIONS) return;
-      if (id !== this.view.chat?.sessionId && state.running === undefined) this.#sessions.delete(id);
+      const isNeeded = state.running !== undefined || listOpenInquiries(state).length > 0;
+      if (id !== this.view.chat?.sessionId && !isNeeded) this.#sessions.delete(id);
     }
   }
 

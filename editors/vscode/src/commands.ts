@@ -103,6 +103,7 @@ export const commandTable = {
   sendQueued: ({ chat }) => sendQueuedPrompt(chat),
   approve: ({ notifier }) => notifier.answerVisibleApproval("allow"),
   deny: ({ notifier }) => notifier.answerVisibleApproval("deny"),
+  showQuestion: (context) => showQuestion(context),
   review: ({ notifier }) => notifier.answerVisibleApproval("diff"),
   reviewAllow: ({ decisions, reviews }) => {
     const { activeApproval: active } = reviews;
@@ -171,6 +172,14 @@ export const buttonHandlers = {
       void window.showWarningMessage("The prompt was sent again without its pictures. Attach them again if needed.");
   },
 };
+
+/** Shows an open question: in the shown session, or else in another one. */
+export async function showQuestion({ chat, chatView }: Pick<CommandContext, "chat" | "chatView">): Promise<void> {
+  const { openRequestCount, pendingElsewhere } = chat.view;
+  if (openRequestCount === pendingElsewhere) await chat.showPendingSession();
+  else await chat.setSessionListVisible(false);
+  await chatView.showPendingQuestion();
+}
 
 /** A fork hides everything after the turn, so tell the user which session is shown. */
 export async function forkAndNotify(chat: Chat, turnId: string): Promise<void> {

@@ -19,7 +19,7 @@ import type { ChatViewProvider } from "./chatViewProvider";
 import { formatCost, formatSandbox } from "./format";
 import { toRange, toSeverity } from "./mentions";
 import type { GetDiagnosticsParams, GetDiagnosticsResult, ToolCallNotification } from "./protocol";
-import { type AgentEvent, countOpenInquiries } from "./state";
+import type { AgentEvent } from "./state";
 import { isTypeScriptError, type TypeScriptErrors } from "./typeScriptErrors";
 
 export class EditorUi implements Disposable {
@@ -41,9 +41,11 @@ export class EditorUi implements Disposable {
   }
 
   refreshUi(): void {
-    const { view, serverStatus: status } = this.chat;
+    const { view } = this.chat;
     const { chat, capabilities } = view;
-    const pendingCount = Math.max(status?.openApprovals ?? 0, chat === undefined ? 0 : countOpenInquiries(chat));
+    const pendingCount = view.openRequestCount;
+    const command = pendingCount > 0 ? "agentls.showQuestion" : "agentls.open";
+    if (this.#statusItem.command !== command) this.#statusItem.command = command;
     this.#setContextKey("agentls.hasSession", chat !== undefined);
     this.#setContextKey("agentls.running", chat?.running !== undefined);
     this.#setContextKey("agentls.resumable", chat?.resumable !== undefined);

@@ -60,11 +60,11 @@ import {
 } from "./state/tools";
 
 export {
-  countOpenInquiries,
   describeChanges,
   describeTurnEnd,
   getItemKey,
   getProposedPlan,
+  listOpenInquiries,
   sumLines,
 } from "./state/items";
 export * from "./state/model";

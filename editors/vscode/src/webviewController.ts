@@ -63,7 +63,8 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
       }));
     }
     case "showPendingSession":
-      return chat.showPendingSession();
+      await chat.showPendingSession();
+      return chatView.showPendingQuestion();
     case "takeOver":
       return takeOverSession(chat);
     case "review":

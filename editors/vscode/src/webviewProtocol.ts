@@ -134,6 +134,10 @@ export interface ViewState {
   activeContext?: ActiveContext | undefined;
   /** Number of open questions in other sessions. */
   pendingElsewhere: number;
+  /** Number of open questions in all sessions of this window. */
+  openRequestCount: number;
+  /** Sessions with an open question, also those of earlier windows. */
+  waitingSessions: readonly string[];
   /** Review differences by approval id. */
   reviews: Readonly<Record<string, ReviewSummary>>;
   /** Describes the last answer to an approval, until the next prompt. */

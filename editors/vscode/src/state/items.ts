@@ -55,10 +55,10 @@ export function getProposedPlan(item: ToolItem): string | undefined {
   return typeof plan === "string" ? plan : undefined;
 }
 
-/** Counts open approvals, limits, and questions. */
-export function countOpenInquiries(state: ChatState): number {
+/** Returns the ids of open approvals, limits, and questions. */
+export function listOpenInquiries(state: ChatState): string[] {
   const inquiries = state.items.filter((item) => (item.kind === "limit" || item.kind === "question") && !item.resolved);
-  return state.approvals.length + inquiries.length;
+  return [...state.approvals.map(({ approvalId }) => approvalId), ...inquiries.map(({ id }) => id)];
 }
 
 export function describeTurnEnd(item: TurnEndItem): string {

@@ -219,17 +219,56 @@ test("a locked session opens read-only with its holder", async () => {
   assert.equal(fake.chat.view.locked, undefined);
 });
 
-test("a question in another session is counted and can be shown", async () => {
+const ASKED = { name: "bash", input: {}, title: "x", cwd: "/w", risk: "high", why: "y", toolCallId: "c1" };
+
+/** Opens two sessions, each with an open approval: `a1` in `s1`, and `a2` in `s2`, which is shown. */
+async function askInTwoSessions(): Promise<FakeServer> {
   const fake = await new FakeServer().connectChat();
-  await fake.chat.sendPrompt("hello", []);
-  fake.emitEvent("turnStarted", { seq: 1 });
-  fake.chat.startNewSession();
-  fake.answers["agent/listApprovals"] = { approvals: [{ sessionId: "s1" }, { sessionId: "old" }] };
-  fake.chat.onNotification({ method: "agent/status", params: { state: "busy", runningTurns: 1, openApprovals: 1 } });
-  await new Promise(setImmediate);
-  assert.equal(fake.chat.view.pendingElsewhere, 2);
+  for (const [sessionId, approvalId] of [
+    ["s1", "a1"],
+    ["s2", "a2"],
+  ]) {
+    fake.chat.startNewSession();
+    fake.answers["agent/newSession"] = { sessionId, mode: "ask", seq: 0 };
+    await fake.chat.sendPrompt("hello", []);
+    fake.emitEvent("turnStarted", { sessionId, seq: 1 });
+    fake.emitEvent("approvalRequested", { sessionId, seq: 2, approvalId, ...ASKED });
+  }
+  return fake;
+}
+
+function emitStatus(fake: FakeServer, openApprovals: number): void {
+  fake.chat.onNotification({ method: "agent/status", params: { state: "busy", runningTurns: 2, openApprovals } });
+}
+
+test("a question in another session is counted and can be shown", async () => {
+  const fake = await askInTwoSessions();
+  assert.equal(fake.chat.view.pendingElsewhere, 1);
   await fake.chat.showPendingSession();
   assert.equal(fake.chat.activeSession?.sessionId, "s1");
+  assert.equal(fake.chat.view.pendingElsewhere, 1, "the other one waits now");
+});
+
+test("an answer in the shown session leaves the note about the other one", async () => {
+  const fake = await askInTwoSessions();
+  fake.answers["agent/listApprovals"] = { approvals: [{ sessionId: "s1" }, { sessionId: "s2" }] };
+  emitStatus(fake, 2);
+  await new Promise(setImmediate);
+  assert.equal(fake.chat.view.pendingElsewhere, 1);
+  // The server counts the answer before the event reaches the view.
+  fake.answers["agent/listApprovals"] = { approvals: [{ sessionId: "s1" }] };
+  emitStatus(fake, 1);
+  fake.emitEvent("approvalResolved", {
+    sessionId: "s2",
+    seq: 3,
+    approvalId: "a2",
+    toolCallId: "c1",
+    decision: "allow",
+  });
+  await new Promise(setImmediate);
+  assert.equal(fake.chat.view.pendingElsewhere, 1);
+  await fake.chat.showPendingSession();
+  assert.equal(fake.storage.get("session"), "s1");
 });
 
 test("an interrupted turn's open question does not count as another session's", async () => {
@@ -251,7 +290,10 @@ test("an interrupted turn's open question does not count as another session's", 
 });
 
 test("the shown session's limit does not count as another session's", async () => {
-  const fake = await new FakeServer().connectChat();
+  const fake = new FakeServer();
+  // It waited before the window was reloaded. Sessions of earlier windows wait without a note.
+  fake.storage.set("waiting", '["s2"]');
+  await fake.connectChat();
   await fake.chat.sendPrompt("hello", []);
   fake.emitEvent("turnStarted", { seq: 1 });
   fake.emitEvent("limitRequested", {
@@ -264,10 +306,15 @@ test("the shown session's limit does not count as another session's", async () =
   });
   fake.chat.onNotification({ method: "agent/status", params: { state: "busy", runningTurns: 1, openApprovals: 1 } });
   assert.equal(fake.chat.view.pendingElsewhere, 0);
-  fake.answers["agent/listApprovals"] = { approvals: [], limits: [{ sessionId: "s1" }, { sessionId: "s2" }] };
+  fake.answers["agent/listApprovals"] = {
+    approvals: [],
+    limits: ["s1", "s2", "old"].map((sessionId) => ({ sessionId })),
+  };
   fake.chat.onNotification({ method: "agent/status", params: { state: "busy", runningTurns: 2, openApprovals: 2 } });
   await new Promise(setImmediate);
   assert.equal(fake.chat.view.pendingElsewhere, 1);
+  assert.equal(fake.chat.view.openRequestCount, 2);
+  assert.deepEqual(fake.chat.view.waitingSessions, ["s1", "s2", "old"]);
   await fake.chat.showPendingSession();
   assert.equal(fake.storage.get("session"), "s2");
 });

@@ -91,6 +91,8 @@ function viewStateOf(chat: ChatState): ViewState {
     nextSession: {},
     lastChoice: {},
     pendingElsewhere: 0,
+    openRequestCount: 0,
+    waitingSessions: [],
     reviews: {},
     warnings: [],
     isSending: false,

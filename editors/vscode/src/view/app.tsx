@@ -1,7 +1,7 @@
 // The root component: connection banner, conversation or session list, status, and input.
 
 import type { JSX } from "preact";
-import { type ChatState, countOpenInquiries, type TurnActivity } from "../state";
+import { type ChatState, listOpenInquiries, type TurnActivity } from "../state";
 import type { Connection, ViewState } from "../webviewProtocol";
 import { RevertCard } from "./changes";
 import { Button, Clock, PureComponent } from "./components";
@@ -35,7 +35,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
         </p>
       ))}
       {sessionList ? (
-        <SessionListView list={sessionList} current={chat?.sessionId} />
+        <SessionListView list={sessionList} current={chat?.sessionId} waitingSessions={view.waitingSessions} />
       ) : (
         <>
           {chat ? (
@@ -59,7 +59,9 @@ export function App({ view }: { view: ViewState }): JSX.Element {
           </p>
           {view.pendingElsewhere > 0 && (
             <p class="pending-elsewhere" role="status" data-testid="pending-elsewhere">
-              Another session needs your answer.{" "}
+              {view.pendingElsewhere === 1
+                ? "Another session needs your answer."
+                : `Other sessions need ${view.pendingElsewhere} answers.`}{" "}
               <Button label="Show it" kind="quiet" onPress={() => postMessage({ type: "showPendingSession" })} />
             </p>
           )}
@@ -198,7 +200,7 @@ function TurnStatus({ chat, view }: { chat: ChatState | undefined; view: ViewSta
   const notices = (chat?.notices ?? []).filter(({ parent }) => parent === undefined);
   const isRunning = chat?.running !== undefined;
   if (!isRunning && !isSending && notices.length === 0) return null;
-  const isWaiting = chat !== undefined && countOpenInquiries(chat) > 0;
+  const isWaiting = chat !== undefined && listOpenInquiries(chat).length > 0;
   const label = isStopping
     ? "Stopping"
     : isWaiting

@@ -8,7 +8,14 @@ import type { SessionList } from "../webviewProtocol";
 import { Button, useAutoFocus } from "./components";
 import { postMessage } from "./store";
 
-export function SessionListView({ list, current }: { list: SessionList; current: string | undefined }): JSX.Element {
+interface SessionListProps {
+  list: SessionList;
+  current: string | undefined;
+  /** Sessions with an open question. */
+  waitingSessions: readonly string[];
+}
+
+export function SessionListView({ list, current, waitingSessions }: SessionListProps): JSX.Element {
   const searchRef = useAutoFocus<HTMLInputElement>();
   const rowsRef = useRef<HTMLUListElement>(null);
   const [query, setQuery] = useState(list.query);
@@ -55,11 +62,12 @@ export function SessionListView({ list, current }: { list: SessionList; current:
         {list.isLoading ? "Searching" : `${list.sessions.length} sessions`}
       </p>
       <ul ref={rowsRef}>
-        {list.sessions.map((session) => (
+        {putWaitingFirst(list.sessions, waitingSessions).map((session) => (
           <SessionRow
             key={session.sessionId}
             session={session}
             isCurrent={session.sessionId === current}
+            isWaiting={waitingSessions.includes(session.sessionId)}
             isRenaming={session.sessionId === renaming}
             setRenaming={(isRenaming) => setRenaming(isRenaming ? session.sessionId : undefined)}
           />
@@ -75,14 +83,20 @@ export function SessionListView({ list, current }: { list: SessionList; current:
   );
 }
 
+function putWaitingFirst(sessions: readonly SessionInfo[], waitingSessions: readonly string[]): SessionInfo[] {
+  const isWaiting = ({ sessionId }: SessionInfo) => waitingSessions.includes(sessionId);
+  return [...sessions.filter(isWaiting), ...sessions.filter((session) => !isWaiting(session))];
+}
+
 interface SessionRowProps {
   session: SessionInfo;
   isCurrent: boolean;
+  isWaiting: boolean;
   isRenaming: boolean;
   setRenaming: (isRenaming: boolean) => void;
 }
 
-function SessionRow({ session, isCurrent, isRenaming, setRenaming }: SessionRowProps): JSX.Element {
+function SessionRow({ session, isCurrent, isWaiting, isRenaming, setRenaming }: SessionRowProps): JSX.Element {
   const title = session.title ?? "Untitled";
   if (isRenaming) return <SessionTitleInput session={session} title={title} onDone={() => setRenaming(false)} />;
   const folder = session.cwd
@@ -105,7 +119,8 @@ function SessionRow({ session, isCurrent, isRenaming, setRenaming }: SessionRowP
         <span class="title">{title}</span>
         {session.snippet !== undefined && <span class="snippet">{session.snippet}</span>}
         <span class="dim">
-          {session.running ? "running · " : ""}
+          {isWaiting ? <b class="needs-you">needs you</b> : session.running ? "running" : ""}
+          {isWaiting || session.running ? " · " : ""}
           {formatAge(session.updatedAt, Date.now())}
           {folder === undefined ? "" : ` · ${folder}`}
         </span>
