@@ -78,7 +78,7 @@ export class ChatViewProvider implements WebviewViewProvider, Disposable {
   /** Shows the view, fills its input, and moves the focus there. */
   async composePrompt(attach: Attachment[], text?: string, replace = false): Promise<void> {
     await commands.executeCommand(`${ChatViewProvider.viewId}.focus`);
-    this.#postWhenReady({ type: "compose", text, attach, replace });
+    this.#postWhenReady({ type: "compose", text, attach, replace, isWanted: true });
   }
 
   async showPendingQuestion(): Promise<void> {
@@ -86,8 +86,14 @@ export class ChatViewProvider implements WebviewViewProvider, Disposable {
     this.#postWhenReady({ type: "showOpenQuestion" });
   }
 
+  /** Moves the focus from a closed review back to the chat. */
+  async returnFocus(approvalId: string, isDecided: boolean): Promise<void> {
+    await commands.executeCommand(`${ChatViewProvider.viewId}.focus`);
+    this.#postWhenReady({ type: "returnFocus", approvalId, isDecided });
+  }
+
   restoreDraft(text: string, attach: readonly Attachment[] = []): void {
-    this.#postWhenReady({ type: "compose", text, attach: [...attach], replace: false });
+    this.#postWhenReady({ type: "compose", text, attach: [...attach], replace: false, isWanted: false });
   }
 
   setTitle(title: string): void {

@@ -16,6 +16,8 @@ export interface DecisionDetails {
 /** The part of the reviews that decisions use. */
 export interface ReviewSource {
   getOutcome(approval: ApprovalRequestedNotification): Promise<ReviewOutcome>;
+  /** The user answered, in the review or elsewhere. Called before the review closes. */
+  setDecided(approvalId: string, isDecided: boolean): void;
   closeReview(approvalId: string): Promise<void>;
 }
 
@@ -65,10 +67,16 @@ export class Decisions {
       if (outcome.kind === "edited") input = outcome.input;
     }
     const { approvalId } = approval;
-    if (!(await this.chat.respondToApproval(approvalId, decision, omitUndefined({ feedback, input, rule }))))
-      return false;
-    await this.reviews.closeReview(approvalId);
-    return true;
+    // The event of the answer may close the review before the response arrives.
+    this.reviews.setDecided(approvalId, true);
+    const isAccepted = await this.chat.respondToApproval(
+      approvalId,
+      decision,
+      omitUndefined({ feedback, input, rule }),
+    );
+    if (isAccepted) await this.reviews.closeReview(approvalId);
+    else this.reviews.setDecided(approvalId, false);
+    return isAccepted;
   }
 
   #reportRefusal(message: string): false {

@@ -60,7 +60,7 @@ export function activate(context: ExtensionContext): void {
     updateActiveContext,
   );
   const editorUi = new EditorUi(chat, chatView);
-  const reviews = new ReviewManager(chat);
+  const reviews = new ReviewManager(chat, (approvalId, isDecided) => void chatView.returnFocus(approvalId, isDecided));
   const notifier = new ApprovalNotifier(chat, chatView, reviews);
   const decisions = new Decisions(chat, reviews, {
     onRefused: (message) => {

@@ -44,6 +44,8 @@ const REPORT_DELAY_MS = 100;
 /** Stores the approvals whose review has changes, so that a reload cannot lead to an unreviewed answer. */
 const CHANGED_REVIEWS_KEY = "changedReviews";
 const MAX_REMEMBERED_REVIEWS = 100;
+/** A tab that closes because another one takes its place leaves the focus there. It opens within this time. */
+const REPLACE_DELAY_MS = 50;
 
 interface Review {
   sessionId: string;
@@ -54,6 +56,10 @@ interface Review {
   before: string;
   /** The proposal as the editor normalizes it. */
   proposal: string;
+  /** Opened from the chat, which gets the focus back. */
+  isFromChat: boolean;
+  /** The user's answer is on its way. */
+  isDecided: boolean;
 }
 
 export type ReviewOutcome =
@@ -75,8 +81,13 @@ export class ReviewManager implements Disposable {
   readonly #staleAfterReload: Set<string>;
   #reportTimer: NodeJS.Timeout | undefined;
   #openCount = 0;
+  #openedTabs = 0;
 
-  constructor(readonly chat: Chat) {
+  /** `returnFocus` moves the focus to the chat after a review that was opened there. */
+  constructor(
+    readonly chat: Chat,
+    readonly returnFocus: (approvalId: string, isDecided: boolean) => void = () => {},
+  ) {
     this.#staleAfterReload = new Set(JSON.parse(chat.memory.get(CHANGED_REVIEWS_KEY) ?? "[]") as string[]);
     this.#disposables = [
       workspace.registerFileSystemProvider(REVIEW_SCHEME, this.#fileSystem, { isCaseSensitive: true }),
@@ -87,6 +98,10 @@ export class ReviewManager implements Disposable {
         if (document.uri.scheme !== REVIEW_SCHEME) return;
         clearTimeout(this.#reportTimer);
         this.#reportTimer = setTimeout(() => this.#reportDifferences(), REPORT_DELAY_MS);
+      }),
+      window.tabGroups.onDidChangeTabs(({ opened, closed }) => {
+        this.#openedTabs += opened.length;
+        for (const tab of closed) this.#onTabClosed(tab);
       }),
     ];
   }
@@ -101,7 +116,7 @@ export class ReviewManager implements Disposable {
   }
 
   /** Opens the diff editor of an approval. Continues an existing review. */
-  async openReview(approvalId: string): Promise<void> {
+  async openReview(approvalId: string, isFromChat = false): Promise<void> {
     const approval = this.chat.activeSession?.approvals.find((open) => open.approvalId === approvalId);
     if (approval?.diff === undefined) {
       await window.showInformationMessage("The pending request does not propose an edit.");
@@ -110,6 +125,7 @@ export class ReviewManager implements Disposable {
     const existing = this.#reviews.get(approvalId);
     if (existing) {
       const isStale = (await readFileText(existing.file)) !== existing.before;
+      existing.isFromChat = isFromChat;
       if (!isStale) return this.#openDiffEditor(existing);
       if (
         normalizeReviewText(existing, this.#getReviewText(existing)) !== existing.proposal &&
@@ -120,6 +136,7 @@ export class ReviewManager implements Disposable {
     }
     const review = await this.#prepareReview(approval);
     if (review === undefined) return;
+    review.isFromChat = isFromChat;
     this.#reviews.set(approvalId, review);
     this.#staleAfterReload.delete(approvalId);
     await commands.executeCommand("setContext", "agentls.reviewing", true);
@@ -208,6 +225,11 @@ export class ReviewManager implements Disposable {
     await window.showTextDocument(await workspace.openTextDocument(uri), { preview: true });
   }
 
+  setDecided(approvalId: string, isDecided: boolean): void {
+    const review = this.#reviews.get(approvalId);
+    if (review) review.isDecided = isDecided;
+  }
+
   /** Runs when the approval is resolved or its review is discarded. */
   closeReview(approvalId: string): Promise<void> {
     // Both the answer and its event close the review.
@@ -220,10 +242,25 @@ export class ReviewManager implements Disposable {
     const review = this.#reviews.get(approvalId);
     this.#reviews.delete(approvalId);
     this.#staleAfterReload.delete(approvalId);
-    await closeReviewTabs(approvalId);
+    const wasActive = findReviewTabs(approvalId).some((tab) => tab.isActive && tab.group.isActive);
+    // Otherwise the file below gets the focus, and with it what the user types next.
+    await closeReviewTabs(approvalId, review?.isFromChat ?? false);
+    if (review?.isFromChat && review.isDecided && wasActive) this.returnFocus(approvalId, true);
     if (review) this.#fileSystem.removeFiles(review.leftUri, review.rightUri);
     if (this.#reviews.size === 0) await commands.executeCommand("setContext", "agentls.reviewing", false);
     this.#reportDifferences();
+  }
+
+  /** Returns the focus when the user closes the review of an open request. */
+  #onTabClosed(tab: Tab): void {
+    const uri = getTabUri(tab);
+    if (uri?.scheme !== REVIEW_SCHEME) return;
+    const review = [...this.#reviews.values()].find(({ rightUri }) => rightUri.toString() === uri.toString());
+    if (!review?.isFromChat || this.#closing.has(review.approval.approvalId)) return;
+    const openedTabs = this.#openedTabs;
+    setTimeout(() => {
+      if (this.#openedTabs === openedTabs) this.returnFocus(review.approval.approvalId, false);
+    }, REPLACE_DELAY_MS);
   }
 
   async #prepareReview(approval: ApprovalRequestedNotification): Promise<Review | undefined> {
@@ -262,7 +299,17 @@ export class ReviewManager implements Disposable {
     await closeReviewTabs(approvalId);
     // Compare with the editor's version, which may have different line ends.
     const document = await workspace.openTextDocument(rightUri);
-    return { sessionId, approval, file, leftUri, rightUri, before, proposal: document.getText() };
+    return {
+      sessionId,
+      approval,
+      file,
+      leftUri,
+      rightUri,
+      before,
+      proposal: document.getText(),
+      isFromChat: false,
+      isDecided: false,
+    };
   }
 
   async #openDiffEditor({ leftUri, rightUri, file }: Review): Promise<void> {
@@ -357,14 +404,14 @@ function findReviewTabs(approvalId: string): Tab[] {
 }
 
 /** Saves first, because VS Code asks before it closes a changed document. */
-async function closeReviewTabs(approvalId: string): Promise<void> {
+async function closeReviewTabs(approvalId: string, preserveFocus = false): Promise<void> {
   const tabs = findReviewTabs(approvalId);
   for (const tab of tabs) {
     const uri = getTabUri(tab);
     const document = uri && findDocument(uri);
     if (document?.isDirty) await document.save();
   }
-  await window.tabGroups.close(tabs);
+  await window.tabGroups.close(tabs, preserveFocus);
 }
 
 function getTabUri({ input }: Tab): Uri | undefined {

@@ -68,7 +68,7 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
     case "takeOver":
       return takeOverSession(chat);
     case "review":
-      return reviews.openReview(message.approvalId);
+      return reviews.openReview(message.approvalId, message.isFromChat);
     case "openDiff":
       return reviews.showCompletedEdit(message.toolCallId);
     case "openChanges":

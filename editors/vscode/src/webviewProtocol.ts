@@ -190,18 +190,23 @@ export type HostMessage =
   /** At most one per frame. The webview answers with `drawn`. */
   | { type: "patch"; ops: ViewOp[] }
   | { type: "suggestions"; id: number; items: Suggestion[] }
-  /** Fills the input and focuses it. */
-  | { type: "compose"; text?: string | undefined; attach?: Attachment[] | undefined; replace: boolean }
+  /** Fills the input. `isWanted`: the user asked for it, so it also gets the focus. */
+  | {
+      type: "compose";
+      text?: string | undefined;
+      attach?: Attachment[] | undefined;
+      replace: boolean;
+      isWanted: boolean;
+    }
   /** Attachments by session id, after the webview reloads. */
   | { type: "attached"; bySession: Readonly<Record<string, Attachment[]>> }
-  /** Focuses the first open question. */
+  /** Scrolls to the first open question. */
   | { type: "showOpenQuestion" }
+  /** The review of an approval closed, and the focus goes back to where it was opened from. */
+  | { type: "returnFocus"; approvalId: string; isDecided: boolean }
   /** An answer was not accepted, so the question is still open. */
   | { type: "reopenQuestion"; approvalId: string }
-  /**
-   * An editor key for the visible question. If none is visible, the webview shows the first one. `reviewedId` is the
-   * approval whose review is active.
-   */
+  /** An editor key for the first or the focused question. `reviewedId` is the approval whose review is active. */
   | { type: "answerVisible"; action: "allow" | "deny" | "diff"; reviewedId?: string | undefined };
 
 export type ViewMessage =
@@ -230,7 +235,8 @@ export type ViewMessage =
   | { type: "question"; questionId: string; answers?: Record<string, string[]> | undefined }
   | { type: "showPendingSession" }
   | { type: "takeOver" }
-  | { type: "review"; approvalId: string }
+  /** `isFromChat`: the webview has the focus, and gets it back when the review closes. */
+  | { type: "review"; approvalId: string; isFromChat: boolean }
   | { type: "discardReview"; approvalId: string }
   /** Opens a text in an editor. With `ref`, reads the full text first. */
   | { type: "openText"; title: string; text: string; ref?: string | undefined }

@@ -294,13 +294,14 @@ testInWorkbench(
         .at("app")
         .evaluate(() => document.activeElement?.getAttribute("data-approval") ?? document.activeElement?.tagName);
 
-    await step("each Y answers the next request, and the last moves the focus to the input", async () => {
+    await step("Y answers the focused request and moves the focus to the input", async () => {
       await s.sendPrompt("three things");
       await s.at("approval").nth(2).waitFor();
-      await s.card.focus();
       await s.takeScreenshot("three-questions");
       for (const remaining of [2, 1, 0]) {
-        // Do not click: the focus must move to the next question on its own.
+        // The focus comes from the user alone.
+        await waitUntil(async () => (await focused()) === "TEXTAREA", "the focus at the input");
+        await page.keyboard.press("ArrowUp");
         await s.view.locator('[data-testid="approval"][data-armed="true"]:focus').waitFor();
         await page.keyboard.press("y");
         await waitUntil(async () => (await s.at("approval").count()) === remaining, `${remaining} left`);
@@ -338,9 +339,11 @@ testInWorkbench(
       await s.at("log").evaluate((log) => log.scrollTo(0, 0));
       await s.at("input").focus();
       await page.keyboard.press("Control+Alt+y");
-      await s.view.locator('[data-testid="approval"]:focus').waitFor();
+      await waitUntil(() => s.at("log").evaluate((log) => log.scrollTop > 0), "the request in sight");
       assert.equal(await s.at("approval").count(), 1);
-      await s.view.locator('[data-testid="approval"][data-armed="true"]:focus').waitFor();
+      // The key shows the request, and takes the focus from no text field.
+      assert.equal(await focused(), "TEXTAREA");
+      await s.card.waitFor();
       assert.ok(!fileExists("far.txt"));
       await page.keyboard.press("Control+Alt+y");
       await s.waitForTurnEnd(++turns, "completed");
@@ -368,7 +371,7 @@ testInWorkbench(
       assert.ok(!fileExists("hidden.txt"));
     });
 
-    await step("with several visible requests, the first press selects one", async () => {
+    await step("with several requests, each press answers the oldest, which shows the key", async () => {
       // Tall enough to show two requests.
       await page.setViewportSize({ width: 1400, height: 1100 });
       await s.sendPrompt("six things");
@@ -376,12 +379,17 @@ testInWorkbench(
       await s.card.waitFor();
       await s.at("log").evaluate((log) => log.scrollTo(0, log.scrollHeight));
       await s.at("input").focus();
-      // Two questions are visible. The first press shows one and answers none.
-      await page.keyboard.press("Control+Alt+y");
+      const next = s.view.locator('[data-testid="approval"][data-armed="true"][data-keys="near"]');
       for (let at = 1; at <= 6; at++) {
-        await s.view.locator('[data-testid="approval"][data-armed="true"]:focus').waitFor();
-        await page.keyboard.press(at % 2 === 0 ? "Control+Alt+n" : "Control+Alt+y");
-        await waitUntil(async () => (await s.at("approval").count()) === 6 - at, `${6 - at} left`);
+        await next.filter({ hasText: `six-${at}.txt` }).waitFor();
+        // A press that shows the request answers none.
+        await waitUntil(
+          async () => {
+            if ((await next.count()) > 0) await page.keyboard.press(at % 2 === 0 ? "Control+Alt+n" : "Control+Alt+y");
+            return (await s.at("approval").count()) === 6 - at;
+          },
+          `${6 - at} left`,
+        );
       }
       await s.waitForTurnEnd(++turns, "completed");
       await page.setViewportSize({ width: 1400, height: 860 });

@@ -25,9 +25,11 @@ async function setUpDecisions(outcome: ReviewOutcome) {
   fake.emitEvent("approvalRequested", { seq: 2, ...APPROVAL });
   const refusals: string[] = [];
   const closedReviews: string[] = [];
+  const decidedStates: boolean[] = [];
   const reopened: string[] = [];
   const reviews = {
     getOutcome: () => Promise.resolve(outcome),
+    setDecided: (_id: string, isDecided: boolean) => void decidedStates.push(isDecided),
     closeReview: (id: string) => Promise.resolve(void closedReviews.push(id)),
   };
   const decisions = new Decisions(fake.chat, reviews, {
@@ -36,7 +38,7 @@ async function setUpDecisions(outcome: ReviewOutcome) {
   });
   const listSentDecisions = () =>
     fake.requests.filter(({ method }) => method === "agent/approvalRespond").map(({ params }) => params);
-  return { fake, decisions, refusals, closedReviews, reopened, listSentDecisions };
+  return { fake, decisions, refusals, closedReviews, decidedStates, reopened, listSentDecisions };
 }
 
 const EDITED = { path: "a.ts", edits: [{ old_text: "a", new_text: "b" }] };

@@ -1,51 +1,42 @@
-// The approval card of a tool call. Letter keys decide while it has the focus. Enter alone never allows a call.
+// The approval card of a tool call. Letter keys decide while the user has focused it. Enter alone never allows a call.
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatBytes, revealHidden } from "../format";
 import { type ApprovalRequestedNotification, approvalKeys, type Decision } from "../protocol";
 import type { ReviewSummary } from "../webviewProtocol";
-import { Button, CodeBlock, useAutoFocus } from "./components";
+import { Button, CodeBlock, isPointer, useAutoFocus } from "./components";
+import { AnswerKeys, SubmitKeys } from "./keyHints";
 import {
   ANSWER_EVENT,
-  APPEARED_EVENT,
+  acceptsLetters,
+  focusInput,
+  focusQuestion,
+  isInSight,
+  isTextField,
+  type KeyAnswer,
+  moveQuestionFocus,
   onQuestionAdded,
   onQuestionRemoved,
   REOPENED_EVENT,
-  SETTLE_DELAY_MS,
+  rememberReviewOrigin,
+  revealQuestion,
 } from "./questionFocus";
 import { postMessage } from "./store";
+import { useIsArmed } from "./useIsArmed";
 
 const RISK_LABELS: Record<string, string> = { low: "low risk", medium: "medium risk", high: "high risk" };
 
 type Action = (typeof approvalKeys)[number]["action"];
 type CardMode = "ask" | "deny" | "edit" | "rule";
+/** `isSeen`: the user sees what the action is about, because they clicked here or review the edit. */
+type Run = (isSeen: boolean) => void;
+type Actions = Partial<Record<Action, Run>>;
 
 interface Props {
   approval: ApprovalRequestedNotification;
   /** The user's changes to the proposal. */
   review: ReviewSummary | undefined;
-}
-
-/** Whether the card accepts keys: a short delay after it appears or scrolls into view prevents stray answers. */
-function useIsArmed(cardRef: { current: HTMLElement | null }): boolean {
-  const [isArmed, setIsArmed] = useState(false);
-  useEffect(() => {
-    const question = cardRef.current;
-    let timer: ReturnType<typeof setTimeout>;
-    const restartTimer = () => {
-      setIsArmed(false);
-      clearTimeout(timer);
-      timer = setTimeout(() => setIsArmed(true), SETTLE_DELAY_MS);
-    };
-    restartTimer();
-    question?.addEventListener(APPEARED_EVENT, restartTimer);
-    return () => {
-      clearTimeout(timer);
-      question?.removeEventListener(APPEARED_EVENT, restartTimer);
-    };
-  }, []);
-  return isArmed;
 }
 
 /** Use the approval's id as the key, so that each approval gets a new instance. */
@@ -67,48 +58,44 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
     };
   }, []);
 
-  const sendAnswer = (decision: Decision, extraParams: object = {}) => {
-    if (isSent || !isArmed) return;
-    // A disabled button loses the focus, and with it the keys.
-    if (cardRef.current?.contains(document.activeElement)) cardRef.current.focus({ preventScroll: true });
+  const sendAnswer = (isSeen: boolean, decision: Decision, extraParams: object = {}) => {
+    const card = cardRef.current;
+    if (isSent || !isArmed || card === null) return;
+    if (decision !== "deny" && !isSeen && !isInSight(card)) return revealQuestion(card);
+    // What the user types next is text.
+    if (card.contains(document.activeElement)) focusInput();
     setIsSent(true);
     setMode("ask");
     postMessage({ type: "approve", approvalId: approval.approvalId, decision, ...extraParams });
   };
-  const { rule } = approval;
-  const actions: Partial<Record<Action, () => void>> = {
-    allow: () => sendAnswer("allow"),
-    deny: () => sendAnswer("deny"),
-    // Truncated arguments cannot be sent in full.
-    ...(approval.more?.["input"] === undefined ? { edit: () => setMode("edit") } : {}),
-    ...(rule === undefined
-      ? {}
-      : { allowSession: () => sendAnswer("allowSession", { rule }), allowAlways: () => setMode("rule") }),
-    ...(approval.diff === undefined
-      ? {}
-      : { diff: () => postMessage({ type: "review", approvalId: approval.approvalId }) }),
+  const actions = listActions(approval, sendAnswer, setMode);
+  /** A key must not allow the original call next to an open form with a changed one. */
+  const runByKey = (action: Action, isSeen: boolean) => {
+    if (mode === "ask" || action === "deny") actions[action]?.(isSeen);
   };
   useEffect(() => {
     const question = cardRef.current;
-    const onAnswer = (event: Event) => actions[(event as CustomEvent<Action>).detail]?.();
+    const onAnswer = (event: Event) => {
+      const { action, isReviewed } = (event as CustomEvent<KeyAnswer>).detail;
+      runByKey(action, isReviewed);
+    };
     question?.addEventListener(ANSWER_EVENT, onAnswer);
     return () => question?.removeEventListener(ANSWER_EVENT, onAnswer);
   });
   const onKeyDown = (event: KeyboardEvent) => {
-    const isInField = event.target instanceof HTMLTextAreaElement || event.target instanceof HTMLInputElement;
     if (event.key === "Escape" && mode !== "ask") {
       event.stopPropagation();
       setMode("ask");
-      cardRef.current?.focus();
+      if (cardRef.current) focusQuestion(cardRef.current);
       return;
     }
-    if (isInField || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (moveQuestionFocus(event) || isTextField(event.target) || event.isComposing) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const action = approvalKeys.find(({ key }) => key === event.key.toLowerCase())?.action;
-    const run = action && actions[action];
-    if (!run) return;
+    if (!action || !cardRef.current || !acceptsLetters(cardRef.current)) return;
     event.preventDefault();
     // A held key answers only one approval.
-    if (!event.repeat) run();
+    if (!event.repeat) runByKey(action, false);
   };
 
   return (
@@ -143,7 +130,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
         <InputField
           label="What should the agent do instead?"
           action="Deny"
-          onDone={(feedback) => sendAnswer("deny", feedback === "" ? {} : { feedback })}
+          onDone={(feedback) => sendAnswer(true, "deny", feedback === "" ? {} : { feedback })}
           onCancel={() => setMode("ask")}
         />
       )}
@@ -154,7 +141,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
           value={JSON.stringify(approval.input, undefined, 2)}
           validate={validateJson}
           code
-          onDone={(input) => sendAnswer("allow", { input })}
+          onDone={(input, isSeen) => sendAnswer(isSeen, "allow", { input })}
           onCancel={() => setMode("ask")}
         />
       )}
@@ -162,10 +149,10 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
         <InputField
           label="Rule to always allow in this workspace"
           action="Always allow"
-          value={rule ?? ""}
+          value={approval.rule ?? ""}
           validate={(text) => (text.trim() === "" ? "Enter a rule." : undefined)}
           code
-          onDone={(text) => sendAnswer("allowAlways", { rule: text.trim() })}
+          onDone={(text, isSeen) => sendAnswer(isSeen, "allowAlways", { rule: text.trim() })}
           onCancel={() => setMode("ask")}
         />
       )}
@@ -173,7 +160,31 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
   );
 }
 
-function describeKeys(actions: Partial<Record<Action, () => void>>): string {
+/** The actions that this approval offers. */
+function listActions(
+  { approvalId, rule, diff, more }: ApprovalRequestedNotification,
+  sendAnswer: (isSeen: boolean, decision: Decision, extraParams?: object) => void,
+  setMode: (mode: CardMode) => void,
+): Actions {
+  const actions: Actions = {
+    allow: (isSeen) => sendAnswer(isSeen, "allow"),
+    deny: () => sendAnswer(true, "deny"),
+  };
+  // Truncated arguments cannot be sent in full.
+  if (more?.["input"] === undefined) actions.edit = () => setMode("edit");
+  if (rule !== undefined) {
+    actions.allowSession = (isSeen) => sendAnswer(isSeen, "allowSession", { rule });
+    actions.allowAlways = () => setMode("rule");
+  }
+  if (diff !== undefined) actions.diff = () => openReview(approvalId);
+  return actions;
+}
+
+function openReview(approvalId: string): void {
+  postMessage({ type: "review", approvalId, isFromChat: rememberReviewOrigin(approvalId) });
+}
+
+function describeKeys(actions: Actions): string {
   const parts = approvalKeys.flatMap(({ key, action, label }) =>
     actions[action] ? [`${key.toUpperCase()}: ${label}`] : [],
   );
@@ -235,7 +246,7 @@ function ReviewStatus({ approvalId, review }: { approvalId: string; review: Revi
   return (
     <p class="reviewed" role="status" data-testid="reviewed">
       {changed ? `Your reviewed version runs: ${review.difference}.` : "Your review matches the proposal."}{" "}
-      <Button label="Open review" kind="quiet" onPress={() => postMessage({ type: "review", approvalId })} />
+      <Button label="Open review" kind="quiet" onPress={() => openReview(approvalId)} />
       {changed && (
         <Button label="Discard…" kind="quiet" onPress={() => postMessage({ type: "discardReview", approvalId })} />
       )}
@@ -245,7 +256,7 @@ function ReviewStatus({ approvalId, review }: { approvalId: string; review: Revi
 
 interface ApprovalActionsProps extends Props {
   isSent: boolean;
-  actions: Partial<Record<Action, () => void>>;
+  actions: Actions;
   denyWithReason: () => void;
 }
 
@@ -276,10 +287,10 @@ function ApprovalActions({ approval, review, isSent, actions, denyWithReason }: 
               disabled={isSent}
               ignoresEnter
               testId={`action-${key}`}
-              onPress={run}
+              onPress={(event) => run(isPointer(event))}
             >
               {text}
-              {NEEDS_INPUT.has(action) ? "…" : ""} <kbd>{key.toUpperCase()}</kbd>
+              {NEEDS_INPUT.has(action) ? "…" : ""} <AnswerKeys letter={key} action={action} />
             </Button>
           );
         })}
@@ -302,7 +313,8 @@ interface InputFieldProps {
   value?: string;
   code?: boolean;
   validate?: (text: string) => string | undefined;
-  onDone: (text: string) => void;
+  /** `isSeen`: the user clicked the button. */
+  onDone: (text: string, isSeen: boolean) => void;
   onCancel: () => void;
 }
 
@@ -341,7 +353,7 @@ function InputField({
           onKeyDown={(event) => {
             if (event.key !== "Enter" || event.isComposing || !(event.ctrlKey || event.metaKey)) return;
             event.preventDefault();
-            if (problem === undefined) onDone(text);
+            if (problem === undefined && !event.repeat) onDone(text, false);
           }}
         />
       </label>
@@ -356,8 +368,14 @@ function InputField({
         </p>
       )}
       <div class="actions">
-        <Button label={action} kind="main" disabled={problem !== undefined} ignoresEnter onPress={() => onDone(text)}>
-          {action} <kbd>Ctrl Enter</kbd>
+        <Button
+          label={action}
+          kind="main"
+          disabled={problem !== undefined}
+          ignoresEnter
+          onPress={(event) => onDone(text, isPointer(event))}
+        >
+          {action} <SubmitKeys />
         </Button>
         <Button label="Back" kind="quiet" onPress={onCancel}>
           Back <kbd>Esc</kbd>

@@ -5,9 +5,11 @@ import { useEffect, useRef } from "preact/hooks";
 import type { ChangeKind, FileDiff } from "../protocol";
 import { type ChangesItem, describeChanges, getItemKey, sumLines } from "../state";
 import { type Capabilities, type RevertPreview, TURN_RUNNING_MESSAGE } from "../webviewProtocol";
-import { Button, PureComponent } from "./components";
+import { Button, isPointer, PureComponent } from "./components";
 import { readPersistent, writePersistent } from "./persistentState";
+import { focusInput, isInSight, isTextField, moveQuestionFocus, revealQuestion, updateKeyHints } from "./questionFocus";
 import { postMessage } from "./store";
+import { useIsArmed } from "./useIsArmed";
 
 /** Up to this number, files are listed without a click. */
 const MAX_OPEN_FILES = 6;
@@ -171,18 +173,37 @@ function LineCounts({ added, removed }: { added: number; removed: number }): JSX
 export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element {
   const { turnId, redo, turns, files, fileCount, conflicts, conflictCount } = preview;
   const cardRef = useRef<HTMLElement>(null);
-  useEffect(() => cardRef.current?.focus(), [turnId, redo]);
-  const dismissPreview = () => postMessage({ type: "cancelRevert" });
-  const applyRevert = () => postMessage({ type: "confirmRevert" });
+  const isArmed = useIsArmed(cardRef);
+  // The user asked for the preview, but may write something else by now.
+  useEffect(() => {
+    if (!isTextField(document.activeElement)) cardRef.current?.focus();
+    updateKeyHints();
+  }, [turnId, redo]);
+  const close = (type: "cancelRevert" | "confirmRevert") => {
+    focusInput();
+    postMessage({ type });
+  };
+  const dismissPreview = () => close("cancelRevert");
+  const applyRevert = (isSeen: boolean) => {
+    const card = cardRef.current;
+    if (card === null || !isArmed) return;
+    if (isSeen || isInSight(card)) close("confirmRevert");
+    else revealQuestion(card);
+  };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (moveQuestionFocus(event)) return;
     const key = event.key.toLowerCase();
     const run =
-      key === "escape" || key === "n" ? dismissPreview : key === "y" && fileCount > 0 ? applyRevert : undefined;
+      key === "escape" || key === "n"
+        ? dismissPreview
+        : key === "y" && fileCount > 0
+          ? () => applyRevert(false)
+          : undefined;
     if (!run) return;
     event.preventDefault();
     event.stopPropagation();
-    run();
+    if (!event.repeat) run();
   };
   const verb = redo ? "Redo" : "Revert";
   const scope =
@@ -195,6 +216,7 @@ export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element
       tabIndex={0}
       aria-label={`${redo ? "Redo the reverted changes" : `Revert the changes of ${scope}`}? Press Y to confirm or N to cancel.`}
       data-testid="revert-card"
+      data-question
       onKeyDown={onKeyDown}
     >
       <p class="reason">
@@ -236,12 +258,18 @@ export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element
       )}
       <div class="actions">
         {fileCount > 0 && (
-          <Button label={verb} kind="main" ignoresEnter testId="confirm-revert" onPress={applyRevert}>
-            {verb} {fileCount === 1 ? "1 file" : `${fileCount} files`} <kbd>Y</kbd>
+          <Button
+            label={verb}
+            kind="main"
+            ignoresEnter
+            testId="confirm-revert"
+            onPress={(event) => applyRevert(isPointer(event))}
+          >
+            {verb} {fileCount === 1 ? "1 file" : `${fileCount} files`} <kbd class="letter">Y</kbd>
           </Button>
         )}
         <Button label="Cancel" onPress={dismissPreview}>
-          {fileCount > 0 ? "Cancel" : "Close"} <kbd>N</kbd>
+          {fileCount > 0 ? "Cancel" : "Close"} <kbd class="letter">N</kbd>
         </Button>
       </div>
     </section>

@@ -4,6 +4,7 @@ import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatDuration, isFileHeader, revealHidden, selectDiffLines } from "../format";
 import { highlightCode, type MarkdownBlocks, renderBlock, splitBlocks } from "./markdown";
+import { isTextField } from "./questionFocus";
 import { postMessage } from "./store";
 
 /** Renders again only if a property or its own state changes. */
@@ -194,7 +195,7 @@ function formatWhole(count: number): string {
 
 interface ButtonProps {
   label: string;
-  onPress: () => void;
+  onPress: (event: MouseEvent) => void;
   kind?: "main" | "plain" | "quiet" | "danger";
   title?: string;
   disabled?: boolean;
@@ -231,8 +232,16 @@ export function Button({
   );
 }
 
+/** Whether a click came from a mouse or a touch, and not from a key. Whoever points at a button sees it. */
+export function isPointer(event: MouseEvent): boolean {
+  return event.detail > 0;
+}
+
+/** Focuses a field when it appears, unless the user is in another one. */
 export function useAutoFocus<E extends HTMLElement>(): { current: E | null } {
   const elementRef = useRef<E>(null);
-  useEffect(() => elementRef.current?.focus(), []);
+  useEffect(() => {
+    if (!isTextField(document.activeElement)) elementRef.current?.focus();
+  }, []);
   return elementRef;
 }

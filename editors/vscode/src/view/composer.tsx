@@ -5,7 +5,16 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Attachment, Suggestion, ViewState } from "../webviewProtocol";
 import { Button } from "./components";
 import { scrollToEnd } from "./conversation";
-import { answerVisibleQuestion, reopenQuestion, showFirstQuestion } from "./questionFocus";
+import {
+  answerQuestion,
+  focusFirstQuestion,
+  handleChord,
+  isTextField,
+  reopenQuestion,
+  returnFocusFromReview,
+  showFirstQuestion,
+  updateKeyHints,
+} from "./questionFocus";
 import { SessionBar } from "./sessionBar";
 import { listenForCommands, postMessage, readDraft, saveDraft } from "./store";
 import { SuggestionList } from "./suggestions";
@@ -66,7 +75,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
           updateDraft(draft === "" || message.replace ? message.text : `${message.text}\n\n${draft}`);
         }
         if (message.attach) setAttachments((old) => mergeAttachments(old, message.attach ?? []));
-        inputRef.current?.focus();
+        if (message.isWanted || document.activeElement === document.body) inputRef.current?.focus();
       } else if (message.type === "attached") {
         for (const [sessionId, list] of Object.entries(message.bySession))
           attachedBySession.current.set(sessionId, list);
@@ -76,17 +85,14 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       } else if (message.type === "reopenQuestion") {
         reopenQuestion(message.approvalId);
       } else if (message.type === "answerVisible") {
-        if (!answerVisibleQuestion(message.action, message.reviewedId)) inputRef.current?.focus();
+        if (!answerQuestion(message.action, message.reviewedId) && !isTextField(document.activeElement))
+          inputRef.current?.focus();
+      } else if (message.type === "returnFocus") {
+        returnFocusFromReview(message.approvalId, message.isDecided);
       }
     });
   });
-  useEffect(() => {
-    // Fit the height to the text, up to a third of the view.
-    const box = inputRef.current;
-    if (!box) return;
-    box.style.height = "auto";
-    box.style.height = `${Math.min(box.scrollHeight + 2, Math.max(80, window.innerHeight / 3))}px`;
-  }, [text]);
+  useEffect(updateKeyHints, [text]);
 
   /** Looks for `@` before the cursor, or `/` at the start of the text. */
   const updateSuggestions = (value: string, cursor: number) => {
@@ -134,7 +140,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const isListOpen = suggestQuery !== undefined && suggestions.length > 0;
   const onKeyDown = (event: KeyboardEvent) => {
     // While an input method composes, it owns all keys. Some engines report keyCode 229 instead.
-    if (event.isComposing || event.keyCode === 229) return;
+    if (event.isComposing || event.keyCode === 229 || handleChord(event)) return;
     if (isListOpen) {
       const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
       if (step !== 0) {
@@ -155,7 +161,12 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
         return;
       }
     }
-    if (event.key === "Enter" && !event.shiftKey) {
+    const hasModifier = event.shiftKey || event.ctrlKey || event.metaKey;
+    if (event.key === "ArrowUp" && !hasModifier && !event.altKey && inputRef.current?.value === "") {
+      if (focusFirstQuestion()) event.preventDefault();
+    }
+    // Ctrl+Enter allows a call. Pressed twice, it must not send the draft after the question is gone.
+    if (event.key === "Enter" && !hasModifier) {
       event.preventDefault();
       submitPrompt(event.altKey);
     }

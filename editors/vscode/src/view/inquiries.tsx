@@ -5,8 +5,18 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { formatDollars, revealHidden } from "../format";
 import type { QuestionField } from "../protocol";
 import type { LimitItem, QuestionItem } from "../state";
-import { Button } from "./components";
-import { onQuestionAdded, onQuestionRemoved } from "./questionFocus";
+import { Button, isPointer } from "./components";
+import { SubmitKeys } from "./keyHints";
+import {
+  acceptsLetters,
+  focusInput,
+  isInSight,
+  isTextField,
+  moveQuestionFocus,
+  onQuestionAdded,
+  onQuestionRemoved,
+  revealQuestion,
+} from "./questionFocus";
 import { postMessage } from "./store";
 
 export function LimitEntry({ item }: { item: LimitItem }): JSX.Element {
@@ -22,7 +32,7 @@ export function LimitEntry({ item }: { item: LimitItem }): JSX.Element {
   );
 }
 
-/** Focuses an open question when it appears, and passes the focus on when it disappears. */
+/** Makes an open question reachable for keys, and passes the focus on when it disappears. */
 function useQuestionFocus(): { current: HTMLElement | null } {
   const questionRef = useRef<HTMLElement>(null);
   useEffect(() => {
@@ -32,6 +42,18 @@ function useQuestionFocus(): { current: HTMLElement | null } {
     return () => onQuestionRemoved(question);
   }, []);
   return questionRef;
+}
+
+/** Runs an answer that lets the agent go on, unless the question is not visible: then the first press shows it. */
+function answerIfSeen(question: HTMLElement | null, isSeen: boolean, answer: () => void): void {
+  if (question === null) return;
+  if (!isSeen && !isInSight(question)) {
+    revealQuestion(question);
+    return;
+  }
+  // What the user types next is text.
+  if (question.contains(document.activeElement)) focusInput();
+  answer();
 }
 
 function OpenLimit({ request }: { request: LimitItem["request"] }): JSX.Element {
@@ -50,6 +72,7 @@ function OpenLimit({ request }: { request: LimitItem["request"] }): JSX.Element 
       data-testid="limit"
       data-question
       tabIndex={0}
+      onKeyDown={(event) => void moveQuestionFocus(event)}
     >
       <p class="reason">{request.message}</p>
       <div class="actions">
@@ -70,13 +93,15 @@ function OpenLimit({ request }: { request: LimitItem["request"] }): JSX.Element 
           kind="main"
           ignoresEnter
           disabled={!isPriceUnknown && !(amount > 0)}
-          onPress={() =>
-            postMessage({
-              type: "limit",
-              limitId: request.limitId,
-              raiseBy: isPriceUnknown ? undefined : amount,
-              stop: false,
-            })
+          onPress={(event) =>
+            answerIfSeen(questionRef.current, isPointer(event), () =>
+              postMessage({
+                type: "limit",
+                limitId: request.limitId,
+                raiseBy: isPriceUnknown ? undefined : amount,
+                stop: false,
+              }),
+            )
           }
         />
         <Button label="Stop" onPress={() => postMessage({ type: "limit", limitId: request.limitId, stop: true })} />
@@ -104,23 +129,27 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
     (field) => field.required && !(answers[field.name]?.some((value) => value !== "") ?? false),
   );
   const setValues = (name: string, values: string[]) => setAnswers({ ...answers, [name]: values });
-  const sendAnswer = () => {
-    if (!missing) postMessage({ type: "question", questionId: request.questionId, answers });
+  const sendAnswer = (isSeen: boolean) => {
+    if (missing) return;
+    answerIfSeen(questionRef.current, isSeen, () =>
+      postMessage({ type: "question", questionId: request.questionId, answers }),
+    );
   };
   // Digit keys select choices of the first field that has any.
   const numberedField = request.fields.find((field) => (field.choices?.length ?? 0) > 0);
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.isComposing || event.altKey) return;
-    const isInTextField = event.target instanceof HTMLInputElement && event.target.type === "text";
+    if (moveQuestionFocus(event) || event.isComposing || event.altKey) return;
+    const isInTextField = isTextField(event.target);
     const hasModifier = event.ctrlKey || event.metaKey;
     if (event.key === "Enter" && (isInTextField || hasModifier)) {
       event.preventDefault();
       // In a form with several fields, Enter ends a field, not the form.
-      if (hasModifier || request.fields.length === 1) sendAnswer();
+      if (!event.repeat && (hasModifier || request.fields.length === 1)) sendAnswer(false);
       return;
     }
     const choice = /^[1-9]$/.test(event.key) ? numberedField?.choices?.[Number(event.key) - 1] : undefined;
     if (isInTextField || hasModifier || !numberedField || !choice) return;
+    if (!questionRef.current || !acceptsLetters(questionRef.current)) return;
     event.preventDefault();
     const values = answers[numberedField.name] ?? [];
     setValues(numberedField.name, toggleChoice(numberedField, values, choice.value, !values.includes(choice.value)));
@@ -149,8 +178,8 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
         />
       ))}
       <div class="actions">
-        <Button label="Answer" kind="main" disabled={missing} onPress={sendAnswer}>
-          Answer <kbd>Ctrl Enter</kbd>
+        <Button label="Answer" kind="main" disabled={missing} onPress={(event) => sendAnswer(isPointer(event))}>
+          Answer <SubmitKeys />
         </Button>
         <Button
           label="Dismiss"
@@ -217,7 +246,7 @@ function AnswerField({ id, field, values, isNumbered, setValues }: AnswerFieldPr
             checked={values.includes(value)}
             onChange={(event) => setValues(field.name, toggleChoice(field, values, value, event.currentTarget.checked))}
           />
-          {isNumbered && at < 9 && <kbd>{at + 1}</kbd>} {label}
+          {isNumbered && at < 9 && <kbd class="letter">{at + 1}</kbd>} {label}
         </label>
       ))}
       {(choices.length === 0 || field.free) && (
