@@ -67,6 +67,8 @@ export function buildSearchGlobs(query: string): string[] {
     `**/${matchAnyCase(name)}*`,
     `**/*${matchAnyCase(name)}*`,
     `**/${pattern}`,
+    // The files of a folder with that name.
+    `**/*${matchAnyCase(name)}*/**`,
   ];
 }
 

@@ -21,6 +21,8 @@ import { resolvePath } from "./review";
 import { type ActiveContext, type Attachment, formatLineRange, type Suggestion } from "./webviewProtocol";
 
 const MAX_SUGGESTIONS = 30;
+/** A language server may take long to find symbols, and the user waits for the files. */
+const SYMBOLS_TIMEOUT_MS = 1000;
 
 /** Returns the best matches first. */
 export async function suggestMentions(query: string): Promise<Attachment[]> {
@@ -28,7 +30,11 @@ export async function suggestMentions(query: string): Promise<Attachment[]> {
   const editorMatches = [...readSelection(), ...listProblems()].filter((attachment) =>
     isSubsequence(`${attachment.kind} ${attachment.label}`, pattern),
   );
-  const [files, symbols] = await Promise.all([findFiles(pattern), pattern.length < 2 ? [] : findSymbols(query)]);
+  const noSymbols = new Promise<Attachment[]>((resolve) => setTimeout(resolve, SYMBOLS_TIMEOUT_MS, []));
+  const [files, symbols] = await Promise.all([
+    findFiles(pattern),
+    pattern.length < 2 ? [] : Promise.race([findSymbols(query), noSymbols]),
+  ]);
   return [...editorMatches, ...files, ...symbols].slice(0, MAX_SUGGESTIONS);
 }
 

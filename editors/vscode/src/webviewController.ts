@@ -32,7 +32,8 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
       return chat.resumeTurn();
     case "suggest": {
       const { id, sign, query } = message;
-      const items = sign === "@" ? await suggestMentions(query) : await suggestCommands(chat, query);
+      // The webview waits for an answer, also after a failure.
+      const items = await (sign === "@" ? suggestMentions(query) : suggestCommands(chat, query)).catch(() => []);
       return chatView.postMessage({ type: "suggestions", id, items });
     }
     case "approve": {

@@ -173,6 +173,50 @@ testInChat("@ finds files, and one click attaches the selection", async (page) =
   await prompt.getByRole("button", { name: "src/total.ts:7" }).waitFor();
 });
 
+testInChat("@ attaches only what was found for its own query", async () => {
+  // Holds the answers back, as a slow search does.
+  await s.at("app").evaluate(() => {
+    window.heldAnswers = undefined;
+    const hold = (event) => {
+      if (event.data.type !== "suggestions" || window.heldAnswers === undefined) return;
+      event.stopImmediatePropagation();
+      window.heldAnswers.push(event.data);
+    };
+    window.addEventListener("message", hold, true);
+  });
+  const options = s.at("suggestions").locator("[role=option]");
+  const prompts = await s.at("user").count();
+  await s.at("input").pressSequentially("see @tax");
+  await options.filter({ hasText: "src/tax.ts" }).waitFor();
+  await s.at("app").evaluate(() => {
+    window.heldAnswers = [];
+  });
+  await s.at("input").fill("");
+  await s.at("input").pressSequentially("see @total");
+  await s.at("input").press("Enter");
+  assert.equal(await options.count(), 0);
+  assert.equal(await s.at("input").inputValue(), "see @total");
+  assert.equal(await s.view.locator(".chip", { hasText: "src/tax.ts" }).locator("[aria-label^=Remove]").count(), 0);
+  await s.at("no-suggestions").filter({ hasText: "Searching" }).waitFor();
+  await s.at("app").evaluate(() => {
+    const answers = window.heldAnswers;
+    window.heldAnswers = undefined;
+    for (const data of answers) window.postMessage(data);
+  });
+  await options.filter({ hasText: "src/total.ts" }).first().waitFor();
+  await s.at("input").press("Enter");
+  await s.view.getByRole("button", { name: "Remove src/total.ts" }).click();
+  await s.at("input").fill("");
+  await s.at("input").pressSequentially("@src");
+  await options.filter({ hasText: "src/tax.ts" }).waitFor();
+  await s.at("input").fill("");
+  await s.at("input").pressSequentially("@nothing-like-this");
+  await s.at("no-suggestions").filter({ hasText: "No match for “nothing-like-this”" }).waitFor();
+  await s.takeScreenshot("no-match");
+  await s.at("input").fill("");
+  assert.equal(await s.at("user").count(), prompts);
+});
+
 testInChat("Enter during input composition does not send", async (page) => {
   await s.at("input").focus();
   const client = await page.context().newCDPSession(page);

@@ -27,7 +27,7 @@ test("enabled settings and tool folders are excluded", () => {
 test("files near the root and name prefixes are searched first", () => {
   const globs = buildSearchGlobs("ix");
   assert.equal(globs[0], "{[iI][xX]*,*/[iI][xX]*,*/*/[iI][xX]*}");
-  assert.equal(globs.at(-1), "**/*[iI]*[xX]*");
+  assert.deepEqual(globs.slice(-2), ["**/*[iI]*[xX]*", "**/*[iI][xX]*/**"], "then the files of folders");
   assert.equal(buildSearchGlobs("{*}")[0], "{*,*/*}", "signs of globs are not looked for");
   assert.equal(buildSearchGlobs("src/ix")[0], "**/*[sS][rR][cC]/*[iI][xX]*");
 });

@@ -17,7 +17,7 @@ import {
 } from "./questionFocus";
 import { SessionBar } from "./sessionBar";
 import { listenForCommands, postMessage, readDraft, saveDraft } from "./store";
-import { SuggestionList } from "./suggestions";
+import { type Search, SuggestionList } from "./suggestions";
 
 const PICTURE_TYPES = /^image\/(png|jpeg|gif|webp)$/;
 /** The server scales large pictures down. */
@@ -30,8 +30,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const [text, setText] = useState(() => readDraft(session));
   const [attachments, setShownAttachments] = useState<Attachment[]>([]);
   const [problem, setProblem] = useState<string | undefined>(undefined);
-  const [suggestQuery, setSuggestQuery] = useState<string | undefined>(undefined);
-  const [suggestions, setSuggestions] = useState<Suggestion[]>([]);
+  const [search, setSearch] = useState<Search | undefined>(undefined);
   const [selectedIndex, setSelectedIndex] = useState(0);
   const inputRef = useRef<HTMLTextAreaElement>(null);
   const latestRequest = useRef(0);
@@ -59,6 +58,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     const movedAttachments = shownSession.current === "" ? attachedBySession.current.get("") : undefined;
     shownSession.current = session;
     setProblem(undefined);
+    setSearch(undefined);
     setShownAttachments(attachedBySession.current.get(session) ?? []);
     // It also takes over the attachments.
     if (keepsDraft && movedAttachments) setAttachments(movedAttachments);
@@ -67,7 +67,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     listenForCommands((message) => {
       if (message.type === "suggestions") {
         if (message.id !== latestRequest.current) return;
-        setSuggestions(message.items);
+        setSearch((current) => current && { ...current, items: message.items });
         setSelectedIndex(0);
       } else if (message.type === "compose") {
         if (message.text !== undefined) {
@@ -94,15 +94,17 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   });
   useEffect(updateKeyHints, [text]);
 
-  /** Looks for `@` before the cursor, or `/` at the start of the text. */
+  /** Starts a search for what is before the cursor. The items of an earlier one belong to another query. */
   const updateSuggestions = (value: string, cursor: number) => {
-    const before = value.slice(0, cursor);
-    const name = view.capabilities.commands ? /^\/([^\s/]*)$/.exec(before)?.[1] : undefined;
-    const query = name ?? /(?:^|\s)@([^\s@]*)$/.exec(before)?.[1];
-    setSuggestQuery(query);
-    if (query === undefined) return;
+    const found = findQuery(value.slice(0, cursor), view.capabilities.commands);
     latestRequest.current += 1;
-    postMessage({ type: "suggest", id: latestRequest.current, sign: name === undefined ? "@" : "/", query });
+    setSearch(found);
+    if (found) postMessage({ type: "suggest", id: latestRequest.current, ...found });
+  };
+  /** Ends the search when the cursor leaves its query. */
+  const onCaretMoved = (box: HTMLTextAreaElement) => {
+    const found = findQuery(box.value.slice(0, box.selectionStart), view.capabilities.commands);
+    if (found?.query !== search?.query) setSearch(undefined);
   };
   const acceptSuggestion = (suggestion: Suggestion) => {
     const box = inputRef.current;
@@ -113,7 +115,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       .replace(suggestion.kind === "command" ? /^\/\S*$/ : /@[^\s@]*$/, `${suggestion.label} `);
     updateDraft(head + text.slice(cursor));
     if (suggestion.kind !== "command") setAttachments((old) => mergeAttachments(old, [suggestion]));
-    setSuggestQuery(undefined);
+    setSearch(undefined);
     requestAnimationFrame(() => {
       box.focus();
       box.setSelectionRange(head.length, head.length);
@@ -135,12 +137,24 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     updateDraft("");
     setAttachments([]);
     setProblem(undefined);
-    setSuggestQuery(undefined);
+    setSearch(undefined);
   };
-  const isListOpen = suggestQuery !== undefined && suggestions.length > 0;
+  const suggestions = search?.items ?? [];
+  const isListOpen = suggestions.length > 0;
   const onKeyDown = (event: KeyboardEvent) => {
     // While an input method composes, it owns all keys. Some engines report keyCode 229 instead.
     if (event.isComposing || event.keyCode === 229 || handleChord(event)) return;
+    // Enter takes a suggestion that the user has seen. Until the answer arrives, it neither takes one nor sends.
+    if (search && search.items === undefined && (event.key === "Enter" || event.key === "Tab") && !event.shiftKey) {
+      event.preventDefault();
+      return;
+    }
+    if (search && event.key === "Escape") {
+      event.preventDefault();
+      event.stopPropagation();
+      setSearch(undefined);
+      return;
+    }
     if (isListOpen) {
       const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
       if (step !== 0) {
@@ -152,12 +166,6 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       if ((event.key === "Enter" || event.key === "Tab") && suggestion) {
         event.preventDefault();
         acceptSuggestion(suggestion);
-        return;
-      }
-      if (event.key === "Escape") {
-        event.preventDefault();
-        event.stopPropagation();
-        setSuggestQuery(undefined);
         return;
       }
     }
@@ -255,7 +263,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
           )}
         </ul>
       )}
-      {isListOpen && <SuggestionList items={suggestions} chosenIndex={selectedIndex} onAccept={acceptSuggestion} />}
+      {search && <SuggestionList search={search} chosenIndex={selectedIndex} onAccept={acceptSuggestion} />}
       <div class="box">
         <textarea
           ref={inputRef}
@@ -280,8 +288,10 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
             updateSuggestions(event.currentTarget.value, event.currentTarget.selectionStart);
           }}
           onKeyDown={onKeyDown}
+          onKeyUp={(event) => onCaretMoved(event.currentTarget)}
+          onClick={(event) => onCaretMoved(event.currentTarget)}
           onPaste={onPaste}
-          onBlur={() => setTimeout(() => setSuggestQuery(undefined), 150)}
+          onBlur={() => setTimeout(() => setSearch(undefined), 150)}
         />
         {isBusy && (
           <button
@@ -324,6 +334,14 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       <SessionBar view={view} />
     </form>
   );
+}
+
+/** Finds the query before the cursor: after `@`, or after `/` at the start of the text. */
+function findQuery(before: string, hasCommands: boolean): Pick<Search, "sign" | "query"> | undefined {
+  const name = hasCommands ? /^\/([^\s/]*)$/.exec(before)?.[1] : undefined;
+  if (name !== undefined) return { sign: "/", query: name };
+  const query = /(?:^|\s)@([^\s@]*)$/.exec(before)?.[1];
+  return query === undefined ? undefined : { sign: "@", query };
 }
 
 /** Shown before the user types, because the server would reject the prompt. */

@@ -4,15 +4,31 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Suggestion } from "../webviewProtocol";
 
+/** A search and its answer, which belongs to this query alone. */
+export interface Search {
+  sign: "@" | "/";
+  query: string;
+  /** Undefined until the answer arrives. */
+  items?: readonly Suggestion[];
+}
+
 interface Props {
-  items: readonly Suggestion[];
+  search: Search;
   chosenIndex: number;
   onAccept: (suggestion: Suggestion) => void;
 }
 
-export function SuggestionList({ items, chosenIndex, onAccept }: Props): JSX.Element {
+export function SuggestionList({ search, chosenIndex, onAccept }: Props): JSX.Element | null {
+  const { sign, query, items } = search;
   const current = useRef<HTMLDivElement>(null);
   useEffect(() => current.current?.scrollIntoView({ block: "nearest" }), [chosenIndex]);
+  if (items === undefined || items.length === 0) {
+    return (
+      <p class={`suggestions ${items === undefined ? "searching" : ""}`} role="status" data-testid="no-suggestions">
+        {items === undefined ? "Searching…" : describeNoMatch(sign, query)}
+      </p>
+    );
+  }
   return (
     <div class="suggestions" id="suggestions" role="listbox" aria-label="Suggestions" data-testid="suggestions">
       {items.map((suggestion, at) => (
@@ -36,4 +52,9 @@ export function SuggestionList({ items, chosenIndex, onAccept }: Props): JSX.Ele
       ))}
     </div>
   );
+}
+
+function describeNoMatch(sign: Search["sign"], query: string): string {
+  if (sign === "@") return query === "" ? "No files to attach" : `No match for “${query}”`;
+  return query === "" ? "No commands: none are defined" : `No command “/${query}”`;
 }
