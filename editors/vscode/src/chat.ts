@@ -5,8 +5,10 @@
 
 import { fileURLToPath } from "node:url";
 import { OpenRequests } from "./openRequests";
+import { parseWarnings, toProblem } from "./problemText";
 import {
   type ApprovalRequestedNotification,
+  type ConfigProblem,
   type Decision,
   type Effort,
   type ListSessionsResult,
@@ -33,7 +35,15 @@ import {
 } from "./serverErrors";
 import { type AgentEvent, type ChatState, createChatState, listOpenInquiries, reduceEvent } from "./state";
 import { loadPage, prependPage } from "./state/pages";
-import type { ActiveContext, Attachment, Capabilities, SessionChoice, ViewState } from "./webviewProtocol";
+import {
+  type ActiveContext,
+  type Attachment,
+  type Capabilities,
+  NO_PROBLEMS,
+  type ProblemList,
+  type SessionChoice,
+  type ViewState,
+} from "./webviewProtocol";
 
 /** The part of a connection that the chat uses. A canceled request rejects. */
 export interface ServerApi {
@@ -108,7 +118,8 @@ export class Chat {
     openRequestCount: 0,
     waitingSessions: [],
     reviews: {},
-    warnings: [],
+    warnings: NO_PROBLEMS,
+    areWarningsDismissed: false,
     isSending: false,
     isStopping: false,
   };
@@ -167,7 +178,7 @@ export class Chat {
     this.updateView({
       connection: { state: "ready", serverPid: api.serverPid },
       lastChoice: readChoice(this.memory, LAST_CHOICE_KEY),
-      warnings: [],
+      warnings: NO_PROBLEMS,
       capabilities: {
         images: features.has("images"),
         steer: methods.has("agent/steer"),
@@ -223,7 +234,7 @@ export class Chat {
   onNotification(event: AgentEvent): void {
     if (event.method === "agent/status") {
       this.serverStatus = event.params as StatusNotification;
-      this.updateView({ warnings: (this.serverStatus.warnings ?? []).map((warning) => warning.message) });
+      this.#setWarnings(parseWarnings(this.serverStatus.warnings ?? []));
       if (this.#api) void this.#openRequests.refresh(this.#api).then(() => this.updateView({}));
       return;
     }
@@ -239,6 +250,20 @@ export class Chat {
     if (after.unusedSteerText !== undefined && after === this.view.chat)
       this.listener.restoreDraft(after.unusedSteerText);
     this.updateView({});
+  }
+
+  /** Shows the full list, of which a status contains only the beginning. */
+  setConfigProblems(problems: readonly ConfigProblem[]): void {
+    const others = this.view.warnings.problems.filter(({ place }) => place === undefined);
+    this.#setWarnings({ problems: [...others, ...problems.map(toProblem)], unlisted: 0 });
+  }
+
+  /** Other warnings show their line again. */
+  #setWarnings(warnings: ProblemList): void {
+    const old = this.view.warnings;
+    const isShorter = warnings.unlisted > 0 && warnings.problems.length + warnings.unlisted === old.problems.length;
+    if (isShorter || JSON.stringify(old) === JSON.stringify(warnings)) this.updateView({});
+    else this.updateView({ warnings, areWarningsDismissed: false });
   }
 
   /** Sends a prompt, or a steer while a turn runs. */

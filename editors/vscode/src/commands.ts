@@ -139,11 +139,12 @@ export const commandTable = {
   },
   reloadConfig: async ({ chat }) => {
     const answer = await chat.request("agent/reloadConfig", {});
-    const problems = (answer?.problems ?? []).map(
-      ({ file, line, message }) => `${file}${line ? `:${line}` : ""}: ${message}`,
-    );
-    if (problems.length > 0) await window.showWarningMessage(escapeNotification(problems.join("\n")));
-    else if (answer) await window.showInformationMessage("Configuration reloaded. No problems found.");
+    const count = answer?.problems.length ?? 0;
+    if (answer) chat.setConfigProblems(answer.problems);
+    if (count > 0) {
+      const text = `Configuration reloaded. ${count === 1 ? "There is 1 problem" : `There are ${count} problems`}.`;
+      if ((await window.showWarningMessage(text, "Show")) === "Show") await showProblems(chat);
+    } else if (answer) await window.showInformationMessage("Configuration reloaded. No problems found.");
     await chat.refreshModels();
   },
   resetCircuit: ({ chat }) => resetCircuit(chat),
@@ -172,6 +173,13 @@ export const buttonHandlers = {
       void window.showWarningMessage("The prompt was sent again without its pictures. Attach them again if needed.");
   },
 };
+
+/** Shows the problems of the configuration in the editor's list. The server's status lists only some of them. */
+export async function showProblems(chat: Chat): Promise<void> {
+  const all = chat.view.warnings.unlisted > 0 ? await chat.request("agent/reloadConfig", {}) : undefined;
+  if (all) chat.setConfigProblems(all.problems);
+  await commands.executeCommand("workbench.actions.view.problems");
+}
 
 /** Shows an open question: in the shown session, or else in another one. */
 export async function showQuestion({ chat, chatView }: Pick<CommandContext, "chat" | "chatView">): Promise<void> {

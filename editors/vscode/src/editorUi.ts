@@ -16,8 +16,10 @@ import {
 } from "vscode";
 import type { Chat } from "./chat";
 import type { ChatViewProvider } from "./chatViewProvider";
+import { CONFIG_DIAGNOSTICS } from "./configDiagnostics";
 import { formatCost, formatSandbox } from "./format";
 import { toRange, toSeverity } from "./mentions";
+import { describeProblems } from "./problemText";
 import type { GetDiagnosticsParams, GetDiagnosticsResult, ToolCallNotification } from "./protocol";
 import type { AgentEvent } from "./state";
 import { isTypeScriptError, type TypeScriptErrors } from "./typeScriptErrors";
@@ -95,7 +97,7 @@ export class EditorUi implements Disposable {
     const cost = (chat?.contextUsed ? ` · ${formatCost(chat.costUsd)}` : "") + (sandbox && ` · ${sandbox}`);
     const [recovery] = (chat?.notices ?? []).filter((notice) => notice.kind === "retry" || notice.kind === "wait");
     if (recovery) return { text: "$(watch) agentls", tooltip: recovery.text, isWarning: false };
-    const line = status?.line ?? warnings[0];
+    const line = status?.line ?? (warnings.problems.length > 0 ? describeProblems(warnings) : undefined);
     if (runningCount > 0) {
       return { text: "$(loading~spin) agentls", tooltip: `working (${runningCount})${cost}`, isWarning: false };
     }
@@ -142,6 +144,8 @@ export function collectDiagnostics(
     .filter(([fileUri]) => fileUri.scheme === "file")
     .flatMap(([fileUri, diagnostics]) =>
       diagnostics
+        // The agent must not take its own configuration for a fault of the code.
+        .filter((diagnostic) => diagnostic.source !== CONFIG_DIAGNOSTICS)
         .filter((diagnostic) => !(typeScript.has(fileUri.toString()) && isTypeScriptError(diagnostic)))
         .map((diagnostic) => ({
           uri: fileUri.toString(),

@@ -7,6 +7,7 @@ import { ChatViewProvider } from "./chatViewProvider";
 import { AgentClient } from "./client";
 import { registerCodeActions } from "./codeActions";
 import { type CommandContext, registerCommands } from "./commands";
+import { ConfigDiagnostics } from "./configDiagnostics";
 import { CredentialStore } from "./credentials";
 import { Decisions } from "./decisions";
 import { collectDiagnostics, EditorUi, followActiveFile, readServerOptions } from "./editorUi";
@@ -34,6 +35,7 @@ export function activate(context: ExtensionContext): void {
     onViewChanged: () => {
       chatView.scheduleUpdate();
       editorUi.refreshUi();
+      configDiagnostics.update(chat.view.warnings);
     },
     onEvent: (event, before, after) => {
       notifier.onEvent(event, before, after);
@@ -60,6 +62,7 @@ export function activate(context: ExtensionContext): void {
     updateActiveContext,
   );
   const editorUi = new EditorUi(chat, chatView);
+  const configDiagnostics = new ConfigDiagnostics();
   const reviews = new ReviewManager(chat, (approvalId, isDecided) => void chatView.returnFocus(approvalId, isDecided));
   const notifier = new ApprovalNotifier(chat, chatView, reviews);
   const decisions = new Decisions(chat, reviews, {
@@ -122,6 +125,7 @@ export function activate(context: ExtensionContext): void {
     client,
     chatView,
     editorUi,
+    configDiagnostics,
     freshDiagnostics,
     notifier,
     reviews,

@@ -2,7 +2,7 @@
 
 import { commands, env, Range, Uri, window } from "vscode";
 import { omitUndefined } from "./chat";
-import { buttonHandlers, type CommandContext, commandTable, forkAndNotify } from "./commands";
+import { buttonHandlers, type CommandContext, commandTable, forkAndNotify, showProblems } from "./commands";
 import { openAddress } from "./externalLinks";
 import { escapeNotification } from "./format";
 import { attachFiles, suggestCommands, suggestMentions } from "./mentions";
@@ -134,6 +134,10 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
       return chat.loadEarlierEvents();
     case "dismissError":
       return chat.updateView({ error: undefined });
+    case "dismissWarnings":
+      return chat.updateView({ areWarningsDismissed: true });
+    case "showProblems":
+      return showProblems(chat);
     case "command": {
       if (message.name in commandTable) await commands.executeCommand(`agentls.${message.name}`);
       else buttonHandlers[message.name as keyof typeof buttonHandlers](context);

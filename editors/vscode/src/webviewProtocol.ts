@@ -114,6 +114,22 @@ export interface PendingPrompt {
   steer: boolean;
 }
 
+/** A problem that concerns the whole server. */
+export interface ServerProblem {
+  message: string;
+  /** In the configuration: the file, as a path, and the line and column from 1, 0 if unknown. */
+  place?: { file: string; line: number; column: number } | undefined;
+  severity: "error" | "warning";
+}
+
+export interface ProblemList {
+  problems: readonly ServerProblem[];
+  /** Number of problems that the server did not list. */
+  unlisted: number;
+}
+
+export const NO_PROBLEMS: ProblemList = { problems: [], unlisted: 0 };
+
 /** Everything that the webview draws. */
 export interface ViewState {
   connection: Connection;
@@ -142,7 +158,10 @@ export interface ViewState {
   reviews: Readonly<Record<string, ReviewSummary>>;
   /** Describes the last answer to an approval, until the next prompt. */
   lastAnswer?: string | undefined;
-  warnings: string[];
+  /** What is wrong in the configuration and on the server, until it is fixed. */
+  warnings: ProblemList;
+  /** The user closed the line about these warnings. */
+  areWarningsDismissed: boolean;
   /** Describes the last failed request. */
   error?: string | undefined;
   /** Kept until the next prompt. */
@@ -262,6 +281,9 @@ export type ViewMessage =
   | { type: "deleteSession"; sessionId: string; title: string }
   | { type: "loadEarlier" }
   | { type: "dismissError" }
+  | { type: "dismissWarnings" }
+  /** Shows the problems of the configuration in the editor's own list. */
+  | { type: "showProblems" }
   /** Runs a command by its id without the prefix. */
   | { type: "command"; name: ViewCommand };
 

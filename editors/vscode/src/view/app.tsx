@@ -12,6 +12,7 @@ import { PendingPrompts } from "./pendingPrompts";
 import { PromptQueue } from "./queue";
 import { SessionListView } from "./sessions";
 import { postMessage } from "./store";
+import { ServerWarnings } from "./warnings";
 
 export function App({ view }: { view: ViewState }): JSX.Element {
   const { chat, sessionList, connection } = view;
@@ -29,11 +30,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
       data-running={chat?.running !== undefined}
     >
       {(connection.state !== "ready" || connection.isSilent) && <ConnectionBanner connection={connection} />}
-      {view.warnings.map((warning) => (
-        <p key={warning} class="warning" role="status">
-          {warning}
-        </p>
-      ))}
+      <ServerWarnings view={view} />
       {sessionList ? (
         <SessionListView list={sessionList} current={chat?.sessionId} waitingSessions={view.waitingSessions} />
       ) : (
@@ -49,45 +46,62 @@ export function App({ view }: { view: ViewState }): JSX.Element {
           ) : (
             <StartPage isLoading={view.isLoading} commands={view.capabilities.commands} />
           )}
-          <TurnStatus chat={chat} view={view} />
-          <p
-            class={view.lastAnswer === undefined ? "visually-hidden" : "last-answer"}
-            role="status"
-            data-testid="last-answer"
-          >
-            {view.lastAnswer}
-          </p>
-          {view.pendingElsewhere > 0 && (
-            <p class="pending-elsewhere" role="status" data-testid="pending-elsewhere">
-              {view.pendingElsewhere === 1
-                ? "Another session needs your answer."
-                : `Other sessions need ${view.pendingElsewhere} answers.`}{" "}
-              <Button label="Show it" kind="quiet" onPress={() => postMessage({ type: "showPendingSession" })} />
-            </p>
-          )}
-          {view.locked && (
-            <section class="warning" role="alert" data-testid="locked">
-              <p>This session is open in {view.locked.holder}. It is read-only here.</p>
-              {view.locked.pid !== undefined && (
-                <Button label="Take over…" kind="main" onPress={() => postMessage({ type: "takeOver" })} />
-              )}
-            </section>
-          )}
-          {view.error !== undefined && !view.locked && (
-            <section class="failure slim" role="alert" data-testid="error">
-              <p>{view.error}</p>
-              <Button label="×" kind="quiet" title="Dismiss" onPress={() => postMessage({ type: "dismissError" })} />
-            </section>
-          )}
-          {view.pendingRevert && view.pendingRevert.sessionId === chat?.sessionId && (
-            <RevertCard preview={view.pendingRevert} />
-          )}
-          {(chat?.queue ?? view.queueEdit) && <PromptQueue queue={chat?.queue} queueEdit={view.queueEdit} />}
+          <Dock chat={chat} view={view} />
+          <TurnActivityLine chat={chat} view={view} />
           <Composer view={view} />
         </>
       )}
       <Announcer chat={chat} />
     </main>
+  );
+}
+
+/** What belongs to the input. It scrolls, so that the conversation keeps its place. */
+function Dock({ chat, view }: { chat: ChatState | undefined; view: ViewState }): JSX.Element {
+  const notices = (chat?.notices ?? []).filter(({ parent }) => parent === undefined);
+  return (
+    <div class="dock" data-testid="dock">
+      {notices.length > 0 && (
+        <div class="turn-status" data-testid="turn-status">
+          {notices.map((notice) => (
+            <NoticeLine key={notice.key} notice={notice} circuits={view.capabilities.circuits} />
+          ))}
+        </div>
+      )}
+      <p
+        class={view.lastAnswer === undefined ? "visually-hidden" : "last-answer"}
+        role="status"
+        data-testid="last-answer"
+      >
+        {view.lastAnswer}
+      </p>
+      {view.pendingElsewhere > 0 && (
+        <p class="pending-elsewhere" role="status" data-testid="pending-elsewhere">
+          {view.pendingElsewhere === 1
+            ? "Another session needs your answer."
+            : `Other sessions need ${view.pendingElsewhere} answers.`}{" "}
+          <Button label="Show it" kind="quiet" onPress={() => postMessage({ type: "showPendingSession" })} />
+        </p>
+      )}
+      {view.locked && (
+        <section class="warning" role="alert" data-testid="locked">
+          <p>This session is open in {view.locked.holder}. It is read-only here.</p>
+          {view.locked.pid !== undefined && (
+            <Button label="Take over…" kind="main" onPress={() => postMessage({ type: "takeOver" })} />
+          )}
+        </section>
+      )}
+      {view.error !== undefined && !view.locked && (
+        <section class="failure slim" role="alert" data-testid="error">
+          <p>{view.error}</p>
+          <Button label="×" kind="quiet" title="Dismiss" onPress={() => postMessage({ type: "dismissError" })} />
+        </section>
+      )}
+      {view.pendingRevert && view.pendingRevert.sessionId === chat?.sessionId && (
+        <RevertCard preview={view.pendingRevert} />
+      )}
+      {(chat?.queue ?? view.queueEdit) && <PromptQueue queue={chat?.queue} queueEdit={view.queueEdit} />}
+    </div>
   );
 }
 
@@ -194,12 +208,11 @@ const ACTIVITY_LABELS: Record<TurnActivity, string> = {
   tool: "Running a tool",
 };
 
-/** Shows the turn's activity and recovery notices. */
-function TurnStatus({ chat, view }: { chat: ChatState | undefined; view: ViewState }): JSX.Element | null {
+/** Shows what the turn does. */
+function TurnActivityLine({ chat, view }: { chat: ChatState | undefined; view: ViewState }): JSX.Element | null {
   const { isSending, isStopping } = view;
-  const notices = (chat?.notices ?? []).filter(({ parent }) => parent === undefined);
   const isRunning = chat?.running !== undefined;
-  if (!isRunning && !isSending && notices.length === 0) return null;
+  if (!isRunning && !isSending) return null;
   const isWaiting = chat !== undefined && listOpenInquiries(chat).length > 0;
   const label = isStopping
     ? "Stopping"
@@ -209,18 +222,11 @@ function TurnStatus({ chat, view }: { chat: ChatState | undefined; view: ViewSta
         ? ACTIVITY_LABELS[chat.activity ?? "thinking"]
         : "Sending";
   return (
-    <div class="turn-status" data-testid="turn-status">
-      {notices.map((notice) => (
-        <NoticeLine key={notice.key} notice={notice} circuits={view.capabilities.circuits} />
-      ))}
-      {(isRunning || isSending) && (
-        <p class={`activity ${isWaiting ? "waiting" : ""}`} data-testid="activity">
-          <span class="pulse" aria-hidden="true" />
-          {label}
-          <Clock startedAt={chat?.startedAt} />
-        </p>
-      )}
-    </div>
+    <p class={`activity ${isWaiting ? "waiting" : ""}`} data-testid="activity">
+      <span class="pulse" aria-hidden="true" />
+      {label}
+      <Clock startedAt={chat?.startedAt} />
+    </p>
   );
 }
 

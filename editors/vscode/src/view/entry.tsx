@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { formatCost, formatTokens } from "../format";
+import { adaptText } from "../problemText";
 import type { AssistantItem, ChatItem, PlanListItem, TurnEndItem, UserItem } from "../state";
 import { describeTurnEnd, getProposedPlan } from "../state";
 import { type Capabilities, describeKeyCheck, type KeyCheck, type ViewState } from "../webviewProtocol";
@@ -58,7 +59,7 @@ export class Entry extends PureComponent<Props> {
       case "warning":
         return (
           <p class="warning" role="note" data-testid="warning">
-            {item.message}
+            {adaptText(item.message)}
           </p>
         );
       case "note":
