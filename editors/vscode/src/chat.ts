@@ -4,6 +4,8 @@
 // Sessions that this window opened stay in memory and keep receiving events while another session is shown.
 
 import { fileURLToPath } from "node:url";
+import { describeAnswer } from "./answerText";
+import { NO_CAPABILITIES, readCapabilities } from "./capabilities";
 import { OpenRequests } from "./openRequests";
 import { parseWarnings, toProblem } from "./problemText";
 import {
@@ -38,7 +40,6 @@ import { loadPage, prependPage } from "./state/pages";
 import {
   type ActiveContext,
   type Attachment,
-  type Capabilities,
   NO_PROBLEMS,
   type ProblemList,
   type SessionChoice,
@@ -84,24 +85,6 @@ interface Draft {
   text: string;
   attach: readonly Attachment[];
 }
-
-const NO_CAPABILITIES: Capabilities = {
-  images: false,
-  steer: false,
-  compact: false,
-  circuits: false,
-  credentials: false,
-  limits: false,
-  questions: false,
-  queue: false,
-  revert: false,
-  fork: false,
-  exports: false,
-  agents: false,
-  commands: false,
-  trust: false,
-  mcp: false,
-};
 
 /** Maximum number of sessions in memory that are neither shown nor running. */
 const MAX_CACHED_SESSIONS = 8;
@@ -173,29 +156,11 @@ export class Chat {
   async onConnected(api: ServerApi, capability: ServerCapability): Promise<void> {
     this.#api = api;
     this.#openRequests.restoreWindowSessions();
-    const methods = new Set(capability.methods);
-    const features = new Set<string>(capability.features);
     this.updateView({
       connection: { state: "ready", serverPid: api.serverPid },
       lastChoice: readChoice(this.memory, LAST_CHOICE_KEY),
       warnings: NO_PROBLEMS,
-      capabilities: {
-        images: features.has("images"),
-        steer: methods.has("agent/steer"),
-        compact: methods.has(requests.compact),
-        circuits: methods.has(requests.resetCircuit),
-        credentials: features.has("credentials"),
-        limits: methods.has(requests.limitRespond),
-        questions: methods.has(requests.questionRespond),
-        queue: methods.has(requests.queue),
-        revert: methods.has(requests.revert),
-        fork: methods.has(requests.forkSession),
-        exports: methods.has(requests.exportSession),
-        agents: methods.has(requests.listAgents),
-        commands: methods.has(requests.listCommands),
-        trust: methods.has(requests.describeTrust),
-        mcp: methods.has(requests.listMcpServers),
-      },
+      capabilities: readCapabilities(capability),
     });
     const { sessionId } = this;
     const otherSessions = [...this.#sessions.values()].filter((state) => state.sessionId !== sessionId);
@@ -757,24 +722,6 @@ export class Chat {
   #reportRefusal(error: unknown, draft: Draft | undefined): void {
     this.updateView({ isSending: false, ...(isConnectionLost(error) ? {} : { error: describeError(error) }) });
     if (draft !== undefined) this.listener.restoreDraft(draft.text, draft.attach);
-  }
-}
-
-export function describeAnswer(
-  { shown, title }: ApprovalRequestedNotification,
-  decision: Decision,
-  { input, rule }: { input?: unknown; rule?: string },
-): string {
-  const subject = input === undefined ? (shown ?? title) : `${title}, as edited by you`;
-  switch (decision) {
-    case "allow":
-      return `Allowed once: ${subject}`;
-    case "allowSession":
-      return `Allowed for this session (${rule ?? "by rule"}): ${subject}`;
-    case "allowAlways":
-      return `Allowed always (${rule ?? "by rule"}): ${subject}`;
-    case "deny":
-      return `Denied: ${subject}`;
   }
 }
 
