@@ -25,7 +25,7 @@ import {
   type ServerCapability,
   type StatusNotification,
 } from "./protocol";
-import { SentPrompts } from "./sentPrompts";
+import { type Draft, findLastUserId, hasTakenPrompt, joinDrafts, SentPrompts } from "./sentPrompts";
 import {
   CANCELLED,
   describeError,
@@ -70,20 +70,14 @@ export interface ChatListener {
   onViewChanged(): void;
   /** Runs after an event is applied to its session, shown or not. */
   onEvent(event: AgentEvent, before: ChatState, after: ChatState): void;
-  /** Puts text and attachments back into the input. */
-  restoreDraft(text: string, attach?: readonly Attachment[]): void;
+  /** Puts a draft back into the input of its session; without an id, of the session that the next prompt creates. */
+  restoreDraft(sessionId: string | undefined, draft: Draft): void;
   /** Returns the configured mode for new sessions, if there is one. */
   getDefaultMode(): Mode | undefined;
   /** Returns the folder URI for a new session, or nothing if the workspace offers no choice. */
   getSessionFolder(): string | undefined;
   /** The user stopped a turn. A server that does not respond must be killed. */
   onTurnStopped(): void;
-}
-
-/** A prompt that the user sent, until a turn takes it. */
-interface Draft {
-  text: string;
-  attach: readonly Attachment[];
 }
 
 /** Maximum number of sessions in memory that are neither shown nor running. */
@@ -112,12 +106,14 @@ export class Chat {
   #sessions = new Map<string, ChatState>();
   /** The pending prompt or resume request of each session. */
   #runningRequests = new Map<string, AbortController>();
-  readonly #sentPrompts = new SentPrompts();
+  readonly #sentPrompts: SentPrompts;
   /** The last prompt of each session, for a retry. */
   readonly #lastDrafts = new Map<string, Draft>();
   /** Set while the first prompt creates its session. */
   #sessionCreation: AbortController | undefined;
   readonly #openRequests: OpenRequests;
+  /** Called after the next change of the view. */
+  #changeWaiters: (() => void)[] = [];
   #listCursor: string | undefined;
   #listQueryId = 0;
 
@@ -126,6 +122,8 @@ export class Chat {
     readonly listener: ChatListener,
   ) {
     this.#openRequests = new OpenRequests(memory);
+    this.#sentPrompts = new SentPrompts(memory);
+    this.view.openingSession = memory.get("session");
   }
 
   get activeSession(): ChatState | undefined {
@@ -150,6 +148,7 @@ export class Chat {
     const pendingPrompts = this.#sentPrompts.getPending(this.view.chat?.sessionId);
     if (pendingPrompts !== this.view.pendingPrompts) this.view = { ...this.view, pendingPrompts };
     this.listener.onViewChanged();
+    for (const resume of this.#changeWaiters.splice(0)) resume();
   }
 
   /** Restores the session that was shown before the connection was lost. */
@@ -165,6 +164,7 @@ export class Chat {
     const { sessionId } = this;
     const otherSessions = [...this.#sessions.values()].filter((state) => state.sessionId !== sessionId);
     for (const state of otherSessions) this.#sessions.delete(state.sessionId);
+    this.#restoreDrafts(undefined, this.#sentPrompts.takeRemembered(undefined));
     if (sessionId !== undefined) await this.openSession(sessionId);
     else
       this.updateView({
@@ -211,10 +211,14 @@ export class Chat {
     this.listener.onEvent(event, before, after);
     if (after.missed !== undefined && before.missed === undefined) void this.#resync(after);
     if (event.method !== "agent/turnEnded") return;
-    this.#sentPrompts.takeUnusedSteers(after.sessionId);
-    if (after.unusedSteerText !== undefined && after === this.view.chat)
-      this.listener.restoreDraft(after.unusedSteerText);
+    const { attach } = joinDrafts(this.#sentPrompts.takeUnusedSteers(after.sessionId));
+    if (after.unusedSteerText !== undefined)
+      this.listener.restoreDraft(after.sessionId, { text: after.unusedSteerText, attach });
     this.updateView({});
+  }
+
+  #restoreDrafts(sessionId: string | undefined, drafts: readonly Draft[]): void {
+    if (drafts.length > 0) this.listener.restoreDraft(sessionId, joinDrafts(drafts));
   }
 
   /** Shows the full list, of which a status contains only the beginning. */
@@ -233,36 +237,56 @@ export class Chat {
 
   /** Sends a prompt, or a steer while a turn runs. */
   async sendPrompt(text: string, attach: readonly Attachment[]): Promise<void> {
-    const api = this.#requireApi();
-    if (api === undefined) return this.listener.restoreDraft(text, attach);
-    const prompt = buildPrompt(text, attach);
-    const runningTurn = this.view.chat?.running;
-    if (runningTurn !== undefined && this.view.chat) {
-      const { sessionId } = this.view.chat;
-      const id = this.#sentPrompts.addPrompt(sessionId, text, attach, true);
-      this.updateView({ error: undefined });
-      try {
-        await api.request("agent/steer", { sessionId, prompt, expectedTurnId: runningTurn });
-        return;
-      } catch (error) {
-        this.#sentPrompts.dropPrompt(id);
-        // If the turn ended in the meantime, the text becomes a prompt.
-        if (!["noTurn", "staleTurn"].includes(getRefusal(error))) return this.#reportRefusal(error, { text, attach });
-      }
-    }
-    const id = this.#sentPrompts.addPrompt(this.view.chat?.sessionId, text, attach, false);
-    this.updateView({ isSending: true, error: undefined, lastAnswer: undefined, keyCheck: undefined });
     const draft = { text, attach };
+    if (this.#isStartingTurn) await this.#waitForEarlierPrompt(draft);
+    const api = this.#requireApi();
+    if (api === undefined) return this.listener.restoreDraft(this.sessionId, draft);
+    if (this.view.chat?.running !== undefined && (await this.#steerTurn(api, this.view.chat, draft))) return;
+    const { chat } = this.view;
+    const id = this.#sentPrompts.addPrompt(chat, draft, false);
+    this.updateView({ isSending: true, error: undefined, lastAnswer: undefined, keyCheck: undefined });
+    let sessionId = chat?.sessionId;
     try {
-      const sessionId = this.view.chat?.sessionId ?? (await this.#createSession(api)).sessionId;
+      sessionId ??= (await this.#createSession(api)).sessionId;
       this.#lastDrafts.set(sessionId, draft);
-      this.#startTurn(api, "agent/prompt", { sessionId, prompt }, draft, id);
+      this.#startTurn(api, "agent/prompt", { sessionId, prompt: buildPrompt(text, attach) }, draft, id);
     } catch (error) {
       this.#sentPrompts.dropPrompt(id);
       if (isCreationStopped(error)) {
         this.updateView({ isSending: false, isStopping: false });
-        this.listener.restoreDraft(text, attach);
-      } else this.#reportRefusal(error, draft);
+        this.listener.restoreDraft(sessionId, draft);
+      } else this.#reportRefusal(error, sessionId, draft);
+    }
+  }
+
+  /** An earlier prompt has no turn yet, or the session is being loaded. */
+  get #isStartingTurn(): boolean {
+    const { isSending, isLoading, chat } = this.view;
+    return this.#api !== undefined && (isLoading || (isSending && chat?.running === undefined));
+  }
+
+  /** Waits until an earlier prompt has its session and its turn, which this one steers then. */
+  async #waitForEarlierPrompt(draft: Draft): Promise<void> {
+    const id = this.#sentPrompts.addPrompt(this.view.chat, draft, true);
+    this.updateView({});
+    while (this.#isStartingTurn) await new Promise<void>((resume) => this.#changeWaiters.push(resume));
+    this.#sentPrompts.dropPrompt(id);
+  }
+
+  /** Returns whether the steer is settled. If the turn has ended in the meantime, its text becomes a prompt. */
+  async #steerTurn(api: ServerApi, chat: ChatState, draft: Draft): Promise<boolean> {
+    const { sessionId, running } = chat;
+    const id = this.#sentPrompts.addPrompt(chat, draft, true);
+    this.updateView({ error: undefined });
+    try {
+      const prompt = buildPrompt(draft.text, draft.attach);
+      await api.request("agent/steer", { sessionId, prompt, ...omitUndefined({ expectedTurnId: running }) });
+      return true;
+    } catch (error) {
+      this.#sentPrompts.dropPrompt(id);
+      if (["noTurn", "staleTurn"].includes(getRefusal(error))) return false;
+      this.#reportRefusal(error, sessionId, draft);
+      return true;
     }
   }
 
@@ -314,6 +338,8 @@ export class Chat {
       sessionList: undefined,
       chat: cached,
       isLoading: cached === undefined,
+      openingSession: sessionId,
+      isSending: cached?.running === undefined && this.#runningRequests.has(sessionId),
       isStopping: false,
       ...reset,
     });
@@ -328,7 +354,7 @@ export class Chat {
         this.#sessions.delete(sessionId);
         this.startNewSession();
       } else {
-        this.#reportRefusal(error, undefined);
+        this.#reportRefusal(error);
         // Another window holds the session, so this one opens it read-only.
         if (getRefusal(error) === "sessionLocked") await this.#openReadOnly(api, sessionId, parseHolder(error));
       }
@@ -353,6 +379,8 @@ export class Chat {
     this.updateView({
       chat: undefined,
       sessionList: undefined,
+      openingSession: undefined,
+      isLoading: false,
       nextSession: next,
       isSending: false,
       isStopping: false,
@@ -372,7 +400,7 @@ export class Chat {
       const latest = this.#sessions.get(sessionId);
       if (latest?.firstSeq === beforeSeq) this.#storeSession(prependPage(latest, page));
     } catch (error) {
-      this.#reportRefusal(error, undefined);
+      this.#reportRefusal(error);
     }
   }
 
@@ -398,7 +426,7 @@ export class Chat {
     try {
       await api.request("agent/approvalRespond", { approvalId, decision, ...details });
     } catch (error) {
-      this.#reportRefusal(error, undefined);
+      this.#reportRefusal(error);
       return false;
     }
     if (approval) this.updateView({ lastAnswer: describeAnswer(approval, decision, details), error: undefined });
@@ -570,7 +598,7 @@ export class Chat {
     try {
       return api && (await send(api));
     } catch (error) {
-      this.#reportRefusal(error, undefined);
+      this.#reportRefusal(error);
       return undefined;
     }
   }
@@ -631,6 +659,7 @@ export class Chat {
     id?: number,
   ): void {
     const abort = new AbortController();
+    const lastUserId = findLastUserId(this.#sessions.get(params.sessionId));
     this.#runningRequests.set(params.sessionId, abort);
     this.updateView({ isSending: true, isStopping: false, error: undefined });
     const finishTurn = () => {
@@ -647,9 +676,9 @@ export class Chat {
       const state = this.#sessions.get(params.sessionId);
       // Never lose user input: restore a prompt that no turn took.
       if (getErrorCode(error) === CANCELLED || isConnectionLost(error) || this.#api !== api) {
-        if (draft !== undefined && !hasTakenPrompt(state, draft.text))
-          this.listener.restoreDraft(draft.text, draft.attach);
-      } else this.#reportRefusal(error, draft);
+        if (draft !== undefined && !hasTakenPrompt(state, draft.text, lastUserId))
+          this.listener.restoreDraft(params.sessionId, draft);
+      } else this.#reportRefusal(error, params.sessionId, draft);
     });
   }
 
@@ -663,7 +692,7 @@ export class Chat {
     this.#sentPrompts.onItemsAdded(latest, loaded);
     // The turn has ended, and no event reported these steers as unused.
     const unusedSteers = loaded.running === undefined ? this.#sentPrompts.takeUnusedSteers(loaded.sessionId) : [];
-    if (unusedSteers.length > 0) this.listener.restoreDraft(unusedSteers.join("\n\n"));
+    this.#restoreDrafts(loaded.sessionId, [...this.#sentPrompts.takeRemembered(loaded), ...unusedSteers]);
     return loaded;
   }
 
@@ -674,7 +703,7 @@ export class Chat {
       this.#showSession(loadPage(createChatState(sessionId), page));
       this.updateView({ locked: { sessionId, ...holder } });
     } catch (error) {
-      this.#reportRefusal(error, undefined);
+      this.#reportRefusal(error);
     }
   }
 
@@ -684,7 +713,7 @@ export class Chat {
     try {
       this.#storeSession(await this.#loadSession(api, state));
     } catch (error) {
-      this.#reportRefusal(error, undefined);
+      this.#reportRefusal(error);
     }
   }
 
@@ -719,9 +748,10 @@ export class Chat {
     }
   }
 
-  #reportRefusal(error: unknown, draft: Draft | undefined): void {
+  /** Puts the draft of a refused prompt back into the input of its session. */
+  #reportRefusal(error: unknown, sessionId?: string, draft?: Draft): void {
     this.updateView({ isSending: false, ...(isConnectionLost(error) ? {} : { error: describeError(error) }) });
-    if (draft !== undefined) this.listener.restoreDraft(draft.text, draft.attach);
+    if (draft !== undefined) this.listener.restoreDraft(sessionId, draft);
   }
 }
 
@@ -742,11 +772,6 @@ const SESSION_CREATION_STOPPED = new Error("stopped");
 
 function isCreationStopped(error: unknown): boolean {
   return error === SESSION_CREATION_STOPPED;
-}
-
-function hasTakenPrompt(state: ChatState | undefined, text: string): boolean {
-  const lastPrompt = state?.items.findLast((item) => item.kind === "user" && !item.steer);
-  return lastPrompt?.kind === "user" && lastPrompt.text.trim() === text.trim();
 }
 
 export function buildPrompt(text: string, attach: readonly Attachment[]): PromptContent {

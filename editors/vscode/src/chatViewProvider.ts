@@ -12,6 +12,7 @@ import {
   type WebviewViewProvider,
   type WebviewViewResolveContext,
 } from "vscode";
+import type { Draft } from "./sentPrompts";
 import type { ChatItem } from "./state";
 import { diffViews } from "./viewPatch";
 import type { Attachment, HostMessage, ViewMessage, ViewState } from "./webviewProtocol";
@@ -92,8 +93,9 @@ export class ChatViewProvider implements WebviewViewProvider, Disposable {
     this.#postWhenReady({ type: "returnFocus", approvalId, isDecided });
   }
 
-  restoreDraft(text: string, attach: readonly Attachment[] = []): void {
-    this.#postWhenReady({ type: "compose", text, attach: [...attach], replace: false, isWanted: false });
+  /** Puts a draft back into the input of its session. */
+  restoreDraft(session = "", { text, attach }: Draft): void {
+    this.#postWhenReady({ type: "compose", session, text, attach: [...attach], replace: false, isWanted: false });
   }
 
   setTitle(title: string): void {

@@ -45,7 +45,7 @@ export function activate(context: ExtensionContext): void {
         if (!after.approvals.some((open) => open.approvalId === approvalId)) void reviews.closeReview(approvalId);
       }
     },
-    restoreDraft: (text, attach) => chatView.restoreDraft(text, attach),
+    restoreDraft: (sessionId, draft) => chatView.restoreDraft(sessionId, draft),
     getSessionFolder: getActiveFolder,
     onTurnStopped: () => void client?.onTurnStopped(),
     getDefaultMode: () => workspace.getConfiguration("agentls").get<Mode | "">("mode", "") || undefined,

@@ -17,7 +17,7 @@ export async function enqueuePrompt(chat: Chat, text: string, attach: readonly A
   }
   chat.updateView({ error: undefined });
   const added = await requestQueue(chat, { action: "add", prompt: buildPrompt(text, attach) });
-  if (added === undefined) chat.listener.restoreDraft(text, attach);
+  if (added === undefined) chat.listener.restoreDraft(session.sessionId, { text, attach });
 }
 
 export async function editQueuedPrompt(chat: Chat, promptId: string): Promise<void> {
@@ -34,6 +34,7 @@ export async function saveQueuedPrompt(
   text: string,
   resolveUri: (path: string) => string,
 ): Promise<void> {
+  const sessionId = chat.activeSession?.sessionId;
   const content = (await requestQueue(chat, { action: "list" }))?.prompts.find(
     (queued) => queued.promptId === promptId,
   )?.content;
@@ -42,7 +43,7 @@ export async function saveQueuedPrompt(
   const prompt = attachments.length === 0 ? text : [{ type: "text" as const, text }, ...attachments];
   // The prompt was sent in the meantime, so restore the text.
   const result = content === undefined ? undefined : await requestQueue(chat, { action: "edit", promptId, prompt });
-  if (result === undefined) chat.listener.restoreDraft(text);
+  if (result === undefined) chat.listener.restoreDraft(sessionId, { text, attach: [] });
 }
 
 export async function removeQueuedPrompt(chat: Chat, promptId: string): Promise<void> {

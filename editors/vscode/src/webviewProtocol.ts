@@ -137,6 +137,8 @@ export interface ViewState {
   /** The shown session. Undefined on the start page. */
   chat?: ChatState | undefined;
   isLoading: boolean;
+  /** The session that is shown or being loaded. Its input is shown already. */
+  openingSession?: string | undefined;
   nextSession: SessionChoice & { agent?: string | undefined };
   /** The user's last choices. The server uses them where `nextSession` is not set. */
   lastChoice: SessionChoice;
@@ -209,9 +211,13 @@ export type HostMessage =
   /** At most one per frame. The webview answers with `drawn`. */
   | { type: "patch"; ops: ViewOp[] }
   | { type: "suggestions"; id: number; items: Suggestion[] }
-  /** Fills the input. `isWanted`: the user asked for it, so it also gets the focus. */
+  /**
+   * Fills the input of a session; without an id, of the shown one. `isWanted`: the user asked for it, so it also gets
+   * the focus.
+   */
   | {
       type: "compose";
+      session?: string | undefined;
       text?: string | undefined;
       attach?: Attachment[] | undefined;
       replace: boolean;

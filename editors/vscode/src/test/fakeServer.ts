@@ -28,6 +28,7 @@ export class FakeServer {
   readonly requests: RecordedRequest[] = [];
   readonly notifications: { method: string; params: unknown }[] = [];
   readonly restoredDrafts: string[] = [];
+  readonly restoredSessions: (string | undefined)[] = [];
   readonly storage = new Map<string, string>();
   stopCount = 0;
   answers: Record<string, unknown> = {
@@ -57,8 +58,10 @@ export class FakeServer {
     {
       onViewChanged() {},
       onEvent() {},
-      restoreDraft: (text, attach = []) =>
-        void this.restoredDrafts.push([text, ...attach.map(({ label }) => label)].join(" + ")),
+      restoreDraft: (sessionId, { text, attach }) => {
+        this.restoredDrafts.push([text, ...attach.map(({ label }) => label)].join(" + "));
+        this.restoredSessions.push(sessionId);
+      },
       getDefaultMode: () => undefined,
       getSessionFolder: () => undefined,
       onTurnStopped: () => void this.stopCount++,

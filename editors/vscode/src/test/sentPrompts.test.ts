@@ -16,8 +16,8 @@ const userItem = (id: string, text: string): UserItem => ({
 const stateWith = (...items: UserItem[]) => ({ ...createChatState("s1"), items });
 
 test("a prompt from before session creation moves to the session", () => {
-  const sentPrompts = new SentPrompts();
-  sentPrompts.addPrompt(undefined, "hello", [], false);
+  const sentPrompts = new SentPrompts({ get: () => undefined, set() {} });
+  sentPrompts.addPrompt(undefined, { text: "hello", attach: [] }, false);
   sentPrompts.onSessionCreated("s1");
   assert.equal(sentPrompts.getPending(undefined), undefined);
   assert.deepEqual(
@@ -27,18 +27,18 @@ test("a prompt from before session creation moves to the session", () => {
 });
 
 test("a command that the server expands is matched", () => {
-  const sentPrompts = new SentPrompts();
-  sentPrompts.addPrompt("s1", "/fix it", [], false);
+  const sentPrompts = new SentPrompts({ get: () => undefined, set() {} });
+  sentPrompts.addPrompt(stateWith(), { text: "/fix it", attach: [] }, false);
   sentPrompts.onItemsAdded(stateWith(), stateWith(userItem("m1", "Please fix this: it")));
   assert.equal(sentPrompts.getPending("s1"), undefined);
 });
 
 test("items that were known before match no prompt", () => {
-  const sentPrompts = new SentPrompts();
-  sentPrompts.addPrompt("s1", "again", [], true);
+  const sentPrompts = new SentPrompts({ get: () => undefined, set() {} });
+  sentPrompts.addPrompt(stateWith(), { text: "again", attach: [] }, true);
   const before = stateWith(userItem("m1", "again"));
   sentPrompts.onItemsAdded(before, before);
   assert.equal(sentPrompts.getPending("s1")?.length, 1);
-  assert.deepEqual(sentPrompts.takeUnusedSteers("s1"), ["again"]);
+  assert.deepEqual(sentPrompts.takeUnusedSteers("s1"), [{ text: "again", attach: [] }]);
   assert.equal(sentPrompts.getPending("s1"), undefined);
 });
