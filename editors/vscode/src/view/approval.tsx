@@ -6,6 +6,7 @@ import { formatBytes, revealHidden } from "../format";
 import { type ApprovalRequestedNotification, approvalKeys, type Decision } from "../protocol";
 import type { ReviewSummary } from "../webviewProtocol";
 import { Button, CodeBlock, isPointer, useAutoFocus } from "./components";
+import { useFormDraft } from "./formDraft";
 import { AnswerKeys, SubmitKeys } from "./keyHints";
 import {
   ANSWER_EVENT,
@@ -22,12 +23,15 @@ import {
   rememberReviewOrigin,
   revealQuestion,
 } from "./questionFocus";
-import { postMessage } from "./store";
+import { postMessage, saveDraft } from "./store";
 import { useIsArmed } from "./useIsArmed";
 
 const RISK_LABELS: Record<string, string> = { low: "low risk", medium: "medium risk", high: "high risk" };
 
 type Action = (typeof approvalKeys)[number]["action"];
+/** The keys of what a card keeps while it is open. */
+const FORMS = ["form of", "reason", "arguments", "rule"];
+
 type CardMode = "ask" | "deny" | "edit" | "rule";
 /** `isSeen`: the user sees what the action is about, because they clicked here or review the edit. */
 type Run = (isSeen: boolean) => void;
@@ -41,8 +45,16 @@ interface Props {
 
 /** Use the approval's id as the key, so that each approval gets a new instance. */
 export function ApprovalCard({ approval, review }: Props): JSX.Element {
-  const [mode, setMode] = useState<CardMode>("ask");
+  const [mode, saveMode] = useFormDraft(`form of ${approval.approvalId}`, "ask");
+  /** Only a form that the user opens here takes the focus. */
+  const [isFormWanted, setIsFormWanted] = useState(false);
+  const setMode = (next: CardMode) => {
+    saveMode(next);
+    setIsFormWanted(true);
+  };
   const [isSent, setIsSent] = useState(false);
+  const isAnswered = useRef(false);
+  isAnswered.current = isSent;
   const cardRef = useRef<HTMLElement>(null);
   const isArmed = useIsArmed(cardRef);
   useEffect(() => {
@@ -55,6 +67,7 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
     return () => {
       question.removeEventListener(REOPENED_EVENT, onReopened);
       onQuestionRemoved(question);
+      if (isAnswered.current) for (const form of FORMS) saveDraft(`${form} ${approval.approvalId}`, "");
     };
   }, []);
 
@@ -65,7 +78,6 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
     // What the user types next is text.
     if (card.contains(document.activeElement)) focusInput();
     setIsSent(true);
-    setMode("ask");
     postMessage({ type: "approve", approvalId: approval.approvalId, decision, ...extraParams });
   };
   const actions = listActions(approval, sendAnswer, setMode);
@@ -128,6 +140,8 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
       )}
       {mode === "deny" && (
         <InputField
+          draftKey={`reason ${approval.approvalId}`}
+          takesFocus={isFormWanted}
           label="What should the agent do instead?"
           action="Deny"
           onDone={(feedback) => sendAnswer(true, "deny", feedback === "" ? {} : { feedback })}
@@ -136,6 +150,8 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
       )}
       {mode === "edit" && (
         <InputField
+          draftKey={`arguments ${approval.approvalId}`}
+          takesFocus={isFormWanted}
           label="Arguments (JSON)"
           action="Allow with edits"
           value={JSON.stringify(approval.input, undefined, 2)}
@@ -147,6 +163,8 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
       )}
       {mode === "rule" && (
         <InputField
+          draftKey={`rule ${approval.approvalId}`}
+          takesFocus={isFormWanted}
           label="Rule to always allow in this workspace"
           action="Always allow"
           value={approval.rule ?? ""}
@@ -308,6 +326,9 @@ function ApprovalActions({ approval, review, isSent, actions, denyWithReason }: 
 }
 
 interface InputFieldProps {
+  /** The text is kept under this key. */
+  draftKey: string;
+  takesFocus: boolean;
   label: string;
   action: string;
   value?: string;
@@ -320,6 +341,8 @@ interface InputFieldProps {
 
 /** A text field. Ctrl+Enter or the button submits it. */
 function InputField({
+  draftKey,
+  takesFocus,
   label,
   action,
   value = "",
@@ -328,8 +351,8 @@ function InputField({
   onDone,
   onCancel,
 }: InputFieldProps): JSX.Element {
-  const [text, setText] = useState(value);
-  const inputRef = useAutoFocus<HTMLTextAreaElement>();
+  const [text, setText] = useFormDraft(draftKey, value);
+  const inputRef = useAutoFocus<HTMLTextAreaElement>(takesFocus);
   const problem = validate?.(text);
   useLayoutEffect(() => {
     // Fit the height to the text, so that no part of a rule is hidden.

@@ -238,10 +238,10 @@ export function isPointer(event: MouseEvent): boolean {
 }
 
 /** Focuses a field when it appears, unless the user is in another one. */
-export function useAutoFocus<E extends HTMLElement>(): { current: E | null } {
+export function useAutoFocus<E extends HTMLElement>(isWanted = true): { current: E | null } {
   const elementRef = useRef<E>(null);
   useEffect(() => {
-    if (!isTextField(document.activeElement)) elementRef.current?.focus();
+    if (isWanted && !isTextField(document.activeElement)) elementRef.current?.focus();
   }, []);
   return elementRef;
 }

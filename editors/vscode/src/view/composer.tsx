@@ -16,7 +16,18 @@ import {
   updateKeyHints,
 } from "./questionFocus";
 import { SessionBar } from "./sessionBar";
-import { listenForCommands, postMessage, readDraft, saveDraft } from "./store";
+import {
+  addToDraft,
+  type HostCommand,
+  listenForCommands,
+  mergeAttachments,
+  postMessage,
+  readAttachments,
+  readDraft,
+  saveAttachments,
+  saveDraft,
+  storeAttachments,
+} from "./store";
 import { type Search, SuggestionList } from "./suggestions";
 
 const PICTURE_TYPES = /^image\/(png|jpeg|gif|webp)$/;
@@ -25,61 +36,71 @@ const MAX_PICTURE_MB = 10;
 /** For all pictures of a prompt. A message has at most 32 MiB, and Base64 makes them a third larger. */
 const MAX_PICTURES_MB = 20;
 
+type ComposeMessage = Extract<HostCommand, { type: "compose" }>;
+
 export function Composer({ view }: { view: ViewState }): JSX.Element {
-  const session = view.chat?.sessionId ?? "";
+  // A session that is being loaded has its input already.
+  const session = view.chat?.sessionId ?? view.openingSession ?? "";
   const [text, setText] = useState(() => readDraft(session));
-  const [attachments, setShownAttachments] = useState<Attachment[]>([]);
+  const [attachments, setShownAttachments] = useState(() => readAttachments(session));
   const [problem, setProblem] = useState<string | undefined>(undefined);
   const [search, setSearch] = useState<Search | undefined>(undefined);
   const [selectedIndex, setSelectedIndex] = useState(0);
   const inputRef = useRef<HTMLTextAreaElement>(null);
   const latestRequest = useRef(0);
   const shownSession = useRef(session);
-  /** Attachments of all sessions. Only those of the shown session are drawn. */
-  const attachedBySession = useRef(new Map<string, Attachment[]>());
-  const setAttachments = (change: Attachment[] | ((old: Attachment[]) => Attachment[])) => {
-    const old = attachedBySession.current.get(shownSession.current) ?? [];
-    const next = typeof change === "function" ? change(old) : change;
-    attachedBySession.current.set(shownSession.current, next);
+  const hasShownChat = useRef(false);
+  const setAttachments = (change: readonly Attachment[] | ((old: readonly Attachment[]) => readonly Attachment[])) => {
+    const next = typeof change === "function" ? change(readAttachments(shownSession.current)) : change;
     setShownAttachments(next);
-    postMessage({ type: "attached", session: shownSession.current, attach: next });
+    saveAttachments(shownSession.current, next);
   };
 
   const updateDraft = (next: string) => {
     setText(next);
     saveDraft(session, next);
   };
+  /** A restored draft may belong to a session that is not shown. */
+  const compose = ({ session: target = session, text: added, attach = [], replace }: ComposeMessage) => {
+    if (target === session) saveDraft(session, replace ? "" : (inputRef.current?.value ?? text));
+    const draft = addToDraft(target, added ?? "", attach);
+    if (target !== session) return;
+    setText(draft);
+    setShownAttachments(readAttachments(session));
+  };
   useEffect(() => {
     if (shownSession.current === session) return;
-    // A new session takes over the text that is being typed.
-    const keepsDraft = shownSession.current === "" && text !== "" && readDraft(session) === "";
-    if (keepsDraft) saveDraft("", "");
-    else setText(readDraft(session));
-    const movedAttachments = shownSession.current === "" ? attachedBySession.current.get("") : undefined;
+    // A new session takes over the text that is being typed, and so does the start page if a session is gone.
+    const isMove = shownSession.current === "" || (session === "" && !hasShownChat.current);
+    const keepsDraft = isMove && text !== "" && readDraft(session) === "";
+    const moved = isMove ? readAttachments(shownSession.current) : [];
+    if (keepsDraft) {
+      saveDraft(shownSession.current, "");
+      saveDraft(session, text);
+      if (moved.length > 0) saveAttachments(shownSession.current, []);
+    } else setText(readDraft(session));
     shownSession.current = session;
+    hasShownChat.current = false;
     setProblem(undefined);
     setSearch(undefined);
-    setShownAttachments(attachedBySession.current.get(session) ?? []);
-    // It also takes over the attachments.
-    if (keepsDraft && movedAttachments) setAttachments(movedAttachments);
+    setShownAttachments(readAttachments(session));
+    if (keepsDraft && moved.length > 0) setAttachments(moved);
   }, [session]);
   useEffect(() => {
-    listenForCommands((message) => {
+    if (view.chat) hasShownChat.current = true;
+  }, [view.chat]);
+  useEffect(() => {
+    return listenForCommands((message) => {
       if (message.type === "suggestions") {
         if (message.id !== latestRequest.current) return;
         setSearch((current) => current && { ...current, items: message.items });
         setSelectedIndex(0);
       } else if (message.type === "compose") {
-        if (message.text !== undefined) {
-          const draft = inputRef.current?.value ?? "";
-          updateDraft(draft === "" || message.replace ? message.text : `${message.text}\n\n${draft}`);
-        }
-        if (message.attach) setAttachments((old) => mergeAttachments(old, message.attach ?? []));
+        compose(message);
         if (message.isWanted || document.activeElement === document.body) inputRef.current?.focus();
       } else if (message.type === "attached") {
-        for (const [sessionId, list] of Object.entries(message.bySession))
-          attachedBySession.current.set(sessionId, list);
-        setShownAttachments(attachedBySession.current.get(session) ?? []);
+        storeAttachments(message.bySession);
+        setShownAttachments(readAttachments(session));
       } else if (message.type === "showOpenQuestion") {
         showFirstQuestion(inputRef.current, (view.chat?.approvals.length ?? 0) > 0);
       } else if (message.type === "reopenQuestion") {
@@ -124,7 +145,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const isRunning = view.chat?.running !== undefined;
   const isBusy = isRunning || view.isSending;
   const isLocked = view.locked !== undefined && view.locked.sessionId === view.chat?.sessionId;
-  const isReady = view.connection.state === "ready" && !isLocked;
+  const isReady = view.connection.state === "ready" && !isLocked && !view.isLoading;
   const isEmpty = text.trim() === "" && attachments.length === 0;
   /** A prompt can be queued while a turn runs or other prompts wait. */
   const canQueue = view.capabilities.queue && (isRunning || view.chat?.queue !== undefined);
@@ -132,7 +153,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     // Read the element, which may contain input from after the last render.
     const prompt = (inputRef.current?.value ?? text).trim();
     if ((prompt === "" && attachments.length === 0) || !isReady || (view.isSending && !isRunning)) return;
-    postMessage({ type: "send", text: prompt, attach: attachments, isQueued: isQueued && canQueue });
+    postMessage({ type: "send", text: prompt, attach: [...attachments], isQueued: isQueued && canQueue });
     scrollToEnd();
     updateDraft("");
     setAttachments([]);
@@ -371,10 +392,6 @@ function measureMegabytes(block: Attachment["block"]): number {
 function readDroppedUris(data: DataTransfer | null): string[] {
   const list = data?.getData("application/vnd.code.uri-list") || data?.getData("text/uri-list") || "";
   return list.split(/\r?\n/).filter((uri) => /^(file|vscode-remote):/.test(uri));
-}
-
-function mergeAttachments(old: Attachment[], added: readonly Attachment[]): Attachment[] {
-  return [...old, ...added.filter((attachment) => !old.some((other) => other.label === attachment.label))];
 }
 
 async function readPicture(file: File): Promise<Attachment> {

@@ -1,11 +1,12 @@
 // Limits that were reached, and questions from the agent.
 
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { formatDollars, revealHidden } from "../format";
 import type { QuestionField } from "../protocol";
 import type { LimitItem, QuestionItem } from "../state";
 import { Button, isPointer } from "./components";
+import { useFormDraft } from "./formDraft";
 import { SubmitKeys } from "./keyHints";
 import {
   acceptsLetters,
@@ -61,7 +62,7 @@ function OpenLimit({ request }: { request: LimitItem["request"] }): JSX.Element 
   const isPriceUnknown = request.limit === "unknown_price";
   const isCost = request.limit.endsWith("cost");
   // Doubling the limit is the most common choice.
-  const [raiseBy, setRaiseBy] = useState(String(request.max > 0 ? request.max : 1));
+  const [raiseBy, setRaiseBy] = useFormDraft(`limit ${request.limitId}`, String(request.max > 0 ? request.max : 1));
   const amount = Number.parseFloat(raiseBy);
   return (
     <section
@@ -123,12 +124,13 @@ export function QuestionEntry({ item }: { item: QuestionItem }): JSX.Element {
 }
 
 function OpenQuestion({ id, request }: { id: string; request: QuestionItem["request"] }): JSX.Element {
-  const [answers, setAnswers] = useState<Record<string, string[]>>({});
+  const [draft, setDraft] = useFormDraft(`question ${request.questionId}`, "{}");
+  const answers = JSON.parse(draft) as Record<string, string[]>;
   const questionRef = useQuestionFocus();
   const missing = request.fields.some(
     (field) => field.required && !(answers[field.name]?.some((value) => value !== "") ?? false),
   );
-  const setValues = (name: string, values: string[]) => setAnswers({ ...answers, [name]: values });
+  const setValues = (name: string, values: string[]) => setDraft(JSON.stringify({ ...answers, [name]: values }));
   const sendAnswer = (isSeen: boolean) => {
     if (missing) return;
     answerIfSeen(questionRef.current, isSeen, () =>

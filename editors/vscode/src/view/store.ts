@@ -1,7 +1,7 @@
 // Owns the webview's copy of the view state, which is drawn at most once per frame, and the messages to the host.
 
 import { applyOps } from "../viewPatch";
-import type { HostMessage, ViewMessage, ViewState } from "../webviewProtocol";
+import type { Attachment, HostMessage, ViewMessage, ViewState } from "../webviewProtocol";
 
 interface VsCodeApi {
   postMessage(message: ViewMessage): void;
@@ -24,11 +24,12 @@ export interface ReadingPosition {
   offset: number;
 }
 
-type HostCommand = Exclude<HostMessage, { type: "snapshot" | "before" | "patch" }>;
+export type HostCommand = Exclude<HostMessage, { type: "snapshot" | "before" | "patch" }>;
 
 const vscode = acquireVsCodeApi();
 
 const MAX_POSITIONS = 20;
+const MAX_DRAFTS = 200;
 
 let view: ViewState | undefined;
 let draw: (view: ViewState) => void = () => {};
@@ -36,6 +37,10 @@ let isScheduled = false;
 let mustAcknowledge = false;
 let commandListener: ((message: HostCommand) => void) | undefined;
 const queuedMessages: HostCommand[] = [];
+/** What the user asked for while the session list covered the input. */
+const deferredMessages: HostCommand[] = [];
+/** Attachments that are not sent yet, by session. The host has a copy, for a reload. */
+const attachments = new Map<string, readonly Attachment[]>();
 /** Longest drawing time since the last call of `takeLongestDraw`, in ms, for measurements. */
 let longestDrawMs = 0;
 /** Duration of the first drawing in ms, for measurements. */
@@ -64,10 +69,25 @@ export function startRendering(render: (view: ViewState) => void): void {
   postMessage({ type: "ready" });
 }
 
-/** Registers the listener for messages that carry no state, and delivers queued ones. */
-export function listenForCommands(listener: (message: HostCommand) => void): void {
+/** Registers the input's listener for messages that carry no state, and delivers queued ones. Returns its removal. */
+export function listenForCommands(listener: (message: HostCommand) => void): () => void {
   commandListener = listener;
-  for (const message of queuedMessages.splice(0)) listener(message);
+  for (const message of [...deferredMessages.splice(0), ...queuedMessages.splice(0)]) listener(message);
+  return () => {
+    if (commandListener === listener) commandListener = handleWithoutInput;
+  };
+}
+
+/** Runs while the session list covers the input. Drafts are kept, and what the user asked for waits for the input. */
+function handleWithoutInput(message: HostCommand): void {
+  if (message.type === "attached") storeAttachments(message.bySession);
+  else if (message.type === "compose" && !message.isWanted)
+    addToDraft(message.session ?? "", message.text ?? "", message.attach ?? []);
+  else if (message.type === "compose" || message.type === "showOpenQuestion" || message.type === "answerVisible") {
+    // A key shows the question, and the next press answers it.
+    deferredMessages.push(message.type === "answerVisible" ? { type: "showOpenQuestion" } : message);
+    postMessage({ type: "sessions", show: false });
+  }
 }
 
 function scheduleDraw(): void {
@@ -91,11 +111,37 @@ export function readDraft(session: string): string {
   return vscode.getState()?.drafts[session] ?? "";
 }
 
-export function saveDraft(session: string, text: string): void {
-  const drafts = { ...vscode.getState()?.drafts };
-  if (text === "") delete drafts[session];
-  else drafts[session] = text;
-  vscode.setState({ ...vscode.getState(), drafts });
+/** Keeps the latest drafts. Forms keep theirs under the ids of their questions. */
+export function saveDraft(key: string, text: string): void {
+  const { [key]: _old, ...drafts } = vscode.getState()?.drafts ?? {};
+  const kept = Object.entries(drafts).slice(1 - MAX_DRAFTS);
+  vscode.setState({ ...vscode.getState(), drafts: Object.fromEntries(text === "" ? kept : [...kept, [key, text]]) });
+}
+
+export function readAttachments(session: string): readonly Attachment[] {
+  return attachments.get(session) ?? [];
+}
+
+export function saveAttachments(session: string, list: readonly Attachment[]): void {
+  attachments.set(session, list);
+  postMessage({ type: "attached", session, attach: [...list] });
+}
+
+/** Takes over the host's copy after a reload. */
+export function storeAttachments(bySession: Readonly<Record<string, readonly Attachment[]>>): void {
+  for (const [session, list] of Object.entries(bySession)) attachments.set(session, list);
+}
+
+/** Puts text before a session's draft, and adds attachments. Returns the new draft. */
+export function addToDraft(session: string, text: string, added: readonly Attachment[]): string {
+  const draft = [text, readDraft(session)].filter((part) => part !== "").join("\n\n");
+  saveDraft(session, draft);
+  if (added.length > 0) saveAttachments(session, mergeAttachments(readAttachments(session), added));
+  return draft;
+}
+
+export function mergeAttachments(old: readonly Attachment[], added: readonly Attachment[]): Attachment[] {
+  return [...old, ...added.filter((attachment) => !old.some((other) => other.label === attachment.label))];
 }
 
 /** Returns nothing if the session follows its end. */
