@@ -67,7 +67,8 @@ test("drafts are kept", { timeout: 8 * TIMEOUT_MS }, (t) =>
         await s.card.waitFor();
         await reason.press("Control+Enter");
         await s.at("assistant").filter({ hasText: "That is done." }).waitFor();
-        await s.view.getByText("You said: Use the other file.").first().waitFor({ state: "attached" });
+        await s.view.locator('[data-testid="tool"][data-status="denied"] .head').click();
+        await s.view.getByText("You said: Use the other file.").waitFor();
       });
 
       await step("an answer that is being written survives another session", async () => {
