@@ -65,7 +65,8 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
     }
     case "showPendingSession":
       await chat.showPendingSession();
-      return chatView.showPendingQuestion();
+      // The view is visible, and the user may be elsewhere by now.
+      return chatView.postMessage({ type: "showOpenQuestion" });
     case "takeOver":
       return takeOverSession(chat);
     case "review":

@@ -51,7 +51,7 @@ test("warnings leave the conversation its place", { timeout: 8 * TIMEOUT_MS }, (
           "all problems",
         );
         await s.takeScreenshot("warnings-problems");
-        await rows.filter({ hasText: "did you mean `model`" }).dblclick();
+        await line.locator("li", { hasText: "did you mean `model`" }).getByRole("button").click();
         await page.locator(".monaco-editor .view-line", { hasText: "modle" }).first().click();
         await page.keyboard.press("Control+Period");
         await page.locator(".action-widget .monaco-list-row", { hasText: "Change to “model”" }).waitFor();

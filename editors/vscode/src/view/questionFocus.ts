@@ -109,7 +109,8 @@ export function showFirstQuestion(fallback: HTMLElement | null, expected: boolea
   const [first] = listOpenQuestions();
   if (first) revealQuestion(first);
   else showsNextQuestion = expected;
-  if (!isTextField(document.activeElement)) fallback?.focus();
+  // A field of the editor may have the focus.
+  if (document.hasFocus() && !isTextField(document.activeElement)) fallback?.focus();
 }
 
 export function onQuestionAdded(question: HTMLElement): void {
