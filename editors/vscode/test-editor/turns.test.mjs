@@ -101,7 +101,7 @@ test("whole turns", { timeout: 12 * TIMEOUT_MS }, async (t) => {
   const step = createStepRunner(t, s);
   const fileExists = (name) => fs.existsSync(path.join(s.workspace, name));
   const changes = (at) => s.at("changes").nth(at);
-  const card = s.at("revert-card");
+  const card = s.view.locator('[data-testid="revert-card"][data-armed="true"]');
   const diff = (side) => page.locator(`.monaco-diff-editor .${side} .view-line`);
   try {
     await step("the chat opens", () => s.showChat());

@@ -217,6 +217,7 @@ export function RevertCard({ preview }: { preview: RevertPreview }): JSX.Element
       aria-label={`${redo ? "Redo the reverted changes" : `Revert the changes of ${scope}`}? Press Y to confirm or N to cancel.`}
       data-testid="revert-card"
       data-question
+      data-armed={isArmed}
       onKeyDown={onKeyDown}
     >
       <p class="reason">
