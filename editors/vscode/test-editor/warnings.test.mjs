@@ -54,7 +54,7 @@ test("warnings leave the conversation its place", { timeout: 8 * TIMEOUT_MS }, (
         await line.locator("li", { hasText: "did you mean `model`" }).getByRole("button").click();
         await page.locator(".monaco-editor .view-line", { hasText: "modle" }).first().click();
         // The actions are known when the light bulb appears.
-        await editor.locator(".lightBulbWidget, .gutter-lightbulb").first().waitFor();
+        await page.locator(".lightBulbWidget, .gutter-lightbulb").first().waitFor();
         await page.keyboard.press("Control+Period");
         await page.locator(".action-widget .monaco-list-row", { hasText: "Change to “model”" }).waitFor();
         await page.keyboard.press("Escape");
