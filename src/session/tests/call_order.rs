@@ -1,14 +1,17 @@
 //! The order of the calls of one step: a call waits for earlier ones that it depends on, and for no other.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::mock_llm::Reply;
-use super::scenario::{Client, Options, PendingTurn, Scenario, TestTool};
+use super::scenario::{Client, Options, PendingTurn, Scenario, TestTool, change_tool};
+use crate::base::clock;
 use crate::domain::*;
+use crate::tool::edit_file::EditFile;
 use crate::tool::{DynTool, ToolOutput};
 
 /// A tool like a command: it may change anything, and runs until the test lets it end. Then it writes to `a.txt`.
@@ -73,11 +76,24 @@ fn start_to_wait_and_write(scenario: &Scenario, client: &Client) -> (SessionId, 
     (session, turn)
 }
 
+/// The tool `edit_file`, each of whose calls takes a second less than the one before. A call that does not wait for the
+/// earlier ones overtakes them.
+fn hurrying_edit() -> Arc<dyn DynTool> {
+    let started = AtomicU64::new(0);
+    change_tool(Arc::new(EditFile), move |call, _, cx| {
+        let earlier = started.fetch_add(1, Ordering::Relaxed);
+        async move {
+            clock::sleep(Duration::from_secs(30 - earlier)).await;
+            call.run(cx).await
+        }
+    })
+}
+
 #[test]
 fn edits_of_one_file_build_on_each_other() {
     let scenario = Scenario::new();
     scenario.write("a.txt", "0\n");
-    let client = scenario.start();
+    let client = start_with_tool(&scenario, hurrying_edit());
     let session = client.session_in_mode(Mode::AutoEdit);
     let steps = 0..20;
     scenario.mock().push(steps.fold(Reply::new(), |reply, step| {

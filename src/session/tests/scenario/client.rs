@@ -11,7 +11,7 @@ use super::{Options, Scenario};
 use crate::base::CancellationToken;
 use crate::base::clock;
 use crate::base::spawn::{AbortOnDrop, spawn};
-use crate::config::{ConfigPaths, ConfigSource, Env, Flags, Redactor};
+use crate::config::{ConfigPaths, ConfigSource, Diagnostic, Env, Flags, Redactor};
 use crate::domain::*;
 use crate::session::*;
 use crate::store::{ContentChoice, Store};
@@ -278,9 +278,14 @@ impl Client {
         self.wait_for(self.sessions.choose_model(&self.configured, session, model, None))
     }
 
-    /// Reads the configuration again.
-    pub(in crate::session::tests) fn reload_config(&self) {
-        self.configured.reload_config(&[self.scenario.workspace()]);
+    /// Reads the configuration again. Returns its problems.
+    pub(in crate::session::tests) fn reload_config(&self) -> Vec<Diagnostic> {
+        self.configured.reload_config(&[self.scenario.workspace()])
+    }
+
+    /// Ends all sessions, as at the end of a server. The turns that it interrupts can still be awaited.
+    pub(in crate::session::tests) fn shut_down(&self) {
+        self.wait_for(self.sessions.shut_down());
     }
 
     /// Waits until every session has performed its commands, and what they recorded has arrived. Turns go on.
@@ -448,6 +453,19 @@ impl Client {
         let entries = self.log.lock();
         let own = entries.events.iter().filter(|logged| logged.session == *session);
         own.cloned().collect()
+    }
+
+    /// Reads a session's events from the store.
+    pub(in crate::session::tests) fn stored_events(&self, session: &SessionId) -> Vec<Event> {
+        self.settle();
+        self.wait_for(async {
+            let mut pages = self.sessions.services().store.reader.walk_events(session, 0);
+            let mut events = Vec::new();
+            while let Some(page) = pages.next().await.unwrap() {
+                events.extend(page.events.into_iter().map(|stored| stored.event));
+            }
+            events
+        })
     }
 
     /// Returns a session's deltas so far.

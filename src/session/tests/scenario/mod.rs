@@ -7,6 +7,7 @@
 //! Time is tokio's paused clock: it advances by itself, to the next timer, once nothing else is left to do. There is no
 //! reactor for sockets and processes, because time would leap while one of them is busy.
 
+mod chain;
 mod client;
 mod event_log;
 mod tools;
@@ -17,18 +18,32 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub(super) use chain::{overloaded, unavailable};
 pub(super) use client::{Client, PendingTurn};
-pub(super) use tools::TestTool;
+pub(super) use tools::{TestTool, change_tool, fake_bash};
 
-use super::mock_llm::{Gate, MockLlm, RecordedRequest};
+use super::mock_llm::{Gate, MockLlm, RecordedRequest, Reply};
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::{clock, random};
+use crate::domain::{Block, MediaData};
 use crate::provider::testing::{ClientStream, InProcessServer};
 use crate::store::FaultHook;
 use crate::tool::DynTool;
 
 /// When a scenario begins: 2026-12-01, 12:00 UTC.
 pub(super) const START_MS: i64 = 1_796_126_400_000;
+
+/// A picture of one pixel: a PNG in base64.
+pub(super) const DOT: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/// Returns the block of a prompt that shows [`DOT`].
+pub(super) fn picture() -> Block {
+    Block::Image(MediaData {
+        media_type: "image/png".to_owned(),
+        data: DOT.into(),
+    })
+}
 
 /// How much later a server starts after a crash.
 const RESTART_PAUSE_MS: i64 = 1_000;
@@ -44,6 +59,16 @@ pub(super) struct Config {
     pub(super) tables: String,
     /// Replaces the whole file.
     pub(super) full_text: Option<String>,
+}
+
+impl Config {
+    /// Replaces the whole file.
+    pub(super) fn from_text(text: impl Into<String>) -> Self {
+        Self {
+            full_text: Some(text.into()),
+            ..Self::default()
+        }
+    }
 }
 
 /// Options for starting a server.
@@ -85,6 +110,22 @@ impl Scenario {
         })
     }
 
+    /// Creates a scenario with these lines of `[provider.mock]`.
+    pub(super) fn with_provider(provider: &str) -> Self {
+        Self::with(Config {
+            provider: provider.to_owned(),
+            ..Config::default()
+        })
+    }
+
+    /// Creates a scenario with these complete tables.
+    pub(super) fn with_tables(tables: &str) -> Self {
+        Self::with(Config {
+            tables: tables.to_owned(),
+            ..Config::default()
+        })
+    }
+
     /// Creates a scenario with additions to the configuration.
     pub(super) fn with(config: Config) -> Self {
         // The same ids and delays in every run.
@@ -112,6 +153,12 @@ impl Scenario {
             .clone()
             .unwrap_or_else(|| self.build_config(&config));
         std::fs::write(self.path("config/agentls/config.toml"), text).unwrap();
+    }
+
+    /// Edits the configuration file.
+    pub(super) fn edit_config(&self, edit: impl FnOnce(String) -> String) {
+        let text = std::fs::read_to_string(self.path("config/agentls/config.toml")).unwrap();
+        self.configure(Config::from_text(edit(text)));
     }
 
     fn build_config(&self, config: &Config) -> String {
@@ -195,6 +242,11 @@ provider = "mock"
         &self.0.mock
     }
 
+    /// Scripts the answers to the next requests that match no marker.
+    pub(super) fn push_all(&self, replies: impl IntoIterator<Item = Reply>) {
+        replies.into_iter().for_each(|reply| self.mock().push(reply));
+    }
+
     /// Waits for request number `index` at the mock.
     pub(super) fn wait_for_request(&self, index: usize) -> Arc<RecordedRequest> {
         self.block_on(self.mock().request(index))
@@ -203,6 +255,12 @@ provider = "mock"
     /// Waits until a stream has reached the gate.
     pub(super) fn wait_at_gate(&self, gate: &Gate) {
         self.block_on(self.mock().wait_gate(gate));
+    }
+
+    /// Waits for request number `index` at the mock, and returns its body as text.
+    pub(super) fn raw_request(&self, index: usize) -> String {
+        let request = self.wait_for_request(index);
+        String::from_utf8_lossy(&request.raw).into_owned()
     }
 
     /// Returns the number of requests to the mock.
@@ -237,6 +295,12 @@ provider = "mock"
     pub(super) fn advance(&self, time: Duration) {
         // A timer needs the runtime already when it is created.
         self.block_on(async { clock::sleep(time).await });
+    }
+
+    /// Lets time pass until this wall time, in ms since the epoch.
+    pub(super) fn advance_to(&self, wall_ms: i64) {
+        let missing_ms = wall_ms.saturating_sub(self.wall_ms()).max(0);
+        self.advance(Duration::from_millis(missing_ms.unsigned_abs()));
     }
 
     /// Returns the wall time in ms since the epoch.

@@ -7,7 +7,8 @@ use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Value, json};
 
 use crate::domain::{Effect, ToolSpec};
-use crate::tool::{DynTool, PreparedCall, ToolContext, ToolError, ToolOutput};
+use crate::tool::bash::Bash;
+use crate::tool::{CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput};
 
 type Run = dyn Fn(Value, ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync;
 
@@ -115,5 +116,113 @@ impl PreparedCall for TestCall {
 
     fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         (self.tool.run)(self.input, cx)
+    }
+}
+
+/// A real tool whose calls run differently. Approval and the order of calls judge them as always.
+struct ChangedTool {
+    real: Arc<dyn DynTool>,
+    run: Arc<ChangedRun>,
+}
+
+type ChangedRun = dyn Fn(Box<dyn PreparedCall>, Value, ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>>
+    + Send
+    + Sync;
+
+/// Replaces how the calls of a real tool run: `run` gets the real call, its arguments and its context.
+pub(in crate::session::tests) fn change_tool<F>(
+    real: Arc<dyn DynTool>,
+    run: impl Fn(Box<dyn PreparedCall>, Value, ToolContext) -> F + Send + Sync + 'static,
+) -> Arc<dyn DynTool>
+where
+    F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+{
+    let run = Arc::new(move |real: Box<dyn PreparedCall>, input, cx| run(real, input, cx).boxed());
+    Arc::new(ChangedTool { real, run })
+}
+
+/// Creates the tool `bash` without processes: `touch` creates its files, and every other command does nothing.
+pub(in crate::session::tests) fn fake_bash() -> Arc<dyn DynTool> {
+    change_tool(Arc::new(Bash), |_, input, cx| async move {
+        let command = input["command"].as_str().unwrap_or_default();
+        let files = command.strip_prefix("touch ").unwrap_or_default();
+        for file in files.split_whitespace() {
+            std::fs::write(cx.cwd.join(file), "").unwrap();
+        }
+        Ok(ToolOutput::text("done"))
+    })
+}
+
+impl DynTool for ChangedTool {
+    fn name(&self) -> &str {
+        self.real.name()
+    }
+
+    fn is_wait_tool(&self) -> bool {
+        self.real.is_wait_tool()
+    }
+
+    fn has_workspace_path(&self) -> bool {
+        self.real.has_workspace_path()
+    }
+
+    fn spec(&self) -> ToolSpec {
+        self.real.spec()
+    }
+
+    fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
+        Ok(Box::new(ChangedCall {
+            real: self.real.clone().prepare_call(input)?,
+            input: input.clone(),
+            run: self.run.clone(),
+        }))
+    }
+}
+
+struct ChangedCall {
+    real: Box<dyn PreparedCall>,
+    input: Value,
+    run: Arc<ChangedRun>,
+}
+
+impl PreparedCall for ChangedCall {
+    fn title(&self) -> String {
+        self.real.title()
+    }
+
+    fn predict_effect(&self, cx: &ToolContext) -> Result<Effect, ToolError> {
+        self.real.predict_effect(cx)
+    }
+
+    fn complete_effect<'a>(
+        &'a self,
+        effect: Effect,
+        cx: &'a ToolContext,
+    ) -> BoxFuture<'a, Result<Effect, ToolError>> {
+        self.real.complete_effect(effect, cx)
+    }
+
+    fn effect_may_grow(&self) -> bool {
+        self.real.effect_may_grow()
+    }
+
+    fn reads_workspace(&self) -> bool {
+        self.real.reads_workspace()
+    }
+
+    fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {
+        self.real.preview_change(cx)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.real.timeout()
+    }
+
+    fn finishes_on_cancel(&self) -> bool {
+        self.real.finishes_on_cancel()
+    }
+
+    fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        (self.run)(self.real, self.input, cx)
     }
 }
