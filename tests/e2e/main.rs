@@ -82,7 +82,6 @@ mod sessions;
 mod settings;
 mod store;
 mod symbol_names;
-mod takeover;
 mod transitions;
 mod trust;
 mod web;

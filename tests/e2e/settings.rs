@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, Options, World};
 use crate::mock_llm::{Gate, Reply};
-use crate::route::requested_models;
 
 /// Starts a server with these `initializationOptions`.
 fn start(world: &World, options: Value) -> Client {
@@ -408,10 +407,9 @@ fn model_set_during_a_turn_applies_to_the_next_turn() {
     let loaded: Value = client.call("agent/loadSession", json!({"sessionId": session}));
     assert_eq!(loaded["state"]["model"], "other/other-model", "{loaded}");
     client.ask(&session, "three");
-    assert_eq!(
-        requested_models(&world),
-        ["mock-model", "mock-model", "other-model"]
-    );
+    let requests = world.mock().requests();
+    let models: Vec<&Value> = requests.iter().map(|request| &request.body["model"]).collect();
+    assert_eq!(models, ["mock-model", "mock-model", "other-model"]);
 }
 
 #[test]
