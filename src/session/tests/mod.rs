@@ -9,6 +9,7 @@ mod limits;
 mod loading;
 #[path = "../../../tests/support/mock_llm.rs"]
 mod mock_llm;
+mod models;
 mod panics;
 mod plan;
 mod questions;
