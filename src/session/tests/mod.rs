@@ -2,6 +2,7 @@
 
 mod call_order;
 mod conduct;
+mod context;
 mod delegate;
 mod ends;
 mod fixture;
