@@ -68,7 +68,6 @@ mod plan;
 mod prompt;
 mod queue;
 mod reading;
-mod reasoning;
 mod retry;
 mod revert;
 mod route;

@@ -16,6 +16,7 @@ mod panics;
 mod plan;
 mod questions;
 mod queue;
+mod reasoning;
 mod retry;
 mod route;
 mod scenario;
