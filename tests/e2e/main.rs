@@ -84,5 +84,4 @@ mod symbol_names;
 mod transitions;
 mod trust;
 mod web;
-mod web_search;
 mod wire;

@@ -25,3 +25,4 @@ mod takeover;
 mod transitions;
 mod turns;
 mod waiting;
+mod web_search;
