@@ -309,15 +309,6 @@ impl Client {
         let _: Value = self.call("$/test/clock", json!({"thaw": true}));
     }
 
-    /// Moves the server's clock to a wall time in ms, such as the `until` of a notification.
-    pub fn advance_to(&self, wall_ms: i64) {
-        let clock: Value = self.call("$/test/clock", json!({"advanceMs": 0}));
-        let now_ms = clock["nowMs"].as_i64().expect("the server's wall time");
-        self.advance(Duration::from_millis(
-            wall_ms.saturating_sub(now_ms).max(0).unsigned_abs(),
-        ));
-    }
-
     /// Waits until the server has processed everything that it received so far, and the notifications about it are
     /// here. A turn that a prompt started may go on.
     pub fn settled(&self) {
