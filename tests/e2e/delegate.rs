@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -114,22 +115,32 @@ fn calls_and_retries_of_a_child_name_the_call_that_started_it() {
     assert!(!client.streamed_text(&session).contains("Reading"));
 }
 
+/// Waits until the next command of a session runs.
+fn wait_for_command(client: &Client, session: &str) {
+    client.next_matching(session, "agent/toolCall", |notification| {
+        notification.text("name") == "bash" && notification.text("status") == "running"
+    });
+}
+
 #[test]
 fn commands_of_children_end_with_them() {
-    let sleep = || Reply::tool("bash", json!({"command": "sleep 60"}));
+    let endless_command = || Reply::tool("bash", json!({"command": "sleep 60"}));
     let last_bash = |client: &Client, session: &str| {
         let calls = client.all(session, "agent/toolCall");
         let bash = calls.iter().rfind(|call| call.text("name") == "bash");
         bash.unwrap().text("status").to_owned()
     };
     // At the time limit of the child.
-    let (world, cast) = world_with("mode = \"full\"", "[tool.delegate]\ntimeout_s = 0.5\n");
+    let (world, cast) = world_with("mode = \"full\"", "[tool.delegate]\ntimeout_s = 100\n");
     cast.push_reply("me", delegate(json!({"prompt": "child: x"})))
-        .push_reply("child", sleep())
+        .push_reply("child", endless_command())
         .push_reply("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
-    assert_eq!(client.ask(&session, "me: do it").text, "done");
+    let id = client.prompt(&session, "me: do it");
+    wait_for_command(&client, &session);
+    client.advance(Duration::from_secs(101));
+    assert_eq!(client.prompt_result(&id).text, "done");
     assert_eq!(last_bash(&client, &session), "cancelled");
     assert_eq!(client.processes(), 1, "the command is gone");
     drop(client);
@@ -137,15 +148,13 @@ fn commands_of_children_end_with_them() {
     let (world, cast) = world_with("mode = \"full\"", "");
     let tasks = json!([{"prompt": "a: x"}, {"prompt": "b: x"}]);
     cast.push_reply("me", delegate(json!({"prompt": "", "tasks": tasks})))
-        .push_reply("a", sleep())
-        .push_reply("b", sleep());
+        .push_reply("a", endless_command())
+        .push_reply("b", endless_command());
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
     for _ in 0..2 {
-        client.next_matching(&session, "agent/toolCall", |notification| {
-            notification.text("name") == "bash" && notification.text("status") == "running"
-        });
+        wait_for_command(&client, &session);
     }
     client.cancel(&session);
     let done = json!(client.prompt_result(&id));

@@ -38,7 +38,6 @@ const SLEEPS: &[(&str, usize, &str)] = &[
     // Moves to the session's own tests.
     ("tests/e2e/limits.rs", 1, "is being converted"),
     ("tests/e2e/conduct.rs", 1, "is being converted"),
-    ("tests/e2e/delegate.rs", 1, "is being converted"),
 ];
 
 /// Files that may have short limits, how many, and why.
@@ -81,15 +80,9 @@ const SHORT_LIMITS: &[(&str, usize, &str)] = &[
     // Moves to the session's own tests.
     ("tests/e2e/approvals.rs", 1, "is being converted"),
     ("tests/e2e/conduct.rs", 3, "is being converted"),
-    ("tests/e2e/context.rs", 1, "is being converted"),
-    ("tests/e2e/delegate.rs", 3, "is being converted"),
     ("tests/e2e/limits.rs", 9, "is being converted"),
-    ("tests/e2e/models.rs", 1, "is being converted"),
     ("tests/e2e/prompt.rs", 1, "is being converted"),
     ("tests/e2e/retry.rs", 2, "is being converted"),
-    ("tests/e2e/route.rs", 4, "is being converted"),
-    ("tests/e2e/takeover.rs", 6, "is being converted"),
-    ("tests/e2e/web_search.rs", 2, "is being converted"),
 ];
 
 /// A line of a test.

@@ -10,10 +10,7 @@ use crate::turn::ModelChoice;
 
 /// Returns how a provider is listed.
 fn find_provider(client: &Client, name: &str) -> ListedProvider {
-    let folder = client
-        .configured
-        .folder_config(&client.scenario.workspace())
-        .clone();
+    let folder = client.configured.folder_config(&client.scenario.workspace());
     let listed = client.wait_for(folder.models.list_models(&ModelChoice::default(), false));
     let mut providers = listed.providers.into_iter();
     providers.find(|provider| provider.name == name).unwrap()
