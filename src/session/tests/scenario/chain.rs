@@ -4,6 +4,9 @@ use super::{Client, Config, Scenario};
 use crate::domain::{CircuitState, Event, SessionId};
 use crate::session::tests::mock_llm::Reply;
 
+/// A model, and what builds its answer.
+type ModelAnswer = (&'static str, fn() -> Reply);
+
 impl Scenario {
     /// Creates a scenario with three preset providers, each falling back to the next. Each gets extra `lines`.
     pub(in crate::session::tests) fn chain(lines: [&str; 3]) -> Self {
@@ -61,8 +64,8 @@ provider = "anthropic"
         }
     }
 
-    /// Makes a model always give the answer that `reply` builds.
-    pub(in crate::session::tests) fn always_answer(&self, answers: &'static [(&'static str, fn() -> Reply)]) {
+    /// Makes these models always answer in the same way.
+    pub(in crate::session::tests) fn always_answer(&self, answers: &'static [ModelAnswer]) {
         self.mock().respond_with(move |request| {
             let model = request.body["model"].as_str().unwrap_or_default();
             let found = answers.iter().find(|(name, _)| *name == model);
