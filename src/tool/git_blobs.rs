@@ -16,13 +16,15 @@ use crate::workspace::git_index::CleanFiles;
 use crate::workspace::process::{Stdin, git_command};
 use crate::workspace::watch::FileStamp;
 
-/// Time limit for reading from git.
+/// Time limit for each step of reading from git. A large change takes many, and all of it must be undone.
 const GIT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit once the turn is canceled.
+/// Time limit for all steps if the turn was canceled before.
 const GIT_TIMEOUT_CANCELLED: Duration = Duration::from_millis(200);
 
 /// Most content requested from git in one batch, in bytes.
 const AT_ONCE: u64 = 32 << 20;
+/// Most files requested from git in one batch. What a batch has stored stays if a later one takes too long.
+const FILES_AT_ONCE: usize = 500;
 
 /// Attributes with which git may store other bytes than the file has.
 const CONVERTS: [&str; 3] = ["filter", "ident", "working-tree-encoding"];
@@ -45,11 +47,15 @@ pub(super) async fn store_clean_files(
     } else {
         GIT_TIMEOUT
     };
+    let canceled = async {
+        cx.cancel.cancelled().await;
+        clock::sleep(patience).await;
+    };
     let reading = read(cx, root, files, &mut stored);
     // `stored` is filled batch by batch, so a time-out keeps what was read before it.
     let known = tokio::select! { biased;
         () = cx.force_cancel.cancelled() => None,
-        () = clock::sleep(patience) => None,
+        () = canceled => None,
         known = reading => known,
     };
     if known.is_none() {
@@ -70,15 +76,17 @@ async fn read(
         git_files::reads_only_regular_files(&tree, paths, sought.iter().map(|file| file.id.as_str()))
     });
     // Git would block on a pipe that a repository provides.
-    if !regular.await.ok()? {
+    if !clock::timeout(GIT_TIMEOUT, regular).await.ok()?.ok()? {
         return None;
     }
-    let converted = find_converted_files(cx, root, &files).await?;
+    let converted = find_converted_files(cx, root, &files);
+    let converted = clock::timeout(GIT_TIMEOUT, converted).await.ok()??;
     files.retain(|file| !converted.contains(&file.path));
     while !files.is_empty() {
         let mut bytes = 0;
         let count = files
             .iter()
+            .take(FILES_AT_ONCE)
             .take_while(|file| {
                 bytes += file.stamp.bytes();
                 bytes <= AT_ONCE
@@ -86,7 +94,8 @@ async fn read(
             .count();
         // At least one, even if it exceeds the limit alone.
         let rest = files.split_off(count.max(1));
-        let output = read_blobs(cx, root, &files).await?;
+        let output = read_blobs(cx, root, &files);
+        let output = clock::timeout(GIT_TIMEOUT, output).await.ok()??;
         let (inner, some) = (cx.clone(), std::mem::replace(&mut files, rest));
         let done = tokio::task::spawn_blocking(move || {
             let blobs = parse_batch(&output);
@@ -100,7 +109,7 @@ async fn read(
             };
             some.into_iter().filter_map(state).collect::<Vec<_>>()
         });
-        stored.extend(done.await.ok()?);
+        stored.extend(clock::timeout(GIT_TIMEOUT, done).await.ok()?.ok()?);
     }
     Some(())
 }
