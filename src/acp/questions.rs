@@ -180,23 +180,18 @@ async fn send_decision(
     state.sessions.send_request(session, command).await
 }
 
-/// Returns the decisions that the user can choose from.
+/// Returns the decisions that the user can choose from: one of each kind.
 ///
-/// Some clients have one key for all options of a kind, which takes the last, or know the id `allow_always` alone. So that
-/// is the decision that ends with the session.
+/// Some clients have one key for all options of a kind, and take the first of them, or the last. So "always" is the
+/// decision that ends with the session.
 fn permission_options(approval: &Approval) -> Value {
     let option = |kind: DecisionKind, name: &str, icon: &str| json!({"optionId": option_id(kind), "name": name, "kind": icon});
     let mut options = vec![option(DecisionKind::Allow, "Allow", "allow_once")];
     if let Some(rule) = &approval.rule {
-        let rule = reveal_hidden_characters(rule);
-        options.push(option(
-            DecisionKind::AllowAlways,
-            &format!("Always allow {rule} in this workspace"),
-            "allow_always",
-        ));
+        let covered = describe_rule(&reveal_hidden_characters(rule));
         options.push(option(
             DecisionKind::AllowSession,
-            &format!("Allow {rule} in this session"),
+            &format!("Allow {covered}, for this session"),
             "allow_always",
         ));
     }
@@ -204,12 +199,35 @@ fn permission_options(approval: &Approval) -> Value {
     options.into()
 }
 
-fn option_id(kind: DecisionKind) -> &'static str {
+/// Describes what a rule, or a list of rules, allows, in words for people.
+fn describe_rule(rule: &str) -> String {
+    // A list of rules stays as it is.
+    let pattern = |tool: &str| {
+        let pattern = rule.strip_prefix(tool)?.strip_prefix('(')?.strip_suffix(')')?;
+        (!pattern.contains("), ")).then_some(pattern)
+    };
+    if rule == "bash_sandboxed" {
+        "every command that stays in the sandbox".to_owned()
+    } else if let Some(command) = pattern("bash_sandboxed") {
+        format!("`{command}` in the sandbox")
+    } else if let Some(command) = pattern("bash_outside") {
+        format!("`{command}` outside of the sandbox")
+    } else if let Some(command) = pattern("bash") {
+        format!("`{command}`")
+    } else if let Some((server, tool)) = rule.strip_prefix("mcp:").and_then(|rest| rest.split_once('/')) {
+        format!("{tool} of the MCP server {server}")
+    } else {
+        rule.to_owned()
+    }
+}
+
+/// Returns the id of an option; `None` if the decision is not offered.
+fn option_id(kind: DecisionKind) -> Option<&'static str> {
     match kind {
-        DecisionKind::Allow => "allow",
-        DecisionKind::AllowAlways => "allow_in_workspace",
-        DecisionKind::AllowSession => "allow_always",
-        DecisionKind::Deny => "deny",
+        DecisionKind::Allow => Some("allow"),
+        DecisionKind::AllowSession => Some("allow_always"),
+        DecisionKind::Deny => Some("deny"),
+        DecisionKind::AllowAlways => None,
     }
 }
 
@@ -223,7 +241,7 @@ fn read_choice(answer: Result<Value, String>) -> Result<DecisionKind, Option<Str
     match serde_json::from_value::<PermissionAnswer>(answer).map(|answer| answer.outcome) {
         Ok(PermissionOutcome::Selected { option_id: chosen }) => DecisionKind::ALL
             .into_iter()
-            .find(|kind| option_id(*kind) == chosen)
+            .find(|kind| option_id(*kind) == Some(chosen.as_str()))
             .ok_or_else(unknown),
         Ok(PermissionOutcome::Cancelled) => Err(None),
         Err(_) => Err(unknown()),
@@ -514,6 +532,21 @@ fn to_texts(value: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_are_described_in_words() {
+        for (rule, words) in [
+            ("bash_sandboxed", "every command that stays in the sandbox"),
+            ("bash_sandboxed(rm -r x)", "`rm -r x` in the sandbox"),
+            ("bash_outside(make)", "`make` outside of the sandbox"),
+            ("bash(git log *)", "`git log *`"),
+            ("mcp:tickets/search", "search of the MCP server tickets"),
+            ("edit_file(src/**)", "edit_file(src/**)"),
+            ("bash(a), bash(b)", "bash(a), bash(b)"),
+        ] {
+            assert_eq!(describe_rule(rule), words);
+        }
+    }
 
     #[test]
     fn fields_are_sent_in_their_order() {
