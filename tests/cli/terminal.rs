@@ -15,7 +15,7 @@ use crate::World;
 const CURSOR: &str = "\u{7}";
 
 /// How long anything may take before a test gives up: a failure bound, never a measure.
-pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(180);
 
 /// A program at a pseudo-terminal.
 pub(crate) struct Terminal {

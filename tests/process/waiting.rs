@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up: a failure bound, never a measure.
-pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(180);
 
 /// Polls until a condition holds, for states without an event. The clock may stand still.
 pub(crate) async fn wait_until(condition: impl Fn() -> bool, description: impl Fn() -> String) {

@@ -3,7 +3,7 @@
 //! Answers are scripted ([`Reply`]): pushed to a queue, pushed to a queue for requests that contain a marker, or
 //! returned by a closure. Every request is recorded and checked (see `check`); a failed check fails the test when the
 //! mock is dropped. The server runs on its own threads, so that it neither follows nor disturbs a test's paused clock.
-//! All `wait_…` functions give up after 60 s of real time.
+//! All `wait_…` functions give up after 3 minutes of real time.
 //!
 //! [`MockLlm::in_process`] has no socket and no thread: it runs on the test's own runtime and follows a paused clock.
 //!
@@ -50,7 +50,7 @@ use tokio::sync::watch;
 use reply::{Frame, PreludeStep};
 
 /// The longest real time that a `wait_…` function waits.
-const WAIT_LIMIT: Duration = Duration::from_secs(60);
+const WAIT_LIMIT: Duration = Duration::from_secs(180);
 
 /// The longest time of a paused clock that a `wait_…` function waits: longer than any limit of a test.
 const PAUSED_WAIT_LIMIT: Duration = Duration::from_secs(2 * 86_400);

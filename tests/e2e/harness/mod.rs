@@ -20,7 +20,7 @@ pub use world::{Config, Options, World};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up: a failure bound, never a measure.
-pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
+pub const WAIT_LIMIT: Duration = Duration::from_secs(180);
 
 /// Returns the real time.
 #[expect(clippy::disallowed_methods, reason = "real pipes have real time")]
