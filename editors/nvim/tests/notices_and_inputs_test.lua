@@ -1,5 +1,5 @@
 -- Warnings hide neither the conversation nor an input, and a text that the user leaves is kept. With the real server,
--- and on a real screen where it matters what covers what.
+-- and on a real screen where windows may overlap.
 
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
@@ -149,7 +149,7 @@ return function(test, drive)
   end)
 
   if vim.fn.executable('tmux') == 0 then
-    io.stdout:write('NOT TESTED: what covers what on a real screen. There is no tmux.\n')
+    io.stdout:write('NOT TESTED: overlapping windows on a real screen; tmux is not installed\n')
     return
   end
   local show = show_with(test)

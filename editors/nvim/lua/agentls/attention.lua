@@ -49,7 +49,7 @@ local function record_key(_, typed)
     -- A search, a command, or another window is a choice, and `<Esc>` ends a text.
     last_letter_at = -math.huge
   elseif is_letter(typed) and not is_window_command then
-    -- In `<C-w>k`, `k` is no text.
+    -- In `<C-w>k`, `k` is not text.
     last_letter_at = M.now_ms()
   end
   is_window_command = typed == CTRL_W

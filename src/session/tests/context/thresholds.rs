@@ -209,7 +209,7 @@ fn full_window_blocks_without_auto_compact() {
 fn another_model_may_write_the_summary() {
     for (named, model, path) in [
         ("other/cheap", "cheap", "/chat/completions"),
-        // The first part is no provider, so it belongs to the name.
+        // The first part is not a provider, so it belongs to the name.
         ("Org/model", "Org/model", "/messages"),
     ] {
         let scenario = configured("", &format!("compaction_model = {named:?}"));
