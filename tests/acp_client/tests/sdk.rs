@@ -174,7 +174,6 @@ async fn the_official_client_works_with_every_frame_valid() {
                     [
                         PermissionOptionKind::AllowOnce,
                         PermissionOptionKind::AllowAlways,
-                        PermissionOptionKind::AllowAlways,
                         PermissionOptionKind::RejectOnce,
                     ]
                 );
