@@ -21,6 +21,7 @@ mod dangerous_flags;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz_tests;
 mod known;
+mod losses;
 pub mod policy;
 mod programs;
 mod read_only;
@@ -29,6 +30,7 @@ pub mod rule;
 use crate::base::secret_path as secret;
 mod shell;
 
+pub use losses::find_command_losses;
 pub use policy::{Policy, Verdict, choose_sandbox_policy, judge_tool_call};
 pub use read_only::{command_files, only_reads};
 pub use rule::{Rule, RuleError};

@@ -19,6 +19,8 @@
 //! 8. A grant or an `allow` rule allows.
 //! 9. Everything else asks.
 //!
+//! Whatever allows a command, it asks if it would make something disappear for good (`losses`).
+//!
 //! A command line is allowed only if each simple command in it is allowed, and no part of it is unparsed. A command
 //! with a variable, a substitution, or a redirection that writes a file is allowed only by a rule without a pattern
 //! (`bash`, `*`). See `commands` for command lines; this file judges everything else.
@@ -32,6 +34,7 @@ use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{Confinement, Effect, EffectKind, Mode, Risk, SandboxPolicy};
 
 mod commands;
+mod losses;
 
 /// The longest text that "always" offers, in bytes. A user must be able to read all of it.
 const MAX_OFFERED_TEXT: usize = 1024;
@@ -97,6 +100,11 @@ pub fn choose_sandbox_policy(mode: Mode, effect: &Effect) -> SandboxPolicy {
     }
 }
 
+/// Returns whether the command of this effect would run in a sandbox that holds.
+pub fn is_confined(mode: Mode, effect: &Effect) -> bool {
+    effect.confinement == Confinement::Sandboxed && choose_sandbox_policy(mode, effect) != SandboxPolicy::Off
+}
+
 /// Judges what a tool call would do.
 ///
 /// `tool` is the name that rules use (`bash`, `edit_file`, `mcp:server/tool`). For [`EffectKind::Execute`],
@@ -112,9 +120,13 @@ pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict 
         | EffectKind::Execute
         | EffectKind::Network => call.judge_plain(),
     };
-    match policy.invalid_rules.first() {
+    let verdict = match policy.invalid_rules.first() {
         Some(missing) if !call.is_plain_read() => call.ask_for_missing_rule(verdict, missing),
         Some(_) | None => verdict,
+    };
+    match &effect.losses {
+        Some(losses) => losses::ask_for_losses(verdict, losses, is_confined(policy.mode, effect)),
+        None => verdict,
     }
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ids::{ApprovalId, ToolCallId, TurnId};
+use super::loss::{Loss, Losses};
 use super::optional::deserialize_present;
 use super::sandbox::{Confinement, SandboxPolicy};
 use super::words::word_enum;
@@ -75,6 +76,8 @@ pub struct Effect {
     /// What the check found about the files that a command line names. `None` means that no check ran, so no file of
     /// the line is known to stay inside the workspace.
     pub findings: Option<Vec<FileFinding>>,
+    /// What its command deletes or overwrites; `None` if it names nothing of that kind.
+    pub losses: Option<Losses>,
     /// Whether a program of this machine does it: its command, or that of an MCP server.
     pub has_program: bool,
     /// How its command would run.
@@ -137,9 +140,15 @@ impl Effect {
         let findings = self.findings.as_deref().unwrap_or_default();
         let without = |effect: &Self| Self {
             findings: None,
+            losses: None,
             ..effect.clone()
         };
-        without(self) == without(approved) && findings.iter().all(is_known)
+        let loses_no_more = match (&self.losses, &approved.losses) {
+            (None, _) => true,
+            (Some(now), Some(then)) => now.is_within(then),
+            (Some(now), None) => now.is_within(&Losses::default()),
+        };
+        without(self) == without(approved) && findings.iter().all(is_known) && loses_no_more
     }
 }
 
@@ -254,6 +263,10 @@ pub struct Approval {
     /// The rule that "always" would store; `None` if no rule can be stored for this effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// What would be gone for good, as far as it is listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
+    pub loses: Vec<Loss>,
 }
 
 /// A pending approval with the event that asked for it most recently.

@@ -16,6 +16,7 @@ pub mod event;
 pub mod host_rule;
 pub mod ids;
 pub mod instructions;
+pub mod loss;
 pub mod mcp;
 pub mod media;
 pub mod message;
@@ -43,6 +44,7 @@ pub use event::{
 pub use host_rule::{HostRule, HostTarget};
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
 pub use instructions::{InstructionFile, InstructionKind};
+pub use loss::{CommandLosses, Loss, LossList, LossReach, LossTarget, Losses};
 pub use mcp::{McpLoginStatus, McpServerState, McpServerStatus};
 pub use media::{MediaData, PDF};
 pub use message::{Block, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};

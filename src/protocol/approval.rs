@@ -49,6 +49,17 @@ pub enum Decision {
     Deny,
 }
 
+/// Something that a command would delete or overwrite for good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Loss {
+    /// A path, or what it is in words: `an entry of the stash`.
+    pub what: String,
+    /// The size of the file in bytes. Absent if it is not a file, or if the size is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
 /// Params of `agent/approvalRequested`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -86,6 +97,10 @@ pub struct ApprovalRequestedNotification {
     /// The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not offer those two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// What the command would delete or overwrite for good, largest first; at most 20 entries. `why` says how many there
+    /// are. What a revert brings back is not listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loses: Vec<Loss>,
     /// References to the full text of cut fields.
     #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
     pub more: TruncatedFields,

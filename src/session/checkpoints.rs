@@ -33,6 +33,11 @@ const MAX_LISTED_FILES: usize = 300;
 /// The total size of a turn's diffs, in bytes.
 const MAX_DIFF_BYTES: usize = 96 << 10;
 
+/// Most bytes kept per turn of files that a command could destroy.
+const MAX_KEPT_BYTES: u64 = 64 << 20;
+/// Most files kept per turn that a command could destroy.
+const MAX_KEPT_FILES: u64 = 5_000;
+
 /// The checkpoints of one turn.
 pub(super) struct TurnCheckpoints {
     contents: ContentReader,
@@ -42,8 +47,15 @@ pub(super) struct TurnCheckpoints {
     session: SessionId,
     turn: TurnId,
     changes: Mutex<TurnChanges>,
+    room: Mutex<KeepingRoom>,
     partial: AtomicBool,
     cut_short: AtomicBool,
+}
+
+/// How much more of what commands could destroy the turn may keep.
+struct KeepingRoom {
+    bytes: u64,
+    files: u64,
 }
 
 /// The changes in the order of each file's first change. If somebody else changed a file in between, later changes form
@@ -134,6 +146,10 @@ impl TurnCheckpoints {
             session: session.clone(),
             turn: turn.clone(),
             changes: Mutex::default(),
+            room: Mutex::new(KeepingRoom {
+                bytes: MAX_KEPT_BYTES,
+                files: MAX_KEPT_FILES,
+            }),
             partial: AtomicBool::new(false),
             cut_short: AtomicBool::new(false),
         }
@@ -189,6 +205,17 @@ impl Checkpoints for TurnCheckpoints {
             let changes = reader.read_changes(&session).await.unwrap_or_default();
             changes.into_iter().map(|(_, change)| change).collect()
         })
+    }
+
+    fn take_room(&self, bytes: u64) -> bool {
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        match (room.bytes.checked_sub(bytes), room.files.checked_sub(1)) {
+            (Some(bytes), Some(files)) => {
+                *room = KeepingRoom { bytes, files };
+                true
+            }
+            _ => false,
+        }
     }
 
     fn mark_partial(&self, reason: PartialReason) {

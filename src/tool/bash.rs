@@ -115,6 +115,10 @@ impl Tool for Bash {
         })
     }
 
+    fn goes_on_afterwards(&self, input: &BashInput) -> bool {
+        input.background == Some(true)
+    }
+
     /// Returns true: a cancel stops the command in stages, and its output so far is reported (R-CANCEL).
     async fn run(&self, input: BashInput, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         // A command that was not started before the cancel must not start at all.

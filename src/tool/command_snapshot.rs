@@ -1,14 +1,15 @@
 //! Finds what a command changed in the workspace's files (R-SESS-3), by comparing sizes and times before and after.
 //!
 //! A change can be undone if the old content is known. That is so for a file that this session has read or written
-//! (even before a restart of the server), that git has, that only has another name now, or that is new.
+//! (even before a restart of the server), that git has, that was kept before the command, that only has another name now,
+//! or that is new.
 //! What someone else writes meanwhile is not the command's: files that a user saves in the editor, or that tools of
 //! other sessions change. Must not fail a command: what cannot be recorded is logged.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::{PartialReason, ToolContext, git_blobs};
+use super::{PartialReason, ToolContext, git_blobs, own_work};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
@@ -54,11 +55,8 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
                 store_file_state(&inner, path, stamp);
             }
         }
-        let indexes = watched
-            .work_trees()
-            .iter()
-            .filter_map(|tree| GitIndex::read(tree))
-            .collect();
+        let indexes = own_work::read_indexes(&inner, &watched);
+        own_work::keep_own_work(&inner, &watched, &indexes);
         FilesBefore {
             watched,
             indexes,
@@ -149,7 +147,7 @@ fn restore_known_states(cx: &ToolContext, watched: &WatchedTree, earlier: &[File
     }
 }
 
-fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<FileState> {
+pub(super) fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<FileState> {
     let found = checkpoint::inspect_file(path).ok()?;
     if let Some(bytes) = &found.bytes {
         cx.checkpoints.store_content(bytes).ok()?;

@@ -77,6 +77,9 @@ pub trait Checkpoints: Send + Sync {
     /// Returns the changes that this session has recorded until now, in order.
     fn load_earlier_changes(&self) -> BoxFuture<'static, Vec<FileChange>>;
 
+    /// Takes room for a content of this many bytes, which a command could destroy. Returns whether there was enough.
+    fn take_room(&self, bytes: u64) -> bool;
+
     /// Records that not all changes of a command are known.
     fn mark_partial(&self, reason: PartialReason);
 }
@@ -96,6 +99,10 @@ impl Checkpoints for NoCheckpoints {
 
     fn load_earlier_changes(&self) -> BoxFuture<'static, Vec<FileChange>> {
         Box::pin(async { Vec::new() })
+    }
+
+    fn take_room(&self, _bytes: u64) -> bool {
+        true
     }
 
     fn mark_partial(&self, _why: PartialReason) {}

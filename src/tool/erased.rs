@@ -75,6 +75,11 @@ pub trait PreparedCall: Send + Sync {
         false
     }
 
+    /// Returns whether what the call starts goes on after it. Its changes are not recorded then.
+    fn goes_on_afterwards(&self) -> bool {
+        false
+    }
+
     /// Returns what the call would change, for the user who approves it.
     ///
     /// # Errors
@@ -170,6 +175,10 @@ impl<T: Tool> PreparedCall for TypedCall<T> {
 
     fn reads_workspace(&self) -> bool {
         T::READS_WORKSPACE
+    }
+
+    fn goes_on_afterwards(&self) -> bool {
+        self.tool.goes_on_afterwards(&self.input)
     }
 
     fn preview_change<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<CallPreview, ToolError>> {

@@ -39,6 +39,7 @@ mod left_files;
 pub mod lenient;
 pub mod list_dir;
 mod locate_symbol;
+mod losses;
 pub mod mcp_content;
 mod mcp_elicitation;
 mod mcp_requests;
@@ -49,6 +50,7 @@ pub mod notebook;
 mod outline;
 mod output;
 mod outside;
+mod own_work;
 pub mod present_plan;
 mod progress;
 mod proposed_edit;
@@ -90,6 +92,7 @@ pub use editor::{
     LanguageQuery, LanguageQueryKind, NoEditor,
 };
 pub use erased::{DynTool, PreparedCall};
+pub use losses::find_losses;
 pub use output::{CallPreview, DelegateResult, ToolError, ToolOutput};
 pub use progress::{OutputClosed, ToolProgress};
 pub use registry::{Registry, create_builtin_tools};
@@ -154,6 +157,11 @@ pub trait Tool: Send + Sync + 'static {
         _cx: &ToolContext,
     ) -> impl Future<Output = Result<Effect, ToolError>> + Send {
         async { Ok(effect) }
+    }
+
+    /// Returns whether what the call starts goes on after it. Its changes are not recorded then.
+    fn goes_on_afterwards(&self, _input: &Self::Input) -> bool {
+        false
     }
 
     /// Returns what the call would change, for the user who approves it. May read files.

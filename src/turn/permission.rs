@@ -18,14 +18,14 @@ use super::tool_guard::{self, PreToolOutcome};
 use super::tool_run::{
     StopFlag, ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context,
 };
-use crate::approval::{Verdict, command_files};
+use crate::approval::{self, Verdict, command_files};
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::{
-    Approval, ApprovalId, Confinement, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Risk,
-    SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy, ToolCallStatus,
+    Approval, ApprovalId, Confinement, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Loss,
+    Losses, Risk, SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy, ToolCallStatus,
 };
-use crate::tool::{CallPreview, PreparedCall, ToolError};
+use crate::tool::{CallPreview, PreparedCall, ToolError, find_losses};
 use crate::workspace::checkpoint;
 
 /// What the model reads about a call that did not start because the turn ended first.
@@ -187,6 +187,7 @@ async fn judge_or_ask(
                 why: reveal_hidden_characters(&reason).into_owned(),
                 sandbox: describe_confinement(cx, &effect, call.sandbox).await,
                 rule,
+                loses: list_losses(&effect, call.sandbox),
             };
             call.uncheckpointed = unkept.is_some();
             place.wait_for_earlier_questions(cx).await?;
@@ -364,8 +365,41 @@ async fn resolve_effect(
     }
     if effect.kind == EffectKind::Execute {
         effect.confinement = find_confinement(cx, &effect).await;
+        effect.losses = find_command_losses(cx, call, &effect, prepared).await?;
     }
     Ok(effect)
+}
+
+/// Lists what a command that runs by this policy would make disappear for good.
+fn list_losses(effect: &Effect, policy: SandboxPolicy) -> Vec<Loss> {
+    let is_confined = effect.confinement == Confinement::Sandboxed && policy != SandboxPolicy::Off;
+    let losses = effect.losses.as_ref();
+    losses.map_or_else(Vec::new, |losses| losses.in_reach(is_confined).listed)
+}
+
+/// Looks for what a command would make disappear for good; a cancel does not wait for that.
+async fn find_command_losses(
+    cx: &TurnContext,
+    call: &ToolRun,
+    effect: &Effect,
+    prepared: &dyn PreparedCall,
+) -> Result<Option<Losses>, Permission> {
+    let command = approval::find_command_losses(&effect.subject);
+    if command.targets.is_empty() {
+        return Ok(None);
+    }
+    let context = tool_context(cx, call, None);
+    let is_recorded = !prepared.goes_on_afterwards();
+    let looking = run_blocking(move || find_losses(&context, &command, is_recorded));
+    let found = tokio::select! { biased;
+        () = cx.cancel.cancelled() => return Err(Permission::halted()),
+        found = looking => found,
+    };
+    // After a panic, which has been reported, anything may be lost.
+    Ok(Some(found.unwrap_or_else(|_| Losses {
+        is_partial: true,
+        ..Losses::default()
+    })))
 }
 
 /// Returns how a command would run. Its declared effect says whether its call or its tool asks for no sandbox.

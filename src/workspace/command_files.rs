@@ -65,6 +65,33 @@ pub(super) fn look_up(
     lookup.findings
 }
 
+/// Returns the paths that bash makes of a word in `folder`, and the word's own; `None` if there are too many.
+pub(super) fn expand_word(
+    roots: &Roots,
+    home: Option<&Path>,
+    denied: &ReadDeny,
+    folder: &Path,
+    (text, glob): (&str, bool),
+) -> Option<Vec<PathBuf>> {
+    let mut lookup = CommandFileLookup {
+        roots,
+        home,
+        denied,
+        findings: Vec::new(),
+        names: MAX_NAMES,
+        until: clock::now().into_std() + MAX_TIME,
+    };
+    let path = lookup.resolve_word_path(folder, text)?;
+    let mut paths = if glob {
+        lookup.expand_glob(&path)?
+    } else {
+        Vec::new()
+    };
+    // Without a match, bash passes on the pattern itself.
+    paths.push(path);
+    Some(paths)
+}
+
 struct CommandFileLookup<'a> {
     roots: &'a Roots,
     home: Option<&'a Path>,

@@ -468,6 +468,12 @@ impl Workspace {
         findings
     }
 
+    /// Returns the paths that bash makes of a word in `folder`; `None` if there are too many. Blocks.
+    pub fn expand_word(&self, cwd: &Path, folder: &Path, text: &str, glob: bool) -> Option<Vec<PathBuf>> {
+        let (roots, denied) = (self.resolve_roots(cwd), self.shared.read_deny(Some(cwd)));
+        command_files::expand_word(&roots, self.shared.home.as_deref(), &denied, folder, (text, glob))
+    }
+
     /// Formats the resolved path `real` for the model, such that the result resolves to it again.
     pub fn format_for_model(&self, cwd: &Path, real: &Path) -> String {
         // `for_model` needs a resolved cwd.

@@ -3,6 +3,7 @@
 //! Blocks. Reads no contents, and must not decide who changed what; `tool::command_snapshot` does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -197,6 +198,19 @@ impl WatchedTree {
             .iter()
             .filter(|(_, stamp)| stamp.link)
             .map(|(path, stamp)| (path, *stamp))
+    }
+
+    /// Iterates over all files, in the order of their paths, with their stamps.
+    pub fn iter_files(&self) -> impl Iterator<Item = (&PathBuf, FileStamp)> {
+        self.files.iter().map(|(path, stamp)| (path, *stamp))
+    }
+
+    /// Returns whether the snapshot has a file below `folder`.
+    pub fn has_files_below(&self, folder: &Path) -> bool {
+        let mut from = self
+            .files
+            .range::<Path, _>((Bound::Included(folder), Bound::Unbounded));
+        from.next().is_some_and(|(path, _)| path.starts_with(folder))
     }
 
     /// Iterates over the paths of all files.

@@ -157,7 +157,7 @@ fn revert_restores_from_git_without_running_repository_programs() {
         .filter(|file| file["unrestorable"] == true)
         .map(|file| file["path"].as_str().unwrap())
         .collect();
-    assert_eq!(lost, ["dirty.txt", "filtered.evil", "ident.id"]);
+    assert_eq!(lost, ["filtered.evil", "ident.id"]);
     assert!(
         files[0]["diff"].as_str().unwrap().contains("-a\n+x"),
         "{}",
@@ -168,11 +168,7 @@ fn revert_restores_from_git_without_running_repository_programs() {
     assert_eq!(done, preview);
     assert_eq!(
         entry_fields(&done, "conflicts", "why"),
-        [
-            ("dirty.txt", UNKNOWN),
-            ("filtered.evil", UNKNOWN),
-            ("ident.id", UNKNOWN)
-        ]
+        [("filtered.evil", UNKNOWN), ("ident.id", UNKNOWN)]
     );
     assert_eq!(read_bytes(&world, "a.txt"), b"a\n");
     assert_eq!(read_bytes(&world, "bin"), b"\0\xff\x01");
@@ -188,7 +184,7 @@ fn revert_restores_from_git_without_running_repository_programs() {
     assert_eq!(mode & 0o777, 0o755);
     assert_eq!(read_link_target(&world, "link"), "a.txt");
     assert_eq!(world.read("new.txt"), None);
-    assert_eq!(world.read("dirty.txt").unwrap(), "1\n");
+    assert_eq!(world.read("dirty.txt").unwrap(), "a user's\n");
     assert!(
         !world.path("pwned").exists(),
         "a program of the repository was started"
@@ -263,7 +259,7 @@ fn revert_uses_the_git_index_from_before_the_command() {
 }
 
 #[test]
-fn without_git_unknown_content_is_a_conflict() {
+fn without_the_program_git_contents_are_kept() {
     let world = World::new();
     commit(&world, &[("a.txt", b"a\n")]);
     let programs = world.path("programs");
@@ -281,7 +277,8 @@ fn without_git_unknown_content_is_a_conflict() {
         &[bash("echo x > a.txt; echo y > b.txt")],
     );
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(entry_fields(&done, "conflicts", "why"), [("a.txt", UNKNOWN)]);
+    assert_eq!(done["conflicts"], json!([]));
+    assert_eq!(world.read("a.txt").unwrap(), "a\n");
     assert_eq!(world.read("b.txt"), None);
 }
 
@@ -325,12 +322,14 @@ fn ignored_files_are_restored_only_if_read_and_never_deleted() {
     wait_for_later_file_times(&world);
     let client = world.start();
     let session = free(&client);
-    let command = "echo 'a = 2' > local.toml; echo 2 > out/built; echo SECRET=2 > .env; rm .gitignore";
+    // The line does not name them, so nothing is kept for it.
+    let script = "echo 'a = 2' > local.toml; echo 2 > out/built; echo SECRET=2 > .env; rm .gitignore";
+    world.write("run.sh", script);
     let id = turn(
         &world,
         &client,
         &session,
-        &[read("local.toml"), read(".gitignore"), bash(command)],
+        &[read("local.toml"), read(".gitignore"), bash("sh run.sh")],
     );
     let diff = client.next(&session, "agent/turnDiff");
     // Files that are visible only since `.gitignore` is gone must not count as new.
@@ -344,12 +343,9 @@ fn ignored_files_are_restored_only_if_read_and_never_deleted() {
         ]
     );
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(
-        entry_fields(&done, "conflicts", "why"),
-        [(".env", UNKNOWN), ("out/built", UNKNOWN)]
-    );
+    assert_eq!(entry_fields(&done, "conflicts", "why"), [("out/built", UNKNOWN)]);
     assert_eq!(world.read("local.toml").unwrap(), "a = 1\n");
-    assert_eq!(world.read(".env").unwrap(), "SECRET=2\n");
+    assert_eq!(world.read(".env").unwrap(), "SECRET=1\n");
     assert_eq!(world.read("out/built").unwrap(), "2\n");
 }
 
@@ -418,7 +414,7 @@ fn revert_and_redo_swap_files_folders_and_links() {
     assert_eq!(world.read("folder/x").unwrap(), "x\n");
 }
 
-/// A long file is not kept after a command; the next command's change still continues the same chain.
+/// A long file is not kept after a command, but before the next one.
 #[test]
 fn long_file_changed_by_two_commands_is_restored() {
     let world = World::new();
@@ -431,15 +427,15 @@ fn long_file_changed_by_two_commands_is_restored() {
     let diff = client.next_matching(&session, "agent/turnDiff", |notification| {
         notification.text("ofTurnId") == second
     });
-    assert_eq!(diff.params["files"][0]["unrestorable"], true);
+    assert_eq!(diff.params["files"][0].get("unrestorable"), None);
     let done = revert(&client, &session, &second, json!({}));
-    let reason = "its old content was not kept";
-    assert_eq!(entry_fields(&done, "conflicts", "why"), [("long", reason)]);
+    assert_eq!(done["conflicts"], json!([]));
+    assert_eq!(read_bytes(&world, "long"), vec![b'b'; 2_000_000]);
     let done = revert(&client, &session, &first, json!({}));
     assert_eq!(done["conflicts"], json!([]));
     assert!(world.read("long").is_none());
     revert(&client, &session, &first, json!({"redo": true}));
-    assert_eq!(read_bytes(&world, "long").len(), 2_000_004);
+    assert_eq!(read_bytes(&world, "long").len(), 2_000_000);
 }
 
 #[test]
@@ -466,9 +462,13 @@ fn content_kept_by_an_earlier_server_is_restored() {
         &[bash("echo x > a.txt; echo y > b.txt")],
     );
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(entry_fields(&done, "files", "kind"), [("a.txt", "modified")]);
-    assert_eq!(entry_fields(&done, "conflicts", "why"), [("b.txt", UNKNOWN)]);
+    assert_eq!(
+        entry_fields(&done, "files", "kind"),
+        [("a.txt", "modified"), ("b.txt", "modified")]
+    );
+    assert_eq!(done["conflicts"], json!([]));
     assert_eq!(world.read("a.txt").unwrap(), "two\n");
+    assert_eq!(world.read("b.txt").unwrap(), "tre\n");
 }
 
 #[test]

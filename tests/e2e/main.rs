@@ -63,6 +63,7 @@ mod models;
 mod network;
 mod own_sandbox;
 mod own_tools;
+mod own_work;
 mod patch;
 mod plan;
 mod prompt;

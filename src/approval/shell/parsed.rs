@@ -52,7 +52,7 @@ pub(crate) enum ShellWord {
 }
 
 impl ShellWord {
-    pub(super) fn from_plain_text(text: impl Into<String>) -> Self {
+    pub(crate) fn from_plain_text(text: impl Into<String>) -> Self {
         Self::Literal {
             text: text.into(),
             glob: false,

@@ -7,7 +7,8 @@ use super::truncate::FieldBudget;
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::{Approval, Block, MediaData, Message, OpenApproval, SessionId};
 use crate::protocol::{
-    ApprovalRequestedNotification, EventHeader, Image, MessageBlock, MessageNotification, TruncatedFields,
+    ApprovalRequestedNotification, EventHeader, Image, Loss, MessageBlock, MessageNotification,
+    TruncatedFields,
 };
 
 /// Converts blocks uncut.
@@ -54,6 +55,12 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
         rule: (approval.rule.as_ref())
             .filter(|rule| cutter.fit_line(rule) == **rule)
             .cloned(),
+        loses: (approval.loses.iter())
+            .map(|loss| Loss {
+                what: cutter.fit_line(&loss.what),
+                bytes: loss.bytes,
+            })
+            .collect(),
         shown: sanitize::readable_subject(&approval.input)
             .map(|subject| cutter.text("", "shown", &subject, &mut more)),
         options: list_options(approval),

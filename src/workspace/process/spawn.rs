@@ -137,6 +137,12 @@ impl Launcher {
         find_inside(OsStr::new(name), &path, &self.folders)
     }
 
+    /// Returns whether there is a program of this name outside the workspace folders. Reads the disk.
+    pub fn has_outside_program(&self, name: &str) -> bool {
+        let path = absolute_entries(self.inherited_path().as_deref());
+        find_outside(OsStr::new(name), &path, &self.folders).is_some()
+    }
+
     /// Starts a command and waits until it runs (about 2 ms). Dropping the future kills what it started.
     ///
     /// # Errors

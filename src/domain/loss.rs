@@ -1,0 +1,117 @@
+//! What a command would delete or overwrite, and what of that nobody could bring back.
+//!
+//! Plain values: `approval` reads the command's text, and `tool` looks at the disk.
+
+use serde::{Deserialize, Serialize};
+
+/// What a command line deletes or overwrites, judged by its text alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandLosses {
+    /// The folder of a leading `cd`. Words are relative to it, or to the old folder if the `cd` fails.
+    pub folder: Option<String>,
+    pub targets: Vec<LossTarget>,
+}
+
+/// One thing that a command deletes or overwrites.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LossTarget {
+    /// Files that the line names.
+    Files {
+        /// The unquoted text. A leading `~` means the home folder.
+        text: String,
+        /// Whether Bash expands it to file names.
+        glob: bool,
+        reach: LossReach,
+    },
+    /// Files that are copied or moved to a place that the line names.
+    Into {
+        /// The names that they have if the place is a folder.
+        names: Vec<String>,
+        place: String,
+        /// Whether folders are copied with everything below them.
+        with_folders: bool,
+    },
+    /// Files of the workspace, whichever they are.
+    Workspace {
+        /// Whether this includes files that git ignores.
+        ignored: bool,
+    },
+    /// Something that only git, or another machine, has; for people: "a stash entry".
+    Other(&'static str),
+    /// Files, or whole folders, whose names only the shell knows.
+    Unknown,
+}
+
+/// How much of what a word names is deleted or overwritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LossReach {
+    /// The content of a file, also through a link.
+    Content,
+    /// A file or a link itself.
+    Entry,
+    /// Everything below a folder.
+    Tree {
+        /// The pattern of the names that are concerned; `None` for all.
+        named: Option<String>,
+    },
+}
+
+/// Something that would be gone for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+pub struct Loss {
+    /// A path as shown to people, or what it is in words.
+    pub what: String,
+    /// The size of the file in bytes; `None` if it is not a file, or if the size is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// Things that a command would make disappear for good.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LossList {
+    /// The first of them, largest first.
+    pub listed: Vec<Loss>,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// All that a command would make disappear for good.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// What a command in the sandbox can reach.
+    pub inside: LossList,
+    /// What only a command without the sandbox can reach: files outside the workspace.
+    pub outside: LossList,
+    /// Whether there may be more: not everything was looked at.
+    pub is_partial: bool,
+    /// Whether it deletes or overwrites something that a revert brings back.
+    pub has_restorable: bool,
+}
+
+impl LossList {
+    /// Returns whether everything in this list is also in `other`, as far as the lists show.
+    fn is_within(&self, other: &Self) -> bool {
+        let is_known = |loss: &Loss| other.listed.iter().any(|known| known.what == loss.what);
+        self.count <= other.count && self.listed.iter().all(is_known)
+    }
+}
+
+impl Losses {
+    /// Returns what is lost in the sandbox or without it.
+    pub fn in_reach(&self, is_confined: bool) -> LossList {
+        let mut list = self.inside.clone();
+        if !is_confined {
+            list.listed.extend(self.outside.listed.iter().cloned());
+            list.count += self.outside.count;
+        }
+        list
+    }
+
+    /// Returns whether nothing would be lost that is not also in `other`, as far as the lists show.
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.is_partial <= other.is_partial
+            && self.inside.is_within(&other.inside)
+            && self.outside.is_within(&other.outside)
+    }
+}

@@ -1,0 +1,311 @@
+//! Finds what of a command's targets would be gone for good: neither in git, nor kept, nor a product of a build.
+//!
+//! Blocks, within limits on names and time. What could be kept is kept here, so a revert brings it back. Fails closed: what
+//! was not looked at may be lost. Must not read the command's text; `approval` does.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use super::ToolContext;
+use super::own_work::{self, UnkeptFiles};
+use crate::base::clock::{self, Instant};
+use crate::base::glob::GlobPattern;
+use crate::base::nofollow::{self, FileKind, OpenFolder};
+use crate::base::word_list::WordList;
+use crate::domain::{CommandLosses, Loss, LossList, LossReach, LossTarget, Losses};
+use crate::workspace::resolve::real_path;
+use crate::workspace::watch::{self, MAX_WATCHED, WatchedTree};
+
+/// Most names looked at per command.
+const MAX_NAMES: usize = 50_000;
+/// Time limit per command.
+const MAX_TIME: Duration = Duration::from_secs(2);
+/// Most losses that are listed.
+const MAX_LISTED: usize = 20;
+
+/// Folders that builds and package managers make, and make again. They count only where git ignores them.
+const PRODUCTS: WordList = WordList(
+    "node_modules target build dist out bin obj __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox .nox .venv venv \
+    .gradle .next .nuxt .turbo .parcel-cache .cache coverage .nyc_output htmlcov .eggs _build .dart_tool .terraform",
+);
+
+/// Marks a folder whose content can be made again (the Cache Directory Tagging Specification, bford.info/cachedir).
+const CACHE_TAG: &str = "CACHEDIR.TAG";
+
+/// Finds what a command would make disappear for good. `is_recorded` says that its changes are recorded, so a revert brings
+/// back what was kept.
+pub fn find_losses(cx: &ToolContext, command: &CommandLosses, is_recorded: bool) -> Losses {
+    if command.targets.is_empty() {
+        return Losses::default();
+    }
+    let roots = cx.workspace.resolve_roots(&cx.cwd);
+    let roots: Vec<PathBuf> = roots.iter().map(|root| root.path().to_owned()).collect();
+    let watched = watch::scan_watched_files(roots.iter().map(PathBuf::as_path), MAX_WATCHED);
+    let indexes = own_work::read_indexes(cx, &watched);
+    let unkept = match is_recorded {
+        true => own_work::keep_own_work(cx, &watched, &indexes),
+        false => own_work::list_own_work(&watched, &indexes),
+    };
+    let mut lookup = LossLookup {
+        cx,
+        is_recorded,
+        roots,
+        watched,
+        unkept,
+        files: BTreeMap::new(),
+        others: Vec::new(),
+        has_restorable: false,
+        names: MAX_NAMES,
+        until: clock::now() + MAX_TIME,
+        is_partial: false,
+    };
+    let mut folders = vec![cx.cwd.clone()];
+    folders.extend(command.folder.as_ref().map(|folder| cx.cwd.join(folder)));
+    for target in &command.targets {
+        lookup.look_at(&folders, target);
+    }
+    lookup.into_losses()
+}
+
+struct LossLookup<'a> {
+    cx: &'a ToolContext,
+    is_recorded: bool,
+    roots: Vec<PathBuf>,
+    watched: WatchedTree,
+    unkept: UnkeptFiles,
+    /// The files that would be lost, with their sizes if they are known.
+    files: BTreeMap<PathBuf, Option<u64>>,
+    others: Vec<&'static str>,
+    has_restorable: bool,
+    /// Names that may still be looked at.
+    names: usize,
+    until: Instant,
+    is_partial: bool,
+}
+
+impl LossLookup<'_> {
+    fn look_at(&mut self, folders: &[PathBuf], target: &LossTarget) {
+        match target {
+            LossTarget::Files { text, glob, reach } => {
+                for folder in folders {
+                    self.look_at_word(folder, text, *glob, reach);
+                }
+            }
+            LossTarget::Into {
+                names,
+                place,
+                with_folders,
+            } => {
+                for folder in folders {
+                    self.look_at_place(folder, names, place, *with_folders);
+                }
+            }
+            LossTarget::Workspace { ignored } => {
+                self.files.extend(
+                    self.unkept
+                        .iter()
+                        .map(|(path, bytes)| (path.clone(), Some(*bytes))),
+                );
+                self.is_partial |= self.watched.partial;
+                self.has_restorable |= self.is_recorded;
+                if *ignored {
+                    for root in self.roots.clone() {
+                        self.look_below(&root, None, true);
+                    }
+                }
+            }
+            LossTarget::Other(what) => self.others.push(what),
+            LossTarget::Unknown => self.others.push("files whose names only the shell knows"),
+        }
+    }
+
+    fn look_at_word(&mut self, folder: &Path, text: &str, glob: bool, reach: &LossReach) {
+        let Some(paths) = self.cx.workspace.expand_word(&self.cx.cwd, folder, text, glob) else {
+            self.is_partial = true;
+            return;
+        };
+        for path in paths {
+            self.look_at_path(&path, reach);
+        }
+    }
+
+    fn look_at_place(&mut self, folder: &Path, names: &[String], place: &str, with_folders: bool) {
+        let Some(paths) = self.cx.workspace.expand_word(&self.cx.cwd, folder, place, false) else {
+            self.is_partial = true;
+            return;
+        };
+        for path in paths {
+            let is_folder = path.is_dir();
+            if !is_folder {
+                self.look_at_path(&path, &LossReach::Content);
+            }
+            for name in names.iter().filter(|_| is_folder) {
+                let reach = match with_folders {
+                    true => LossReach::Tree { named: None },
+                    false => LossReach::Content,
+                };
+                self.look_at_path(&path.join(name), &reach);
+            }
+        }
+    }
+
+    fn look_at_path(&mut self, path: &Path, reach: &LossReach) {
+        let resolved = match reach {
+            LossReach::Content => real_path(path).ok(),
+            LossReach::Entry | LossReach::Tree { .. } => resolve_entry(path),
+        };
+        // No program gets to where the path cannot be resolved.
+        let Some(path) = resolved else { return };
+        match (nofollow::kind(&path), reach) {
+            (None, _) => {}
+            (Some(FileKind::Folder), LossReach::Tree { named }) => {
+                let named = named.as_deref().map(GlobPattern::for_names);
+                match named.transpose() {
+                    Ok(named) => self.look_below(&path, named.as_ref(), false),
+                    Err(_) => self.is_partial = true,
+                }
+            }
+            // No program here takes a folder without being told to.
+            (Some(FileKind::Folder), _) => {}
+            (Some(_), _) => self.look_at_file(&path),
+        }
+    }
+
+    /// Looks at all files below a folder. With `keeps_git`, those of version control stay.
+    fn look_below(&mut self, top: &Path, named: Option<&GlobPattern>, keeps_git: bool) {
+        let mut folders = vec![top.to_owned()];
+        while let Some(folder) = folders.pop() {
+            let is_git = folder.ends_with(".git");
+            if is_git && keeps_git || self.is_product(&folder) {
+                continue;
+            }
+            if is_git && named.is_none() {
+                if self.counts(&folder) {
+                    self.files.insert(folder, None);
+                }
+                continue;
+            }
+            let entries = OpenFolder::open(&folder).and_then(|folder| folder.read_entries());
+            for entry in entries.into_iter().flatten().flatten() {
+                self.names = self.names.saturating_sub(1);
+                if self.names == 0 || self.names.is_multiple_of(256) && clock::now() >= self.until {
+                    self.is_partial = true;
+                    return;
+                }
+                let path = folder.join(&entry.name);
+                if entry.kind == FileKind::Folder {
+                    folders.push(path);
+                } else if named.is_none_or(|named| named.is_match(&entry.name)) {
+                    self.look_at_file(&path);
+                }
+            }
+        }
+    }
+
+    /// Returns whether git ignores the folder, and a build makes its content again.
+    fn is_product(&self, folder: &Path) -> bool {
+        let is_inside = self
+            .roots
+            .iter()
+            .any(|root| folder.starts_with(root) && folder != root);
+        let is_named = folder
+            .file_name()
+            .and_then(OsStr::to_str)
+            .is_some_and(|name| PRODUCTS.contains(name));
+        is_inside
+            && (is_named || nofollow::kind(&folder.join(CACHE_TAG)) == Some(FileKind::Regular))
+            && !self.watched.has_files_below(folder)
+    }
+
+    /// Returns whether people keep things at this resolved path.
+    fn counts(&self, path: &Path) -> bool {
+        self.is_inside(path) || !is_temporary(path)
+    }
+
+    fn is_inside(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(root))
+    }
+
+    fn look_at_file(&mut self, path: &Path) {
+        let Some(stamp) = watch::read_stamp(path) else {
+            // A device, for example. Nobody keeps anything in a pipe or a socket.
+            if nofollow::kind(path) == Some(FileKind::Device)
+                && self.counts(path)
+                && !is_harmless_device(path)
+            {
+                self.files.insert(path.to_owned(), None);
+            }
+            return;
+        };
+        let is_lost = if !self.is_inside(path) {
+            self.counts(path)
+        } else if self.watched.get_stamp(path).is_some() {
+            self.unkept.contains_key(path)
+        } else {
+            !(self.is_recorded && own_work::keep_file(self.cx, path, stamp))
+        };
+        if is_lost {
+            self.files.insert(path.to_owned(), Some(stamp.bytes()));
+        }
+        self.has_restorable |= !is_lost && self.is_recorded && self.is_inside(path);
+    }
+
+    fn into_losses(self) -> Losses {
+        let (inside, outside): (Vec<_>, Vec<_>) =
+            self.files.iter().partition(|(path, _)| self.is_inside(path));
+        let mut inside = self.list_files(inside);
+        let others = self.others.iter().map(|what| Loss {
+            what: (*what).to_owned(),
+            bytes: None,
+        });
+        inside.count += self.others.len() as u64;
+        inside.listed.splice(0..0, others);
+        Losses {
+            inside,
+            outside: self.list_files(outside),
+            is_partial: self.is_partial,
+            has_restorable: self.has_restorable,
+        }
+    }
+
+    fn list_files(&self, mut files: Vec<(&PathBuf, &Option<u64>)>) -> LossList {
+        // What has no size is a whole repository or a device.
+        files.sort_by_key(|(_, bytes)| std::cmp::Reverse(bytes.unwrap_or(u64::MAX)));
+        let listed = files.iter().take(MAX_LISTED).map(|(path, bytes)| Loss {
+            what: self.cx.workspace.format_for_model(&self.cx.cwd, path),
+            bytes: **bytes,
+        });
+        LossList {
+            listed: listed.collect(),
+            count: files.len() as u64,
+        }
+    }
+}
+
+/// Resolves the folder that contains an entry. A link at the end stays a link.
+fn resolve_entry(path: &Path) -> Option<PathBuf> {
+    match (path.parent(), path.components().next_back()?) {
+        (Some(parent), Component::Normal(name)) => Some(real_path(parent).ok()?.join(name)),
+        // `..`, or the top folder.
+        _ => real_path(path).ok(),
+    }
+}
+
+/// Returns whether a path is in a folder for temporary files.
+fn is_temporary(path: &Path) -> bool {
+    let own = std::env::temp_dir();
+    ["/tmp", "/var/tmp", "/dev/shm", "/run"]
+        .iter()
+        .any(|folder| path.starts_with(folder))
+        || path.starts_with(own.canonicalize().unwrap_or(own))
+}
+
+/// Returns whether a device keeps nothing.
+fn is_harmless_device(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    WordList("null zero full random urandom tty stdin stdout stderr console ptmx").contains(name)
+        || path.starts_with("/dev/pts")
+        || path.starts_with("/dev/fd")
+}

@@ -1,0 +1,80 @@
+//! Keeps what people have and git does not, before a command can change it: uncommitted changes, and new files.
+//!
+//! Blocks. A content is kept once, by its hash, so a second command costs nothing. Secrets are not copied; who deletes one is
+//! asked. Must not judge commands.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::ToolContext;
+use super::command_snapshot::store_file_state;
+use crate::base::secret_path::is_secret_like;
+use crate::workspace::checkpoint::MAX_FILE_BYTES;
+use crate::workspace::git_index::GitIndex;
+use crate::workspace::watch::{FileStamp, WatchedTree};
+
+/// Files that are neither kept nor in git, with their sizes in bytes.
+pub(super) type UnkeptFiles = BTreeMap<PathBuf, u64>;
+
+/// Reads the indexes of the work trees in a snapshot; none without the program that reads git's store.
+pub(super) fn read_indexes(cx: &ToolContext, watched: &WatchedTree) -> Vec<GitIndex> {
+    if watched.work_trees().is_empty() || !cx.workspace.shared().launcher().has_outside_program("git") {
+        return Vec::new();
+    }
+    let trees = watched.work_trees().iter();
+    trees.filter_map(|tree| GitIndex::read(tree)).collect()
+}
+
+/// Keeps the files of a snapshot that git does not have as they are, smallest first. Returns those for which there is no
+/// room.
+pub(super) fn keep_own_work(cx: &ToolContext, watched: &WatchedTree, indexes: &[GitIndex]) -> UnkeptFiles {
+    let known = cx.workspace.known_files();
+    let mut own = find_own_files(watched, indexes, |path, stamp| known.get(path, stamp).is_none());
+    own.sort_by_key(|(_, stamp)| stamp.bytes());
+    let mut unkept = UnkeptFiles::new();
+    for (path, stamp) in own {
+        if !keep_file(cx, path, stamp) {
+            unkept.insert(path.to_owned(), stamp.bytes());
+        }
+    }
+    unkept
+}
+
+/// Lists the files of a snapshot that git does not have as they are, and keeps none.
+pub(super) fn list_own_work(watched: &WatchedTree, indexes: &[GitIndex]) -> UnkeptFiles {
+    let own = find_own_files(watched, indexes, |_, _| true).into_iter();
+    own.map(|(path, stamp)| (path.to_owned(), stamp.bytes()))
+        .collect()
+}
+
+fn find_own_files<'a>(
+    watched: &'a WatchedTree,
+    indexes: &[GitIndex],
+    counts: impl Fn(&Path, FileStamp) -> bool,
+) -> Vec<(&'a Path, FileStamp)> {
+    let mut files: Vec<(&Path, FileStamp)> = watched
+        .iter_files()
+        .filter(|(path, stamp)| counts(path, *stamp))
+        .map(|(path, stamp)| (path.as_path(), stamp))
+        .collect();
+    let mut in_git: HashSet<PathBuf> = HashSet::new();
+    for index in indexes {
+        let below = files.iter().filter(|(path, _)| path.starts_with(index.root()));
+        let clean = index.find_clean_files(below.copied());
+        in_git.extend(clean.into_iter().map(|file| file.path));
+    }
+    files.retain(|(path, _)| !in_git.contains(*path));
+    files
+}
+
+/// Keeps a file, if there is room. Returns whether it is kept.
+pub(super) fn keep_file(cx: &ToolContext, path: &Path, stamp: FileStamp) -> bool {
+    cx.workspace.known_files().get(path, stamp).is_some()
+        || !cx.cancel.is_cancelled()
+            && stamp.bytes() <= MAX_FILE_BYTES
+            && !is_secret_like(path)
+            // Changes are stored with UTF-8 paths.
+            && path.to_str().is_some()
+            && cx.checkpoints.take_room(stamp.bytes())
+            && store_file_state(cx, path, stamp).is_some()
+}

@@ -1,0 +1,294 @@
+//! What people have before a turn survives its commands: a revert brings it back, or a question said that it would not.
+#![expect(clippy::disallowed_methods, reason = "git makes the repositories")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::harness::{Client, Notification, World, contents};
+use crate::mock_llm::Reply;
+use crate::revert::{bash, revert};
+
+/// The files of the workspace: committed, changed since, new, ignored, and below an ignored folder.
+const FILES: [(&str, &str); 6] = [
+    ("a.txt", "committed\n"),
+    ("dirty.txt", "committed\n"),
+    ("dir/b.txt", "committed\n"),
+    (".gitignore", "*.local\ndata/\n"),
+    ("settings.local", "mine\n"),
+    ("data/results.csv", "1,2\n"),
+];
+
+/// What is written after the commit.
+const LATER: [(&str, &str); 3] = [
+    ("dirty.txt", "committed\nand half a day of work\n"),
+    ("dir/new.txt", "never added\n"),
+    ("notes.md", "never added\n"),
+];
+
+/// Commands that need git.
+const GIT_COMMANDS: [&str; 20] = [
+    "git reset --hard",
+    "git checkout -- .",
+    "git checkout .",
+    "git restore .",
+    "git restore --staged --worktree .",
+    "git checkout -f other",
+    "git switch --discard-changes other",
+    "git clean -fd",
+    "git clean -fdx",
+    "git clean -fdX",
+    "git stash",
+    "git stash -u",
+    "git stash --all",
+    "git rm -rf dir",
+    "git mv -f notes.md a.txt; git mv -f dir/b.txt dirty.txt",
+    "git read-tree --reset -u HEAD",
+    "git add -A && git rebase --autostash other",
+    "git apply --unsafe-paths < /dev/null; git reset -q --hard other",
+    "git add -A; git commit -qm x; git reset -q --hard HEAD~1",
+    "git -C dir checkout -f other",
+];
+
+/// Commands that work everywhere.
+const PLAIN_COMMANDS: [&str; 28] = [
+    "rm dirty.txt",
+    "rm -f notes.md settings.local",
+    "rm -rf dir",
+    "rm -rf data",
+    "rm -rf *",
+    "rm -rf ./* ./.gitignore",
+    "echo x > dirty.txt",
+    ": > notes.md",
+    "> settings.local",
+    "echo x >> notes.md",
+    "sed -i s/work/play/ dirty.txt notes.md",
+    "sed -i s/mine/yours/ settings.local",
+    "find . -name '*.md' -delete",
+    "find dir -type f -exec rm {} +",
+    "find data -delete",
+    "truncate -s 0 dirty.txt",
+    "echo x | tee notes.md data/results.csv",
+    "cp a.txt dirty.txt",
+    "cp a.txt settings.local",
+    "mv a.txt notes.md",
+    "mv notes.md data/results.csv",
+    "mkdir empty && rsync -a --delete empty/ dir/ || rm -rf dir",
+    "dd if=/dev/null of=dirty.txt",
+    "ln -sf a.txt dirty.txt",
+    "sh -c 'rm -rf dir data'",
+    "ls *.md | xargs rm",
+    "python3 -c \"open('dirty.txt', 'w').write('x')\"",
+    "perl -pi -e s/work/play/ dirty.txt",
+];
+
+/// What agents run most often of all these.
+const COMMON_COMMANDS: [&str; 8] = [
+    "git reset --hard",
+    "git checkout -- .",
+    "git clean -fd",
+    "git stash -u",
+    "rm dirty.txt",
+    "rm -rf dir",
+    "echo x > dirty.txt",
+    "sed -i s/work/play/ dirty.txt notes.md",
+];
+
+/// Runs git in the workspace, with no settings but the repository's.
+fn git(world: &World, args: &[&str]) {
+    let done = Command::new("git")
+        .current_dir(world.workspace())
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{args:?}: {done:?}");
+}
+
+/// Fills the workspace anew.
+fn fill(world: &World, with_git: bool) {
+    for entry in std::fs::read_dir(world.workspace()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap();
+        } else {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    for (name, text) in FILES {
+        world.write(name, text);
+    }
+    if with_git {
+        git(world, &["init", "-q", "-b", "main"]);
+        git(world, &["config", "user.name", "a"]);
+        git(world, &["config", "user.email", "a@example.org"]);
+        git(world, &["add", "."]);
+        git(world, &["commit", "-qm", "first"]);
+        git(world, &["branch", "other"]);
+    }
+    for (name, text) in LATER {
+        world.write(name, text);
+    }
+}
+
+/// Returns the files of the workspace, without git's own.
+fn files(world: &World) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = contents(&world.workspace());
+    files.retain(|path, _| !path.components().any(|part| part.as_os_str() == ".git"));
+    files
+}
+
+/// Runs a turn with one command, and allows it if that is asked. Returns the turn, and the question.
+fn run(world: &World, client: &Client, session: &str, command: &str) -> (String, Option<Arc<Notification>>) {
+    world.mock().push(Reply::new().call("bash", bash(command).1));
+    world.mock().push(Reply::text("done"));
+    let id = client.prompt(session, "do it");
+    let questions = || client.all(session, "agent/approvalRequested");
+    world.wait_until(|| !questions().is_empty() || !client.all(session, "agent/turnEnded").is_empty());
+    let asked = questions().pop();
+    if let Some(approval) = &asked {
+        client.decide(approval, "allow");
+    }
+    (client.prompt_result(&id).turn_id, asked)
+}
+
+/// Runs the commands, and reverts each. Nothing is gone that the question did not name.
+fn check<'a>(mode: &str, with_git: bool, commands: impl IntoIterator<Item = &'a &'a str>) {
+    let world = World::new();
+    let client = world.start();
+    for command in commands {
+        fill(&world, with_git);
+        let before = files(&world);
+        let session = client.session_with(json!({"mode": mode}));
+        let (turn, asked) = run(&world, &client, &session, command);
+        let named = asked.map_or_else(Vec::new, |approval| named_losses(&approval));
+        let changed = before != files(&world);
+        if changed {
+            revert(&client, &session, &turn, json!({}));
+        }
+        let after = files(&world);
+        for (path, bytes) in &before {
+            let name = path
+                .strip_prefix(world.workspace())
+                .unwrap_or(path)
+                .display()
+                .to_string();
+            assert!(
+                after.get(path) == Some(bytes) || named.contains(&name),
+                "{mode}, git {with_git}, `{command}`: {name} is gone, and the question named {named:?}"
+            );
+        }
+    }
+}
+
+/// Returns what a question says would be gone for good.
+fn named_losses(approval: &Notification) -> Vec<String> {
+    let loses = approval.params["loses"].as_array().cloned().unwrap_or_default();
+    let named: Vec<String> = loses
+        .iter()
+        .map(|loss| loss["what"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(
+        named.is_empty() || approval.text("risk") == "high",
+        "{approval:?}"
+    );
+    named
+}
+
+#[test]
+fn own_work_survives_commands_of_git() {
+    check("full", true, &GIT_COMMANDS);
+}
+
+#[test]
+fn own_work_survives_commands_on_files_in_a_repository() {
+    check("full", true, &PLAIN_COMMANDS);
+}
+
+#[test]
+fn own_work_survives_commands_on_files_without_git() {
+    check("full", false, &PLAIN_COMMANDS);
+}
+
+/// The mode decides what is asked and how a command is confined, so the most common commands are enough.
+#[test]
+fn own_work_survives_in_the_modes_that_confine_commands() {
+    for mode in ["ask", "autoEdit"] {
+        check(mode, true, &COMMON_COMMANDS);
+        check(
+            mode,
+            false,
+            COMMON_COMMANDS
+                .iter()
+                .filter(|command| !command.starts_with("git")),
+        );
+    }
+}
+
+/// Returns whether nobody keeps anything there.
+fn is_temporary(path: &Path) -> bool {
+    path.starts_with("/tmp") || path.starts_with(std::env::temp_dir())
+}
+
+/// What cannot be brought back is asked about in every mode, and a denial leaves it.
+#[test]
+fn what_cannot_be_brought_back_is_asked_about() {
+    let world = World::new();
+    fill(&world, true);
+    let big = world.workspace().join("data/big.bin");
+    std::fs::File::create(&big).unwrap().set_len(80 << 20).unwrap();
+    world.write(".env", "KEY=1\n");
+    world.write("more.txt", "stashed\n");
+    git(&world, &["stash", "push", "-q", "-u", "--", "more.txt"]);
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let outside = elsewhere.path().canonicalize().unwrap().join("thesis.txt");
+    std::fs::write(&outside, "outside\n").unwrap();
+    let client = world.start();
+    let remove_outside = format!("rm {}", outside.display());
+    for (command, lost) in [
+        ("rm -rf data", "data/big.bin"),
+        ("> data/big.bin", "data/big.bin"),
+        ("git clean -fdx", "data/big.bin"),
+        // No copy is made of a secret.
+        ("rm .env", ".env"),
+        ("git clean -fd", ".env"),
+        ("git stash drop", "an entry of the stash"),
+        ("git stash clear", "all entries of the stash"),
+        ("git branch -D other", "the commits that only this branch has"),
+        ("rm -rf .git", ".git"),
+        ("rm -rf \"$PWD/data\"", "files whose names only the shell knows"),
+        (&remove_outside, outside.to_str().unwrap()),
+    ] {
+        let is_outside = command == remove_outside;
+        if is_outside && is_temporary(&outside) {
+            continue;
+        }
+        // In the sandbox, the file outside is safe.
+        let modes: &[&str] = if is_outside {
+            &["full"]
+        } else {
+            &["ask", "autoEdit", "full"]
+        };
+        for mode in modes {
+            let session = client.session_with(json!({"mode": mode}));
+            world.mock().push(Reply::new().call("bash", bash(command).1));
+            world.mock().push(Reply::text("done"));
+            let id = client.prompt(&session, "do it");
+            let approval = client.next_approval(&session);
+            assert!(
+                named_losses(&approval).iter().any(|named| named == lost),
+                "{mode} `{command}`: {approval:?}"
+            );
+            assert_eq!(approval.params.get("rule"), None, "{approval:?}");
+            client.decide(&approval, "deny");
+            client.prompt_result(&id);
+        }
+    }
+    assert!(big.exists() && outside.exists());
+    assert_eq!(world.read("notes.md").unwrap(), "never added\n");
+}
