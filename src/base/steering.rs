@@ -3,21 +3,30 @@
 //! Names are compared without regard to case: macOS and Windows open `.git/config` as `.GIT/config`. Pure; knows no
 //! rules and no disk.
 //!
-//! Not in the table, on purpose: `Makefile`, `package.json`, `build.rs`, `conftest.py`, and the like. They run with the
-//! next build or test, as all code of the project does, and editing them is ordinary work.
+//! Not in the table, on purpose:
+//! - `Makefile`, `package.json`, `build.rs`, `conftest.py`, and the like. They run with the next build or test, as all
+//!   code of the project does, and editing them is ordinary work.
+//! - `.java-version`, `.go-version`, `.terraform-version`, and `.sdkmanrc`. They choose an installed version and name no
+//!   program. `.tool-versions` and the like may name a path.
 
 use std::path::Path;
 
 use super::word_list::WordList;
 
-/// What obeys files, and the consecutive components of their paths. A `*` in a component matches any text.
-const TABLE: &[(&str, WordList)] = &[
-    ("git", WordList(".git .gitmodules .gitattributes .gitconfig")),
-    ("Mercurial", WordList(".hg .hgrc")),
-    ("Jujutsu", WordList(".jj")),
-    ("Subversion", WordList(".svn")),
-    ("agentls", WordList(".agentls")),
+/// What obeys files, which page of its documentation says so, and the consecutive components of their paths. A `*` in a
+/// component matches any text. Where the page is the name of the program, no page was found that says it.
+const TABLE: &[(&str, &str, WordList)] = &[
     (
+        "git",
+        "gitattributes, githooks, git-config",
+        WordList(".git .gitmodules .gitattributes .gitconfig"),
+    ),
+    ("Mercurial", "hgrc", WordList(".hg .hgrc")),
+    ("Jujutsu", "Settings", WordList(".jj")),
+    ("Subversion", "Subversion", WordList(".svn")),
+    ("agentls", "configuration", WordList(".agentls")),
+    (
+        "agents",
         "agents",
         WordList(
             "AGENTS.md AGENTS.override.md CLAUDE.md CLAUDE.local.md GEMINI.md SOUL.md TOOLS.md SKILL.md \
@@ -26,59 +35,155 @@ const TABLE: &[(&str, WordList)] = &[
             .agents/skills .github/hooks .windsurf* .clinerules .roo .kiro .aider*",
         ),
     ),
-    ("VS Code", WordList(".vscode *.code-workspace")),
-    ("Visual Studio", WordList(".vs/*.vs.json")),
-    ("JetBrains editors", WordList(".idea")),
-    ("Zed", WordList(".zed")),
-    ("Fleet", WordList(".fleet")),
-    ("Helix", WordList(".helix/languages.toml .helix/config.toml")),
-    ("Neovim", WordList(".nvim.lua .nvimrc")),
-    ("Vimspector", WordList(".vimspector.json")),
-    ("the Lua language server", WordList(".luarc.json .luarc.jsonc")),
-    ("Vim", WordList(".exrc .vimrc .gvimrc .lvimrc")),
-    ("Emacs", WordList(".dir-locals* .emacs")),
-    ("dev containers", WordList(".devcontainer .devcontainer.json")),
-    ("Gitpod", WordList(".gitpod.yml")),
+    (
+        "GitHub Copilot",
+        "Copilot customization cheat sheet",
+        WordList(".github/instructions .github/prompts .github/chatmodes .github/agents .github/skills"),
+    ),
+    ("Zed and Amp", "Using Rules", WordList(".rules AGENT.md")),
+    ("Goose", "Managing hints: .goosehints", WordList(".goosehints")),
+    ("OpenHands", "Repository Customization", WordList(".openhands")),
+    ("Warp", "Warp", WordList("WARP.md")),
+    ("Trae", "Trae", WordList(".trae")),
+    ("Augment", "Augment", WordList(".augment*")),
+    ("Factory", "Factory", WordList(".factory")),
+    ("Amp", "Amp", WordList(".amp")),
+    ("Cline", "Cline", WordList(".cline")),
+    ("Mistral Vibe", "Mistral Vibe", WordList(".vibe")),
+    ("Rovo Dev", "Rovo Dev", WordList(".rovodev")),
+    ("Roo Code", "Roo Code", WordList(".roomodes")),
+    (
+        "VS Code",
+        "Integrate with External Tools via Tasks",
+        WordList(".vscode *.code-workspace"),
+    ),
+    (
+        "Visual Studio",
+        "Customize build and debug tasks",
+        WordList(".vs/*.vs.json"),
+    ),
+    ("JetBrains editors", "Run/debug configurations", WordList(".idea")),
+    ("Zed", "Tasks", WordList(".zed")),
+    ("Fleet", "Run configurations", WordList(".fleet")),
+    (
+        "Helix",
+        "Configuration",
+        WordList(".helix/languages.toml .helix/config.toml"),
+    ),
+    ("Neovim", "exrc", WordList(".nvim.lua .nvimrc")),
+    (
+        "Vimspector",
+        "Vimspector Configuration",
+        WordList(".vimspector.json"),
+    ),
+    (
+        "the Lua language server",
+        "Configuration",
+        WordList(".luarc.json .luarc.jsonc"),
+    ),
+    ("Vim", "startup", WordList(".exrc .vimrc .gvimrc .lvimrc")),
+    (
+        "Emacs",
+        "Per-Directory Local Variables",
+        WordList(".dir-locals* .emacs"),
+    ),
+    ("Sublime Text", "Sublime Text", WordList("*.sublime-project")),
+    ("Metals and IntelliJ", "BSP connection files", WordList(".bsp")),
+    (
+        "dev containers",
+        "Dev Container metadata reference",
+        WordList(".devcontainer .devcontainer.json"),
+    ),
+    (
+        "devfile workspaces",
+        "Devfile events",
+        WordList("devfile.y* .devfile.y*"),
+    ),
+    (
+        "Gitpod and Ona",
+        "Gitpod and Ona",
+        WordList(".gitpod .gitpod.yml .ona"),
+    ),
+    (
+        "Project IDX",
+        "Customize your IDX workspace",
+        WordList(".idx/dev.nix"),
+    ),
+    ("Replit", "Replit", WordList(".replit")),
+    ("CodeSandbox", "CodeSandbox", WordList(".codesandbox")),
+    ("StackBlitz", "Project configuration", WordList(".stackblitzrc")),
     (
         "continuous integration",
+        "each service's reference of its file",
         WordList(
             ".github/workflows .github/actions .gitlab-ci* .gitlab .circleci .buildkite .woodpecker* \
-            .forgejo .gitea .drone.yml .travis.yml .cirrus.yml azure-pipelines* bitbucket-pipelines.yml \
-            appveyor.yml Jenkinsfile",
+            .forgejo .gitea .drone.yml .travis.yml .cirrus.yml azure-pipelines* .azure-pipelines \
+            bitbucket-pipelines.yml appveyor.yml Jenkinsfile",
         ),
     ),
+    ("SourceHut", "builds.sr.ht", WordList(".build.yml .builds")),
+    ("Tekton", "Pipelines-as-Code", WordList(".tekton")),
+    ("Semaphore", "Semaphore", WordList(".semaphore")),
+    ("TeamCity", "TeamCity", WordList(".teamcity")),
+    ("AWS CodeBuild", "AWS CodeBuild", WordList("buildspec.y*")),
+    (
+        "Google Cloud Build",
+        "Google Cloud Build",
+        WordList("cloudbuild.y*"),
+    ),
+    ("Codemagic", "Codemagic", WordList("codemagic.yaml")),
+    ("Bitrise", "Bitrise", WordList("bitrise.yml")),
     (
         "git hooks",
+        "the hooks of husky, pre-commit, lefthook, and overcommit",
         WordList(".husky .githooks .pre-commit-config.y* lefthook* .lefthook* .overcommit.yml"),
     ),
-    ("cargo", WordList(".cargo/config*")),
-    ("rustup", WordList("rust-toolchain*")),
-    ("npm", WordList(".npmrc")),
-    ("pnpm", WordList(".pnpmfile*")),
-    ("Yarn", WordList(".yarnrc* .yarn")),
-    ("Bazel", WordList(".bazelrc")),
-    ("Maven", WordList(".mvn")),
-    ("pip", WordList(".pypirc pip.conf")),
-    ("Python", WordList("sitecustomize.py usercustomize.py")),
+    ("cargo", "Configuration", WordList(".cargo/config*")),
+    ("rustup", "Overrides", WordList("rust-toolchain*")),
+    ("npm", "npmrc", WordList(".npmrc")),
+    ("pnpm", ".pnpmfile.cjs", WordList(".pnpmfile*")),
+    ("Yarn", "Settings (.yarnrc.yml)", WordList(".yarnrc* .yarn")),
+    ("Bazel", "Write bazelrc configuration files", WordList(".bazelrc")),
+    ("Maven", "Configuring Apache Maven", WordList(".mvn")),
+    ("pip", "Configuration", WordList(".pypirc pip.conf")),
+    ("Python", "site", WordList("sitecustomize.py usercustomize.py")),
     (
+        "version managers",
         "version managers",
         WordList(".python-version .ruby-version .node-version .nvmrc .tool-versions"),
     ),
-    ("mise", WordList("mise*.toml .mise* mise .rtx.toml")),
-    ("direnv", WordList(".envrc .direnv")),
-    ("devbox", WordList("devbox.json")),
-    ("gdb", WordList(".gdbinit")),
-    ("lldb", WordList(".lldbinit")),
-    ("pdb", WordList(".pdbrc")),
-    ("irb", WordList(".irbrc")),
-    ("pry", WordList(".pryrc")),
-    ("R", WordList(".Rprofile")),
+    (
+        "mise",
+        "Configuration",
+        WordList("mise*.toml .mise* mise .rtx.toml"),
+    ),
+    ("direnv", "direnv", WordList(".envrc .direnv")),
+    ("Shadowenv", "Trust", WordList(".shadowenv.d")),
+    ("autoenv", "autoenv", WordList(".autoenv*")),
+    ("devbox", "devbox.json", WordList("devbox.json")),
+    ("gdb", "Auto-loading", WordList(".gdbinit")),
+    ("lldb", "lldb", WordList(".lldbinit")),
+    ("pdb", "pdb", WordList(".pdbrc")),
+    ("irb", "irb", WordList(".irbrc")),
+    ("pry", "pry", WordList(".pryrc")),
+    ("R", "Startup", WordList(".Rprofile")),
+    ("IEx", "The .iex.exs file", WordList(".iex.exs")),
+    ("GHCi", "The .ghci file", WordList(".ghci")),
+    ("OCaml", "The toplevel system or REPL", WordList(".ocamlinit")),
+    ("Erlang", "Erlang", WordList(".erlang")),
+    ("Octave", "Startup Files", WordList(".octaverc")),
+    ("prove", "prove", WordList(".proverc")),
     (
         "shells",
+        "the startup files of each shell",
         WordList(".inputrc .bashrc .bash_* .profile .login .zshrc .zshenv .zprofile .zlogin .kshrc"),
     ),
-    ("tmux", WordList(".tmux.conf")),
+    ("tmux", "tmux", WordList(".tmux.conf")),
 ];
+
+/// Folders that a workspace may have at its top and whose names are reserved while a background process runs. Programs
+/// that obey them look at the disk all the time, and none does anything about an empty one.
+pub const RESERVED_FOLDERS: [&str; 5] = [".vscode", ".idea", ".zed", ".cursor", ".claude"];
 
 /// A file that steers a program or an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,9 +203,9 @@ pub fn find_steering(path: &Path) -> Option<Steering> {
     let folded: Vec<String> = names.iter().map(|name| fold(name)).collect();
     // At any depth: a nested folder may be a repository or a project of its own.
     (0..names.len()).find_map(|at| {
-        let (obeyed_by, _) = TABLE
+        let (obeyed_by, _, _) = TABLE
             .iter()
-            .find(|(_, patterns)| patterns.iter().any(|pattern| begins_with(&folded[at..], pattern)))?;
+            .find(|(_, _, patterns)| patterns.iter().any(|pattern| begins_with(&folded[at..], pattern)))?;
         Some(Steering {
             name: names[at].clone().into_owned(),
             obeyed_by,
@@ -111,7 +216,7 @@ pub fn find_steering(path: &Path) -> Option<Steering> {
 /// Returns whether entries of a folder of this name may steer something, although the folder itself does not.
 pub fn may_hold_steering(name: &str) -> bool {
     let names = [fold(name)];
-    let mut patterns = TABLE.iter().flat_map(|(_, patterns)| patterns.iter());
+    let mut patterns = TABLE.iter().flat_map(|(_, _, patterns)| patterns.iter());
     patterns.any(|pattern| {
         pattern
             .split_once('/')
@@ -171,6 +276,45 @@ mod tests {
     }
 
     #[test]
+    fn every_name_of_the_table_steers_its_program_at_any_depth() {
+        for (program, source, names) in TABLE {
+            assert!(!program.is_empty() && !source.is_empty(), "{program}: {source}");
+            assert!(names.iter().next().is_some(), "{program} obeys nothing");
+            for name in names.iter() {
+                // With two wildcards, `begins_with` would take the second one for a character.
+                assert!(name.is_ascii() && name.matches('*').count() <= 1, "{name}");
+                for folder in ["", "sub/", "a/b/"] {
+                    let path = format!("{folder}{}", name.replace('*', "x")).to_uppercase();
+                    let found = find_steering(Path::new(&path)).map(|found| found.obeyed_by);
+                    // A name in two rows would have the reader of the first.
+                    assert_eq!(found, Some(*program), "{path}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn files_that_start_programs_without_a_build_steer() {
+        for path in [
+            ".bsp/sbt.json",
+            ".iex.exs",
+            ".ghci",
+            ".openhands/setup.sh",
+            ".idx/dev.nix",
+            "devfile.yaml",
+            ".builds/test.yml",
+            "buildspec.yml",
+            ".azure-pipelines/ci.yml",
+            "AGENT.md",
+            ".github/prompts/x.prompt.md",
+            ".shadowenv.d/500_env.lisp",
+            "app.sublime-project",
+        ] {
+            assert!(find_steering(Path::new(path)).is_some(), "{path}");
+        }
+    }
+
+    #[test]
     fn ordinary_files_steer_nothing() {
         for path in [
             "src/lib.rs",
@@ -187,6 +331,14 @@ mod tests {
             ".gitignore",
             "docs/AGENTS.md.txt",
             "optimise.toml",
+            ".java-version",
+            ".go-version",
+            ".terraform-version",
+            ".sdkmanrc",
+            ".idx/mcp.txt",
+            "builds",
+            "rules",
+            "agent.rs",
         ] {
             assert_eq!(find_steering(Path::new(path)), None, "{path}");
         }
