@@ -80,7 +80,9 @@ pub(super) async fn run_sandbox_command(
             let command = workspace.confine_command(&folder, &sandbox, command).await?;
             // Nobody is asked: this is for trying what a command may do without a question.
             let command = workspace.connect_command(&sandbox.settings, Arc::new(NoPrompt), command);
-            let watched = workspace.watch_command(&folder, &sandbox, &command).await?;
+            let watched = workspace
+                .watch_command(&folder, &sandbox, &command, false)
+                .await?;
             let stripped = all_settings.secret_env_names(&source.env);
             let code = run_command(&Launcher::new(stripped), command).await?;
             watched.finish().await;

@@ -306,8 +306,10 @@ async fn build_command(
     let command = confined.map_err(|error| McpError::Failed(error.to_string()))?;
     let prompt = Arc::new(CallHostPrompt(requests.clone()));
     let command = workspace.connect_command(&sandbox.settings, prompt, command);
-    let watched = workspace.watch_command(&cwd, &sandbox, &command).await;
+    // It reserves no names: it runs as long as the session, and the user would see the empty folders all the time.
+    let watched = workspace.watch_command(&cwd, &sandbox, &command, false).await;
     let watched = watched.map_err(|error| McpError::Failed(error.to_string()))?;
+    watched.store().await;
     Ok(ConfinedProgram {
         command,
         workspace,

@@ -79,6 +79,8 @@ pub(super) enum IoResult {
     Step(u64, IoStep, Box<IoOutcome>),
     /// What a turn has changed; `None` if that could not be found out.
     TurnDiff(TurnId, Option<TurnDiff>),
+    /// A warning about what background processes may have created.
+    NewFiles(Option<String>),
 }
 
 /// The message that the model is writing.
@@ -114,6 +116,7 @@ enum ActorEvent {
     Answered,
     Message(TurnMessage),
     TurnEnded(TurnResult),
+    BackgroundEnded,
     Partial,
     ApprovalTimeout,
     ClockRanOut,
@@ -188,6 +191,8 @@ impl Actor {
             ActorEvent::Cancel(turn) => self.cancel_turn(turn),
             ActorEvent::Io(IoResult::Step(id, step, outcome)) => self.finish_step(id, step, *outcome),
             ActorEvent::Io(IoResult::TurnDiff(turn, diff)) => self.turn_compared(&turn, diff),
+            ActorEvent::Io(IoResult::NewFiles(warning)) => self.warn_of_new_files(warning),
+            ActorEvent::BackgroundEnded => self.look_for_new_files(),
             ActorEvent::Command(Some(command)) => {
                 // A look is no use, or it would keep the session loaded.
                 if !matches!(command, SessionCommand::Inspect { .. }) {
@@ -270,6 +275,7 @@ impl Actor {
             }
             None => (None, None),
         };
+        let workspace = self.resources.workspace.as_deref();
         let has_answers = self.journal.has_answers();
         let has_io = !self.mailbox.io.is_empty();
         let (has_messages, has_task) = (messages.is_some() && listen, task.is_some() && listen);
@@ -285,6 +291,7 @@ impl Actor {
             // After its messages: a turn's end is handled only when everything it reported is recorded.
             ended = await_or_pend(task), if has_task => ActorEvent::TurnEnded(ended),
             () = store.until_health(|health| matches!(health, StoreHealth::Gone(_))), if can_stop => ActorEvent::StoreGone,
+            () = wait_for_background_end(workspace) => ActorEvent::BackgroundEnded,
             () = sleep_until_deadline(self.partial.due) => ActorEvent::Partial,
             () = sleep_until_deadline(approval_deadline) => ActorEvent::ApprovalTimeout,
             () = sleep_until_deadline(clock_deadline) => ActorEvent::ClockRanOut,
@@ -311,6 +318,7 @@ impl Actor {
         if let Some(background_end) = self.resources.background_ends.take() {
             // A panic has been reported, and its processes die with it.
             let _ = background_end.await;
+            self.warn_before_departure().await;
         }
         // Callers still get their answers: what these confirm is stored by now.
         while self.journal.next_answer().await.is_some() {}
@@ -386,6 +394,13 @@ async fn await_or_pend<F: Future + Unpin>(future: Option<F>) -> F::Output {
 async fn receive_turn_message(messages: Option<&mut mpsc::Receiver<TurnMessage>>) -> Option<TurnMessage> {
     match messages {
         Some(messages) => messages.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait_for_background_end(workspace: Option<&Workspace>) {
+    match workspace {
+        Some(workspace) => workspace.background().wait_for_any_end().await,
         None => std::future::pending().await,
     }
 }

@@ -33,6 +33,7 @@ mod load;
 mod manager;
 mod messages;
 mod models;
+mod new_files;
 mod open;
 mod panic_recovery;
 mod pausable_deadline;

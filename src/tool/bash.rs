@@ -216,7 +216,7 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
     let command = build_command(input, cx)?;
     let shared = cx.workspace.shared();
     let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
-    let (command, watched) = run_command::confine_command(command, cx).await?;
+    let (command, watched) = run_command::confine_command(command, cx, true).await?;
     let has_own_network = command
         .confinement()
         .is_some_and(|confinement| confinement.access.has_own_network());

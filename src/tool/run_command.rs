@@ -80,7 +80,7 @@ pub(super) async fn run_to_end(
     let shared = cx.workspace.shared();
     let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
     let mut earlier = cx.workspace.list_steering_changes(&cx.cwd).await;
-    let (command, watched) = confine_command(command, cx).await?;
+    let (command, watched) = confine_command(command, cx, false).await?;
     if !watched.is_watched() {
         // Nothing is attributed to it.
         earlier = EarlierChanges::default();
@@ -141,6 +141,7 @@ pub(super) async fn run_to_end(
 pub(super) async fn confine_command(
     command: Command,
     cx: &ToolContext,
+    is_background: bool,
 ) -> Result<(Command, WatchedCommand), ToolError> {
     let confined = cx.workspace.confine_command(&cx.cwd, &cx.sandbox, command).await;
     let command = confined.map_err(not_started)?;
@@ -148,8 +149,11 @@ pub(super) async fn confine_command(
         return Ok((command, cx.workspace.count_unconfined_command()));
     }
     let command = command_network::connect_command(command, cx);
-    let watched = cx.workspace.watch_command(&cx.cwd, &cx.sandbox, &command).await;
-    Ok((command, watched.map_err(not_started)?))
+    let watched = cx
+        .workspace
+        .watch_command(&cx.cwd, &cx.sandbox, &command, is_background);
+    let watched = watched.await.map_err(not_started)?;
+    Ok((command, watched))
 }
 
 fn append_notes(output: &mut ToolOutput, notes: Vec<String>) {

@@ -80,7 +80,9 @@ async fn run_hook_command(
         .workspace
         .connect_command(&sandbox.settings, Arc::new(NoPrompt), command);
     let confinement = command.confinement();
-    let watched = context.workspace.watch_command(context.cwd, &sandbox, &command);
+    let watched = context
+        .workspace
+        .watch_command(context.cwd, &sandbox, &command, false);
     let watched = match watched.await {
         Ok(watched) => watched,
         Err(error) => return Ok(to_failure(hook, &error)),

@@ -13,6 +13,7 @@ use super::compact::{
     fit_history, lacks_floor, no_room, shorten_recent_results, summarize_history,
 };
 use super::context::{TurnContext, TurnTask};
+use super::created_files::{warn_of_left_files, warn_of_new_files};
 use super::emit::{emit_session_model, emit_transition, emit_warning, push_hidden_message, retract_output};
 use super::environment::describe_environment;
 use super::limits::{at_step_limit, summarize_at_limit};
@@ -45,6 +46,14 @@ pub const MODEL_CHOSEN: &str = "model_chosen";
 /// # Errors
 /// [`TurnStopped`] if the turn was canceled or the session's actor is gone. The actor knows the reason.
 pub async fn run_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, TurnStopped> {
+    warn_of_left_files(cx).await?;
+    // Boxed, because the compiler limits how deep futures may nest.
+    let finish = Box::pin(drive_turn(cx, task)).await;
+    warn_of_new_files(cx).await?;
+    finish
+}
+
+async fn drive_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, TurnStopped> {
     let mut conduct = PolicyState::default();
     warn_of_unconfined(cx).await?;
     let reopened = reopen_inquiries(cx).await?;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, join_all};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::base::CancellationToken;
 use crate::base::clock;
@@ -29,6 +29,8 @@ const FULL_PIECE: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub struct Background {
     jobs: Mutex<Jobs>,
+    /// Notified when a process has ended.
+    any_end: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -144,6 +146,7 @@ impl BackgroundJob {
         command: StartedCommand,
         collect: MakeCollector,
         stop: Option<StopOnCancel>,
+        any_end: Arc<Notify>,
     ) -> Self {
         let process = Arc::new(command.process);
         let watched = command.watched;
@@ -153,11 +156,14 @@ impl BackgroundJob {
         let stopping = stop_on_cancel(process.clone(), stop);
         let of_process = process.clone();
         let reader = async move {
+            // The output waits in the pipe meanwhile.
+            watched.store().await;
             let output = read_all(command.output, command.decoder, &of_process, &mut unread);
             let ending = read_until_ended(output, stopping).await;
             watched.finish().await;
             // Announce the end last, so that whoever sees it finds the complete output.
             tell_end.send_replace(Some(ending));
+            any_end.notify_one();
             unread.give_until_dropped().await;
         };
         Self {
@@ -297,6 +303,18 @@ async fn read_all(
     unread.give_until(process.wait_until_gone()).await
 }
 
+/// Stops a process, and waits until its output is read and the files that it may have created are known.
+async fn stop_and_drain(
+    process: Arc<Process>,
+    mut ending: watch::Receiver<Option<CommandEnd>>,
+    force_cancel: &CancellationToken,
+) {
+    if process.stop(StopMode::ServerEnd, force_cancel).await.is_gone {
+        // An error means that the reader is gone.
+        let _ = ending.wait_for(Option::is_some).await;
+    }
+}
+
 impl Background {
     /// Starts a command that runs until it ends, is killed, or the session ends.
     ///
@@ -356,7 +374,8 @@ impl Background {
             return Err((error, Box::new(command)));
         }
         jobs.started += 1;
-        let job = BackgroundJob::new(format!("bg{}", jobs.started), title, command, collect, stop);
+        let id = format!("bg{}", jobs.started);
+        let job = BackgroundJob::new(id, title, command, collect, stop, self.any_end.clone());
         let status = job.to_status();
         jobs.list.push(job);
         Ok(status)
@@ -377,6 +396,11 @@ impl Background {
             .list
             .iter()
             .all(|job| job.current_ending().is_some())
+    }
+
+    /// Waits until a process has ended since the last call returned. Only one caller may wait.
+    pub async fn wait_for_any_end(&self) {
+        self.any_end.notified().await;
     }
 
     /// Takes the output since the last read.
@@ -423,23 +447,23 @@ impl Background {
         Ok(last)
     }
 
-    /// Ends all processes concurrently, as [`Background::kill_job`] does; nothing starts afterwards.
+    /// Ends all processes concurrently, as [`Background::kill_job`] does; nothing starts afterwards. What they may change is
+    /// known when this returns.
     ///
     /// Called when a session is unloaded or deleted, and when the server ends.
     pub async fn end_all(&self) {
         // `closed` is set under the lock that reads the list, so no process can start in between.
-        let processes: Vec<_> = {
+        let running: Vec<_> = {
             let mut jobs = self.lock_jobs();
             jobs.closed = true;
-            jobs.list.iter().map(|job| job.process.clone()).collect()
+            let running = jobs.list.iter();
+            running
+                .map(|job| (job.process.clone(), job.ending.clone()))
+                .collect()
         };
         let force_cancel = CancellationToken::new();
-        join_all(
-            processes
-                .iter()
-                .map(|process| process.stop(StopMode::ServerEnd, &force_cancel)),
-        )
-        .await;
+        let stop = |(process, ending)| stop_and_drain(process, ending, &force_cancel);
+        join_all(running.into_iter().map(stop)).await;
     }
 
     fn lock_jobs(&self) -> MutexGuard<'_, Jobs> {

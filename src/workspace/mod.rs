@@ -38,12 +38,14 @@ mod read_deny;
 mod read_log;
 mod real_path;
 pub mod reference;
+mod reserved_names;
 pub mod resolve;
 mod roots;
 mod sandbox_access;
 pub mod sandbox_method;
 mod steering;
 mod steering_change;
+mod steering_record;
 mod steering_snapshot;
 mod steering_watch;
 pub mod text_edits;
@@ -84,6 +86,9 @@ use crate::base::nofollow;
 use crate::base::spawn::run_blocking;
 use crate::config::{FolderItem, SandboxSettings};
 use crate::domain::{CommandFiles, FileFinding, FindingKind, SandboxPolicy};
+
+/// The folder in the data folder that says what background processes may change.
+pub const STEERING_RECORDS: &str = "watched-files";
 
 /// What a cancel does to a running command (R-CANCEL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,6 +175,11 @@ impl WorkspaceShared {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Keeps on the disk what background processes may change, in a folder of ours, so that the next agentls finds it.
+    pub fn keep_steering_records(&self, folder: PathBuf) {
+        self.steering.keep_records(folder);
     }
 
     /// Replaces the launcher (default: this binary as the helper, no variables stripped).

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::Workspace;
 use super::command_sandbox::CallSandbox;
@@ -16,15 +17,26 @@ use super::process::{Command, SpawnError};
 use super::real_path::real_path;
 use super::steering_change::SteeringChange;
 use super::steering_snapshot::SnapshotOptions;
-use super::steering_watch::{EarlierChanges, SettledChanges, WatchedCommand};
+use super::steering_watch::{AnnouncedChanges, EarlierChanges, SettledChanges, WatchedCommand};
+use crate::base::clock;
 use crate::base::nofollow::OpenFolder;
 use crate::base::spawn::run_blocking;
+use crate::base::text::reveal_hidden_characters;
 use crate::domain::SandboxPolicy;
+use crate::sandbox::name_reader;
+
+/// How long files are looked for that nobody was told about. Turns and sessions end with it.
+const LOOKING: Duration = Duration::from_secs(2);
+/// Most files that a warning names.
+const MAX_NAMED: usize = 10;
 
 impl Workspace {
     /// Watches from now on for files that make programs run, until the process of a command that
     /// [`Self::confine_command`] has returned has ended and [`Self::settle_steering`] was called. Does nothing if it is not
     /// confined, or cannot write in the workspace.
+    ///
+    /// For a background process, missing folders such as `.vscode` are created until it has ended, where the sandbox can
+    /// make them read-only.
     ///
     /// # Errors
     /// The watch panicked.
@@ -33,20 +45,30 @@ impl Workspace {
         cwd: &Path,
         sandbox: &CallSandbox,
         command: &Command,
+        is_background: bool,
     ) -> Result<WatchedCommand, SpawnError> {
         let named = match command.list_read_only() {
             Some(named) if sandbox.policy != SandboxPolicy::ReadOnly => named,
             Some(_) | None => return Ok(WatchedCommand::default()),
         };
         let folders = self.list_folders(cwd).await;
+        let has_mounts = self.shared.sandbox.detect().await.method.has_namespaces();
         let options = SnapshotOptions {
-            keeps_contents: !self.shared.sandbox.detect().await.method.has_namespaces(),
+            keeps_contents: !has_mounts,
             named,
         };
         let shared = self.shared.clone();
         let started = run_blocking(move || {
+            let home = shared.home.as_deref().and_then(|home| real_path(home).ok());
+            // The hidden files of a home folder are read-only anyway.
+            let may_reserve = |folder: &Path| {
+                let is_home = home.as_ref().is_some_and(|home| home.starts_with(folder));
+                is_background && has_mounts && !is_home
+            };
             let external = || shared.overlay.external_writes().start_watch();
-            shared.steering.start_command(folders, &options, external)
+            shared
+                .steering
+                .start_command(folders, &options, may_reserve, external)
         });
         started.await.map_err(|error| SpawnError::Sandbox {
             reason: format!("cannot watch what it creates: {error}"),
@@ -87,17 +109,84 @@ impl Workspace {
         if postponed.is_empty() {
             return changes;
         }
-        let git = shared.git_reader(Arc::default());
+        let plain = self.find_plain_repositories(postponed).await;
+        changes.extend(settle(Some(plain)).await.unwrap_or_default().changes);
+        changes
+    }
+
+    /// Returns the paths that belong to a new repository that runs nothing.
+    async fn find_plain_repositories(&self, paths: BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+        let git = self.shared.git_reader(Arc::default());
         let mut plain = BTreeSet::new();
-        for path in postponed {
+        for path in paths {
             if let Some(repository) = git_guard::find_new_repository(&path)
                 && git_guard::is_plain_repository(&git, repository).await
             {
                 plain.insert(path);
             }
         }
-        changes.extend(settle(Some(plain)).await.unwrap_or_default().changes);
-        changes
+        plain
+    }
+
+    /// Returns a warning about files that make programs run, that confined processes or others may have made, and that
+    /// nobody was told about yet. They keep their names; the user is asked with the next command.
+    ///
+    /// To be called while none of the session's commands runs, except in the background.
+    pub async fn warn_of_new_steering(&self, cwd: &Path) -> Option<String> {
+        if !self.shared.steering.is_used() {
+            return None;
+        }
+        // On a disk that hangs, the next check finds them.
+        let found = clock::timeout(LOOKING, self.find_unannounced_steering(cwd));
+        let found = found.await.unwrap_or_default();
+        if found.is_empty() {
+            return None;
+        }
+        let mut lines: Vec<String> = found
+            .iter()
+            .take(MAX_NAMED)
+            .map(|path| {
+                let shown = self.format_for_model(cwd, path);
+                let shown = reveal_hidden_characters(&shown);
+                format!("`{shown}` (obeyed by {})", name_reader(path))
+            })
+            .collect();
+        if found.len() > MAX_NAMED {
+            lines.push(format!("and {} more", found.len() - MAX_NAMED));
+        }
+        Some(format!(
+            "files that make other programs run are new, and a background command or you made them: {}. They keep \
+             their names; you are asked about them with the next command",
+            lines.join(", ")
+        ))
+    }
+
+    async fn find_unannounced_steering(&self, cwd: &Path) -> Vec<PathBuf> {
+        let folders = self.list_folders(cwd).await;
+        let announce = |plain: Option<BTreeSet<PathBuf>>| {
+            let (shared, folders) = (self.shared.clone(), folders.clone());
+            run_blocking(move || shared.steering.announce(&folders, plain.as_ref()))
+        };
+        let AnnouncedChanges { mut paths, postponed } = announce(None).await.unwrap_or_default();
+        if !postponed.is_empty() {
+            let plain = self.find_plain_repositories(postponed).await;
+            paths.extend(announce(Some(plain)).await.unwrap_or_default().paths);
+        }
+        paths
+    }
+
+    /// Goes on with what background processes of an earlier agentls have left in the folders, once for each `cwd`.
+    pub async fn adopt_steering_records(&self, cwd: &Path) {
+        if !self.shared.steering.must_adopt(cwd) {
+            return;
+        }
+        let (shared, folders) = (self.shared.clone(), self.list_folders(cwd).await);
+        let adopted = run_blocking(move || {
+            let external = || shared.overlay.external_writes().start_watch();
+            shared.steering.adopt_records(&folders, external);
+        });
+        // After a panic, it is as if there were no records.
+        let _ = adopted.await;
     }
 
     /// Takes the changes that an earlier check has found, but was cut short before anybody was told.

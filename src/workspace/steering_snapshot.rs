@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::write::TemporaryFile;
 use crate::base::nofollow::{self, FileKind, OpenFolder, RegularFile};
 use crate::sandbox::{COMMON_POINTER, read_todo_commands, visit_steering_files};
@@ -29,7 +31,7 @@ pub(super) struct SnapshotOptions {
     pub(super) named: Vec<PathBuf>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct SteeringSnapshot {
     entries: BTreeMap<PathBuf, SteeringState>,
     /// As [`visit_steering_files`] returns it.
@@ -46,15 +48,16 @@ struct SnapshotReader<'a> {
     bytes: usize,
 }
 
-/// What one path was.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What one path was. On the disk, without contents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum SteeringState {
     Folder {
         /// Everything in it is in the snapshot too.
+        #[serde(skip)]
         is_expanded: bool,
     },
     /// With its content and mode, if they are kept.
-    File(Option<(Vec<u8>, u32)>),
+    File(#[serde(skip)] Option<(Vec<u8>, u32)>),
     Link {
         target: OsString,
         /// Where it leads in the end; `None` if nothing is there.
@@ -112,9 +115,14 @@ impl SteeringSnapshot {
         found.into_iter().map(to_difference).collect()
     }
 
+    /// Forgets a path and everything below it, as if nothing had been there.
+    pub(super) fn forget(&mut self, path: &Path) {
+        self.entries.retain(|known, _| !known.starts_with(path));
+    }
+
     /// Takes over what a path and everything below it are in another snapshot.
     pub(super) fn accept(&mut self, path: &Path, now: &Self) {
-        self.entries.retain(|known, _| !known.starts_with(path));
+        self.forget(path);
         let accepted = now.entries.iter().filter(|(known, _)| known.starts_with(path));
         self.entries
             .extend(accepted.map(|(path, state)| (path.clone(), state.clone())));

@@ -1,7 +1,8 @@
 //! Watches for files that make programs run and that confined commands create or change: puts them aside, by another
 //! name, and puts back what was there.
 //!
-//! The sandbox protects such files only where they exist, and no link. What a confined process alone can have made is
+//! The sandbox protects such files only where they exist, and no link. For background processes, `reserved_names` lets
+//! some exist, and `steering_record` keeps what was there before in case that agentls is killed. What a confined process alone can have made is
 //! renamed before anything else happens, and comes back if the user keeps it. What others can have made too keeps its
 //! name until the user has answered. Nothing is deleted. Must not know how users are asked.
 
@@ -9,12 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::git_guard::find_new_repository;
+use super::reserved_names::ReservedNames;
 use super::steering_change::{
     SteeringChange, SteeringOutcome, UnreportedChanges, rename_aside, rename_beside,
 };
+use super::steering_record::{RecordFile, WatchRecord};
 use super::steering_snapshot::{SnapshotOptions, SteeringDifference, SteeringSnapshot, SteeringState};
 use super::watch::ExternalWriteWatch;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
@@ -29,6 +32,10 @@ const MAX_ENTRIES: usize = 1_000;
 pub(super) struct SteeringWatch {
     folders: Mutex<BTreeMap<PathBuf, Arc<FolderWatch>>>,
     unconfined: Arc<UnconfinedCommands>,
+    /// Where records are kept; unset if they are not.
+    records: Arc<OnceLock<PathBuf>>,
+    /// The folders of sessions for which records were looked for.
+    adopted: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// How many commands started and ended outside of the sandbox, where they can write everything.
@@ -56,6 +63,7 @@ struct FolderWatch {
     /// read, so never on an async thread.
     since: Mutex<Option<Since>>,
     unreported: UnreportedChanges,
+    records: Arc<OnceLock<PathBuf>>,
 }
 
 /// What was there when the watch began, and who else has written since.
@@ -69,6 +77,10 @@ struct Since {
     ended: Option<SteeringSnapshot>,
     /// The user is being asked about these, as long as the change exists.
     asked: BTreeMap<PathBuf, Weak<()>>,
+    /// The user was told about these without a question.
+    announced: BTreeSet<PathBuf>,
+    reserved: ReservedNames,
+    record: Option<RecordFile>,
 }
 
 /// One process; it counts as running until [`Self::finish`], or until this is dropped. The default counts as none.
@@ -81,6 +93,14 @@ pub struct WatchedCommand {
     unconfined: Option<Arc<UnconfinedCommands>>,
 }
 
+/// What [`SteeringWatch::announce`] has found.
+#[derive(Debug, Default)]
+pub(super) struct AnnouncedChanges {
+    pub(super) paths: Vec<PathBuf>,
+    /// As in [`SettledChanges`].
+    pub(super) postponed: BTreeSet<PathBuf>,
+}
+
 /// What [`SteeringWatch::settle`] has found.
 #[derive(Debug, Default)]
 pub(super) struct SettledChanges {
@@ -90,31 +110,70 @@ pub(super) struct SettledChanges {
 }
 
 impl SteeringWatch {
+    /// Keeps records in a folder, which is created when there is something to keep.
+    pub(super) fn keep_records(&self, records: PathBuf) {
+        let _ = self.records.set(records);
+    }
+
     /// Registers a process that starts. Reads the folders, so it blocks.
+    ///
+    /// `may_reserve` says for which of them missing names may be reserved until the process has ended.
     pub(super) fn start_command(
         &self,
         folders: Vec<PathBuf>,
         options: &SnapshotOptions,
+        may_reserve: impl Fn(&Path) -> bool,
         external: impl Fn() -> ExternalWriteWatch,
     ) -> WatchedCommand {
         let mut watched = WatchedCommand::default();
         for folder in folders {
-            let watch = self.lock().entry(folder.clone()).or_default().clone();
+            let watch = self.open_watch(&folder);
             let mut since = watch.lock();
-            let since = since.get_or_insert_with(|| Since {
-                // Before the snapshot, so that no write of others during it is missed.
-                external: external(),
-                known: SteeringSnapshot::take(&folder, options),
-                options: options.clone(),
-                ended: None,
-                asked: BTreeMap::new(),
-            });
+            let since = since.get_or_insert_with(|| Since::begin(&folder, options, external()));
             since.resume(&folder, options);
+            // A process that runs already has no mount over a new folder, and what it creates in one would not be found.
+            if watch.running.load(Ordering::Relaxed) == 0 && may_reserve(&folder) {
+                since.reserve_names(&folder);
+            }
             watched.has_closed_submodules |= since.known.has_closed_submodules;
             watch.running.fetch_add(1, Ordering::Relaxed);
             watched.folders.push((folder, watch.clone()));
         }
         watched
+    }
+
+    /// Returns whether records of an earlier agentls must be looked for in a session's folder: the first time.
+    pub(super) fn must_adopt(&self, cwd: &Path) -> bool {
+        let mut adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
+        self.records.get().is_some() && adopted.insert(cwd.to_owned())
+    }
+
+    /// Goes on with what processes of an earlier agentls, which was killed or ended with open questions, have left in the
+    /// folders. Blocks.
+    pub(super) fn adopt_records(&self, folders: &[PathBuf], external: impl Fn() -> ExternalWriteWatch) {
+        let Some(records) = self.records.get() else {
+            return;
+        };
+        for folder in folders {
+            for (file, record) in RecordFile::take_abandoned(records, folder) {
+                let paths = record.find_changes();
+                if !paths.is_empty() {
+                    let watch = self.open_watch(folder);
+                    let mut since = watch.lock();
+                    let options = SnapshotOptions {
+                        keeps_contents: false,
+                        named: record.named,
+                    };
+                    let since = since.get_or_insert_with(|| Since::begin(folder, &options, external()));
+                    paths.iter().for_each(|path| since.known.forget(path));
+                    if watch.running.load(Ordering::Relaxed) == 0 {
+                        since.end(folder);
+                    }
+                    since.store(folder, Some(records));
+                }
+                file.remove();
+            }
+        }
     }
 
     /// Registers a process outside of the sandbox: while it runs, no change is certainly that of another.
@@ -144,6 +203,37 @@ impl SteeringWatch {
         earlier
     }
 
+    /// Returns what a confined process or others may have made and nobody was told about, each path once. Changes nothing
+    /// on the disk. Blocks.
+    ///
+    /// `plain` is as in [`Self::settle`]. The user is still asked with the next command.
+    pub(super) fn announce(
+        &self,
+        folders: &[PathBuf],
+        plain: Option<&BTreeSet<PathBuf>>,
+    ) -> AnnouncedChanges {
+        let mut announced = AnnouncedChanges::default();
+        for (folder, watch) in self.find_watches(folders) {
+            let mut locked = watch.lock();
+            let Some(since) = &mut *locked else { continue };
+            let is_idle = watch.running.load(Ordering::Relaxed) == 0;
+            if is_idle {
+                since.end(&folder);
+            }
+            let (mut differences, mut postponed) = since.find_settleable(&folder, plain);
+            differences.retain(|difference| !difference.is_gone);
+            let is_over = differences.is_empty() && postponed.is_empty();
+            let paths = differences.into_iter().map(|difference| difference.path);
+            let is_new = |path: &PathBuf| !since.is_asked(path) && since.announced.insert(path.clone());
+            announced.paths.extend(paths.filter(is_new));
+            if is_idle {
+                watch.close_or_store(&folder, &mut locked, is_over);
+            }
+            announced.postponed.append(&mut postponed);
+        }
+        announced
+    }
+
     /// Puts aside what a confined process has made, and puts back what it has replaced or removed. Blocks.
     ///
     /// `earlier` is from when the process started. `plain` lists the paths of new repositories that run nothing; without
@@ -163,11 +253,7 @@ impl SteeringWatch {
             if is_idle {
                 since.end(&folder);
             }
-            let mut postponed = BTreeSet::new();
-            let differences = since.find_differences(&folder, |path| match plain {
-                Some(plain) => plain.contains(path),
-                None => find_new_repository(path).is_some() && postponed.insert(path.to_owned()),
-            });
+            let (differences, mut postponed) = since.find_settleable(&folder, plain);
             for difference in differences {
                 if !since.is_asked(&difference.path) {
                     let is_certain = self.is_certain(earlier, &difference.path);
@@ -175,8 +261,8 @@ impl SteeringWatch {
                     settled.changes.extend(change.map(|change| watch.track(change)));
                 }
             }
-            if is_idle && postponed.is_empty() && !since.has_open_questions() {
-                *locked = None;
+            if is_idle {
+                watch.close_or_store(&folder, &mut locked, postponed.is_empty());
             }
             settled.postponed.append(&mut postponed);
         }
@@ -248,6 +334,11 @@ impl SteeringWatch {
         }
     }
 
+    /// Returns whether a confined process has run, or an earlier agentls has left a record.
+    pub(super) fn is_used(&self) -> bool {
+        !self.lock().is_empty()
+    }
+
     /// Returns whether a confined process has run in one of the folders.
     pub(super) fn has_watches(&self, folders: &[PathBuf]) -> bool {
         !self.find_watches(folders).is_empty()
@@ -261,6 +352,17 @@ impl SteeringWatch {
             .collect()
     }
 
+    fn open_watch(&self, folder: &Path) -> Arc<FolderWatch> {
+        let mut watches = self.lock();
+        let watch = watches.entry(folder.to_owned()).or_insert_with(|| {
+            Arc::new(FolderWatch {
+                records: self.records.clone(),
+                ..FolderWatch::default()
+            })
+        });
+        watch.clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Arc<FolderWatch>>> {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -269,6 +371,16 @@ impl SteeringWatch {
 impl FolderWatch {
     fn lock(&self) -> MutexGuard<'_, Option<Since>> {
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the watch if nothing is left to ask about. Otherwise stores it, so that the next agentls asks.
+    fn close_or_store(&self, folder: &Path, locked: &mut Option<Since>, is_settled: bool) {
+        let Some(since) = locked else { return };
+        if !is_settled || since.has_open_questions() {
+            since.store(folder, self.records.get().map(PathBuf::as_path));
+        } else if let Some(record) = locked.take().and_then(|since| since.record) {
+            record.remove();
+        }
     }
 
     /// Keeps a change if it is dropped before anybody was told.
@@ -317,6 +429,24 @@ impl WatchedCommand {
         }
     }
 
+    /// Keeps what was there before the process on the disk. If agentls is killed, the next one finds what the process has
+    /// created.
+    pub async fn store(&self) {
+        if !self.is_watched() {
+            return;
+        }
+        let folders = self.folders.clone();
+        // Without a record, only a kill leaves files unnoticed.
+        let _ = run_blocking(move || {
+            for (folder, watch) in folders {
+                if let Some(since) = &mut *watch.lock() {
+                    since.store(&folder, watch.records.get().map(PathBuf::as_path));
+                }
+            }
+        })
+        .await;
+    }
+
     /// Records that nothing of the process is left. What appears from now on comes from others.
     pub async fn finish(mut self) {
         if !self.is_watched() {
@@ -349,7 +479,95 @@ impl Drop for WatchedCommand {
     }
 }
 
+impl WatchRecord {
+    /// Lists the paths that may make programs run, were not there before or were different, and still exist. Removes the
+    /// folders that were only created to reserve their names. Blocks.
+    fn find_changes(&self) -> Vec<PathBuf> {
+        let inside = |path: &&PathBuf| path.starts_with(&self.folder);
+        ReservedNames::from_paths(self.reserved.iter().filter(inside).cloned()).release();
+        let options = SnapshotOptions {
+            keeps_contents: false,
+            named: self.named.clone(),
+        };
+        let now = self.known.take_again(&self.folder, &options);
+        let differences = self
+            .known
+            .find_differences(self.ended.as_ref().unwrap_or(&now))
+            .into_iter();
+        differences
+            .filter(|difference| !difference.is_gone && nofollow::kind(&difference.path).is_some())
+            .map(|difference| difference.path)
+            .collect()
+    }
+}
+
 impl Since {
+    fn begin(folder: &Path, options: &SnapshotOptions, external: ExternalWriteWatch) -> Self {
+        Self {
+            // Taken before the snapshot, so that no write of others during it is missed.
+            external,
+            known: SteeringSnapshot::take(folder, options),
+            options: options.clone(),
+            ended: None,
+            asked: BTreeMap::new(),
+            announced: BTreeSet::new(),
+            reserved: ReservedNames::default(),
+            record: None,
+        }
+    }
+
+    /// Creates the folders whose names are reserved. What is in them is protected like what was there before.
+    fn reserve_names(&mut self, folder: &Path) {
+        if self.reserved.reserve(folder) {
+            let now = self.known.take_with_new(folder, &self.options);
+            for path in self.reserved.paths() {
+                self.known.accept(path, &now);
+            }
+        }
+    }
+
+    /// Stores what the next agentls needs to find what has changed, unless that is stored.
+    fn store(&mut self, folder: &Path, records: Option<&Path>) {
+        let Some(records) = records else { return };
+        let has_end = self.ended.is_some();
+        if self
+            .record
+            .as_ref()
+            .is_some_and(|record| record.has_end == has_end)
+        {
+            return;
+        }
+        let record = WatchRecord {
+            folder: folder.to_owned(),
+            known: self.known.clone(),
+            ended: self.ended.clone(),
+            named: self.options.named.clone(),
+            reserved: self.reserved.paths().cloned().collect(),
+        };
+        let stored = match &mut self.record {
+            Some(file) => file.write(&record),
+            None => RecordFile::create(records, &record).map(|file| self.record = Some(file)),
+        };
+        if let Err(error) = stored {
+            tracing::warn!(folder = %folder.display(), %error, "cannot store what a background process may change");
+        }
+    }
+
+    /// Finds the differences that must be settled, and new paths that may belong to a new repository: without `plain`, the
+    /// list of those that run nothing, they are postponed.
+    fn find_settleable(
+        &self,
+        folder: &Path,
+        plain: Option<&BTreeSet<PathBuf>>,
+    ) -> (Vec<SteeringDifference>, BTreeSet<PathBuf>) {
+        let mut postponed = BTreeSet::new();
+        let differences = self.find_differences(folder, |path| match plain {
+            Some(plain) => plain.contains(path),
+            None => find_new_repository(path).is_some() && postponed.insert(path.to_owned()),
+        });
+        (differences, postponed)
+    }
+
     /// Lets another process start. What others have made since the last one ended is theirs.
     fn resume(&mut self, folder: &Path, options: &SnapshotOptions) {
         let named = options.named.iter();
@@ -371,6 +589,9 @@ impl Since {
 
     /// Records that no process runs any more.
     fn end(&mut self, folder: &Path) {
+        for path in self.reserved.release() {
+            self.known.forget(&path);
+        }
         if self.ended.is_none() {
             self.ended = Some(self.take_snapshot(folder));
         }

@@ -73,6 +73,7 @@ mod retry;
 mod revert;
 mod route;
 mod sandbox;
+mod sandbox_background;
 mod sandbox_created_files;
 mod sandbox_network;
 mod sandbox_real_work;

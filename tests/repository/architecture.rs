@@ -384,6 +384,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "workspace/resolve.rs",
         "checks whether a path exists; reads nothing",
     ),
+    ("workspace/steering_record.rs", "the data folder"),
     (
         "workspace/steering_snapshot.rs",
         "resolves links; reads and writes through `base::nofollow`",
@@ -453,6 +454,10 @@ const MAY_AWAIT: &[(&str, &str)] = &[
     ("session/models/credentials.rs", "asks the editor for keys"),
     ("session/models/lists.rs", "reads model lists"),
     ("session/editor_credentials.rs", "asks the editor for keys"),
+    (
+        "session/new_files.rs",
+        "an I/O future of the loop, and the session's end",
+    ),
     (
         "session/panic_recovery.rs",
         "runs the actor, and replaces one that panicked",

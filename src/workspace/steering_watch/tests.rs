@@ -38,9 +38,22 @@ impl Fixture {
     }
 
     fn start(&self) -> WatchedCommand {
-        self.watch.start_command(self.folders.clone(), &self.options, || {
-            self.external.start_watch()
-        })
+        self.start_with(false)
+    }
+
+    fn start_with(&self, reserves_names: bool) -> WatchedCommand {
+        self.watch.start_command(
+            self.folders.clone(),
+            &self.options,
+            |_| reserves_names,
+            || self.external.start_watch(),
+        )
+    }
+
+    /// Returns what is announced, by name.
+    fn announce(&self) -> Vec<String> {
+        let announced = self.watch.announce(&self.folders, Some(&BTreeSet::new()));
+        announced.paths.iter().map(|path| self.name(path)).collect()
     }
 
     fn new_without_mounts() -> Self {
@@ -584,4 +597,146 @@ fn on_a_full_disk_nothing_is_lost_and_the_failure_is_named() {
                     Read-only file system (os error 30)";
     assert_eq!(describe(fixture.settle(&NOTHING)), [expected]);
     assert!(fixture.path("CLAUDE.md").exists());
+}
+
+#[tokio::test]
+async fn what_appears_during_a_background_process_is_announced_once_and_still_asked_about() {
+    let fixture = Fixture::new();
+    let background = fixture.start();
+    assert!(fixture.announce().is_empty());
+    fixture.write(".mcp.json");
+    fixture.external.write(&fixture.write(".envrc"));
+    assert_eq!(fixture.announce(), [".mcp.json"]);
+    fixture.write("CLAUDE.md");
+    background.finish().await;
+    fixture.write("AGENTS.md");
+    assert_eq!(
+        fixture.announce(),
+        ["CLAUDE.md"],
+        "what is newer comes from others"
+    );
+    assert!(fixture.announce().is_empty(), "the user knows");
+    let undecided = fixture.list_undecided(&EarlierChanges::default());
+    assert_eq!(undecided, [".mcp.json", "CLAUDE.md"]);
+}
+
+#[tokio::test]
+async fn a_file_that_the_user_is_being_asked_about_is_not_announced() {
+    let fixture = Fixture::new();
+    let background = fixture.start();
+    fixture.write("CLAUDE.md");
+    let changes = fixture.settle(&EarlierChanges::default());
+    assert!(fixture.announce().is_empty());
+    drop(changes);
+    background.finish().await;
+    assert_eq!(fixture.announce(), ["CLAUDE.md"]);
+}
+
+#[tokio::test]
+async fn reserved_folders_go_with_the_last_process_unless_they_are_in_use() {
+    let fixture = Fixture::new();
+    fixture.write(".git/HEAD");
+    let first = fixture.start_with(true);
+    let second = fixture.start_with(true);
+    let reserved = [".vscode", ".idea", ".zed", ".cursor", ".claude", ".git/hooks"];
+    let exist = || reserved.map(|name| fixture.path(name).exists());
+    assert_eq!(exist(), [true; 6]);
+    first.finish().await;
+    assert_eq!(exist(), [true; 6]);
+    fixture.write(".vscode/settings.json");
+    fixture.write("CLAUDE.md");
+    second.finish().await;
+    assert_eq!(exist(), [true, false, false, false, false, false]);
+    assert_eq!(
+        fixture.announce(),
+        ["CLAUDE.md"],
+        "the user's editor made the other"
+    );
+    // The watch goes on, because of the open question.
+    drop(fixture.start());
+    fixture.write(".idea/x");
+    assert_eq!(fixture.announce(), [".idea"], "its name is not reserved any more");
+}
+
+#[tokio::test]
+async fn names_are_not_reserved_while_a_process_runs_that_has_no_mount_over_them() {
+    let fixture = Fixture::new();
+    let foreground = fixture.start();
+    let background = fixture.start_with(true);
+    assert!(!fixture.path(".vscode").exists());
+    foreground.finish().await;
+    background.finish().await;
+    fixture.start_with(true).finish().await;
+    assert!(!fixture.path(".vscode").exists());
+}
+
+/// What the next agentls sees of a folder.
+fn restart(fixture: &Fixture, records: &Path) -> Fixture {
+    let next = Fixture {
+        _dir: tempfile::tempdir().unwrap(),
+        folders: fixture.folders.clone(),
+        watch: SteeringWatch::default(),
+        external: ExternalWrites::default(),
+        options: SnapshotOptions::default(),
+    };
+    next.watch.keep_records(records.to_owned());
+    assert!(next.watch.must_adopt(&next.folders[0]) && !next.watch.must_adopt(&next.folders[0]));
+    let external = || next.external.start_watch();
+    next.watch.adopt_records(&next.folders, external);
+    next
+}
+
+#[tokio::test]
+async fn what_a_killed_agentls_did_not_see_is_announced_by_the_next_one() {
+    let records = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::new();
+    fixture.watch.keep_records(records.path().to_owned());
+    fixture.write("AGENTS.md");
+    symlink("conf", fixture.path(".envrc")).unwrap();
+    let background = fixture.start_with(true);
+    background.store().await;
+    for file in [".mcp.json", "src/lib.rs", ".github/workflows/ci.yml"] {
+        fixture.write(file);
+    }
+    fs::remove_file(fixture.path(".envrc")).unwrap();
+    symlink("evil", fixture.path(".envrc")).unwrap();
+    assert!(
+        restart(&fixture, records.path()).announce().is_empty(),
+        "it is alive"
+    );
+    drop(background);
+    fixture.watch = SteeringWatch::default();
+    let expected = [".envrc", ".github/workflows", ".mcp.json"];
+    for _ in 0..2 {
+        // The second one is killed too, before the user has answered.
+        let next = restart(&fixture, records.path());
+        assert_eq!(next.announce(), expected);
+        assert!(!fixture.path(".vscode").exists(), "only its name was reserved");
+        fixture.write("CLAUDE.md");
+    }
+    let next = restart(&fixture, records.path());
+    let mut changes = next.settle(&EarlierChanges::default());
+    assert_eq!(changes.len(), 3, "{changes:?}");
+    for change in &mut changes {
+        next.watch.put_aside(&next.folders, change);
+        change.mark_reported();
+    }
+    drop(changes);
+    assert!(next.announce().is_empty());
+    assert_eq!(fs::read_dir(records.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn no_record_stays_of_processes_that_created_nothing() {
+    let records = tempfile::tempdir().unwrap();
+    let fixture = Fixture::new();
+    fixture.watch.keep_records(records.path().to_owned());
+    let count = || fs::read_dir(records.path()).unwrap().count();
+    let background = fixture.start();
+    background.store().await;
+    background.store().await;
+    assert_eq!(count(), 1);
+    background.finish().await;
+    assert!(fixture.announce().is_empty());
+    assert_eq!(count(), 0);
 }
