@@ -150,6 +150,10 @@ impl BackgroundJob {
     ) -> Self {
         let process = Arc::new(command.process);
         let watched = command.watched;
+        let mut confinement = command.confinement;
+        if let Some(confinement) = &mut confinement {
+            confinement.access.add_reserved(watched.reserved());
+        }
         let (tell_end, ending) = watch::channel(None);
         let (readers, asked) = mpsc::channel(1);
         let mut unread = UnreadOutput::new(collect, asked);
@@ -172,7 +176,7 @@ impl BackgroundJob {
             process,
             readers,
             ending,
-            confinement: command.confinement,
+            confinement,
             _reader: spawn(reader),
         }
     }

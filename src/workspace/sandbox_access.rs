@@ -24,17 +24,31 @@ pub struct SandboxAccess {
     plan: SandboxPlan,
     /// The folder that it runs in.
     folder: PathBuf,
+    /// Folders that exist only while it runs, so that it cannot create them.
+    reserved: Vec<PathBuf>,
 }
 
 impl SandboxAccess {
     pub(super) fn new(plan: SandboxPlan, folder: PathBuf) -> Self {
-        Self { plan, folder }
+        Self {
+            plan,
+            folder,
+            reserved: Vec::new(),
+        }
+    }
+
+    /// Records folders that are read-only although they do not exist when the command has ended.
+    pub(super) fn add_reserved(&mut self, reserved: &[PathBuf]) {
+        self.reserved.extend_from_slice(reserved);
     }
 
     /// Returns what the command may do with a path, which starts at its folder if it is relative; `None` if that is not
     /// known. Blocks on the disk.
     pub fn find_rule(&self, named: &Path) -> Option<PathRule> {
         let real = real_path(&self.folder.join(named)).ok()?;
+        if self.reserved.iter().any(|reserved| real.starts_with(reserved)) {
+            return Some(PathRule::ReadOnly);
+        }
         self.plan.find_access(&real)
     }
 

@@ -89,6 +89,8 @@ pub struct WatchedCommand {
     /// Where it can write although it is confined.
     folders: Vec<(PathBuf, Arc<FolderWatch>)>,
     has_closed_submodules: bool,
+    /// Folders whose names are reserved while it runs.
+    reserved: Vec<PathBuf>,
     /// Set if it is not confined.
     unconfined: Option<Arc<UnconfinedCommands>>,
 }
@@ -135,6 +137,7 @@ impl SteeringWatch {
             if watch.running.load(Ordering::Relaxed) == 0 && may_reserve(&folder) {
                 since.reserve_names(&folder);
             }
+            watched.reserved.extend(since.reserved.paths().cloned());
             watched.has_closed_submodules |= since.known.has_closed_submodules;
             watch.running.fetch_add(1, Ordering::Relaxed);
             watched.folders.push((folder, watch.clone()));
@@ -182,6 +185,7 @@ impl SteeringWatch {
         WatchedCommand {
             folders: Vec::new(),
             has_closed_submodules: false,
+            reserved: Vec::new(),
             unconfined: Some(self.unconfined.clone()),
         }
     }
@@ -408,6 +412,11 @@ impl WatchedCommand {
     /// Returns whether the sandbox makes all submodules read-only, because there are too many.
     pub fn has_closed_submodules(&self) -> bool {
         self.has_closed_submodules
+    }
+
+    /// Returns the folders whose names are reserved while it runs.
+    pub(super) fn reserved(&self) -> &[PathBuf] {
+        &self.reserved
     }
 
     /// Returns whether it is confined and can write nevertheless.
