@@ -155,8 +155,8 @@ impl Workspace {
             lines.push(format!("and {} more", found.len() - MAX_NAMED));
         }
         Some(format!(
-            "files that make other programs run are new, and a background command or you made them: {}. They keep \
-             their names; you are asked about them with the next command",
+            "files that make other programs run are new, and a background process in the sandbox or you made them: {}. \
+             They keep their names; you are asked about them with the next command",
             lines.join(", ")
         ))
     }
