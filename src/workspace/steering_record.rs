@@ -47,7 +47,7 @@ impl RecordFile {
     ///
     /// # Errors
     /// It cannot be written, or a path in it is not UTF-8.
-    pub(super) fn create(records: &Path, record: &WatchRecord) -> io::Result<Self> {
+    pub(super) fn begin(records: &Path, record: &WatchRecord) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(records)?;
         let name = random_token(20);
         let (draft, path) = (records.join(&name), records.join(format!("{name}.{SUFFIX}")));
@@ -78,7 +78,7 @@ impl RecordFile {
     /// Replaces the content. Blocks.
     ///
     /// # Errors
-    /// As [`Self::create`].
+    /// As [`Self::begin`].
     pub(super) fn write(&mut self, record: &WatchRecord) -> io::Result<()> {
         let text = serde_json::to_vec(record)?;
         self.file.rewind()?;
@@ -144,9 +144,9 @@ mod tests {
             ..WatchRecord::default()
         };
         assert!(RecordFile::take_abandoned(&records, folder).is_empty());
-        let alive = RecordFile::create(&records, &record(folder)).unwrap();
+        let alive = RecordFile::begin(&records, &record(folder)).unwrap();
         assert!(RecordFile::take_abandoned(&records, folder).is_empty());
-        drop(RecordFile::create(&records, &record(other)).unwrap());
+        drop(RecordFile::begin(&records, &record(other)).unwrap());
         assert!(RecordFile::take_abandoned(&records, folder).is_empty());
         drop(alive);
         let taken = RecordFile::take_abandoned(&records, folder);

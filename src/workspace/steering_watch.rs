@@ -555,7 +555,7 @@ impl Since {
         };
         let stored = match &mut self.record {
             Some(file) => file.write(&record),
-            None => RecordFile::create(records, &record).map(|file| self.record = Some(file)),
+            None => RecordFile::begin(records, &record).map(|file| self.record = Some(file)),
         };
         if let Err(error) = stored {
             tracing::warn!(folder = %folder.display(), %error, "cannot store what a background process may change");

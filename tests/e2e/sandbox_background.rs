@@ -166,15 +166,7 @@ fn a_background_command_cannot_create_folders_whose_names_are_reserved() {
         "the model learns what was refused: {result}"
     );
     assert_eq!(session.count_questions(), 0);
-    for path in [
-        ".vscode",
-        ".idea",
-        ".git/hooks",
-        "moved",
-        ".zed",
-        ".claude",
-        ".cursor",
-    ] {
+    for path in [".vscode", ".idea", ".git/hooks", ".zed", ".claude", ".cursor"] {
         assert!(!world.path("work").join(path).exists(), "{path}");
     }
     // A command in the foreground is checked at once, so it reserves nothing.
