@@ -5,6 +5,7 @@
 //! wherever it is in a cluster (`sort -uo x`), even if it may be the value of another option: one question too many is
 //! better than one too few. A long option counts by every abbreviation that getopt would accept.
 
+use super::sed_script::find_dangerous_sed_words;
 use super::shell::ShellWord;
 use crate::base::word_list::WordList;
 
@@ -111,6 +112,9 @@ pub(super) fn find_dangerous_words(name: &str, words: &[ShellWord]) -> Vec<Strin
     let arguments = words.get(1..).unwrap_or_default();
     if name == "git" {
         return find_dangerous_git_words(arguments);
+    }
+    if matches!(name, "sed" | "gsed") {
+        return find_dangerous_sed_words(arguments);
     }
     let mut found = Vec::new();
     if let Some(options) = find_flags(COMMANDS, name) {

@@ -11,6 +11,7 @@
 //! - `known`: commands that surely run nothing else, for lines that a `deny` rule watches.
 //! - `read_only`: the reviewed commands and options. They are free inside the workspace.
 //! - `dangerous_flags`: options of other programs that run programs or write files; a rule must spell them out.
+//! - `sed_script`: the same for the scripts of `sed`.
 //! - `risk`: how much harm a command could do.
 //! - `steering`: files that make programs run.
 //! - `base::secret_path`: which files look like secrets.
@@ -27,6 +28,7 @@ mod programs;
 mod read_only;
 mod risk;
 pub mod rule;
+mod sed_script;
 use crate::base::secret_path as secret;
 mod shell;
 

@@ -29,6 +29,52 @@ pub(super) const STATE_BUILTINS: WordList = WordList(
     mapfile readarray getopts let bind complete fc history compgen compopt jobs wait",
 );
 
+/// Programs that fetch or look up the program in their arguments, and run it.
+const PACKAGE_RUNNERS: WordList = WordList("npx bunx pnpx uvx pipx");
+
+/// Programs with a subcommand that runs what its arguments name, as (programs, subcommands).
+const RUNNING_SUBCOMMANDS: &[(WordList, WordList)] = &[
+    (WordList("npm pnpm yarn bun"), WordList("exec x dlx")),
+    (
+        WordList("uv poetry pipenv rye hatch pipx deno"),
+        WordList("run eval"),
+    ),
+    (WordList("bundle"), WordList("exec")),
+    (WordList("find gfind"), WordList("-exec -execdir -ok -okdir")),
+    (WordList("fd fdfind"), WordList("-x -X --exec --exec-batch")),
+];
+
+/// Returns the program by which a pattern with a `*` lets its author's counterpart run anything: it runs what its
+/// arguments say, and no literal word before the `*` says what. `words` are the pattern's, up to the one with the `*`.
+///
+/// A program whose dangerous arguments a rule must spell out, such as `sed`, is not one.
+pub(super) fn find_open_runner<'w>(words: &[&'w str]) -> Option<&'w str> {
+    let (first, arguments) = words.split_first()?;
+    let name = base_name(first);
+    let names_what_runs = |word: &&&str| {
+        let is_setting = word.starts_with(['-', '+']) || word.contains('=');
+        !is_setting && !word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let named = arguments.iter().position(|word| names_what_runs(&word));
+    if WRAPPERS.contains(name) || PACKAGE_RUNNERS.contains(name) && arguments.first() != Some(&"run") {
+        return match named {
+            Some(at) => find_open_runner(&arguments[at..]),
+            None => Some(first),
+        };
+    }
+    let subcommands = RUNNING_SUBCOMMANDS.iter().find(|(names, _)| names.contains(name));
+    if let Some((_, subcommands)) = subcommands {
+        let at = arguments.iter().position(|word| subcommands.contains(word))?;
+        let rest = &arguments[at + 1..];
+        return match rest.iter().position(|word| names_what_runs(&word)) {
+            Some(at) => find_open_runner(&rest[at..]),
+            None => Some(first),
+        };
+    }
+    let is_open = (SHELLS.contains(name) || is_interpreter(name)) && !matches!(name, "sed" | "gsed");
+    (is_open && named.is_none()).then_some(*first)
+}
+
 /// Returns whether a command's effect is that of a program in its arguments or input.
 pub(super) fn runs_arguments(name: &str) -> bool {
     WRAPPERS.contains(name) || SHELLS.contains(name) || STATE_BUILTINS.contains(name) || is_interpreter(name)

@@ -324,7 +324,7 @@ impl Rule {
     pub(crate) fn spells_word(&self, word: &str) -> bool {
         self.pattern
             .as_ref()
-            .is_some_and(|pattern| pattern.text.literal_words().any(|spelt| spelt == word))
+            .is_some_and(|pattern| pattern.text.spells_word(word))
     }
 
     /// Returns whether this is the pattern's first word.
@@ -727,6 +727,9 @@ mod tests {
         assert!(!rule("bash(find * -exec*)").spells_word("-exec"));
         assert!(!rule("bash(find *-exec)").spells_word("-exec"));
         assert!(rule("bash(find . -delete)").spells_word("-delete"));
+        assert!(rule("bash(sed '1e a b' *)").spells_word("'1e a b'"));
+        assert!(!rule("bash(sed '1e a *' x)").spells_word("'1e a b'"));
+        assert!(!rule("bash(sed *'1e a b' x)").spells_word("'1e a b'"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::approval::Rule;
 use super::Env;
 use super::diagnostics::Diagnostic;
 use super::inputs::LoadInputs;
-use super::location::ValueSource;
+use super::location::{ConfigLocation, ValueSource};
 use super::paths::home_expanded;
 use super::schema::{annotated_schema, find_property};
 use super::settings::{ApprovalSettings, LoggingSettings, NetworkSettings, Settings};
@@ -189,11 +189,8 @@ impl Resolver<'_> {
             let is_public = item.is_none_or(|item| item.raw.is_none());
             match Rule::read(&rule, own_tools) {
                 Ok(read) => {
-                    if let Some(clear) = read.suggest_rewrite().filter(|_| list == "allow" && is_public) {
-                        let message = format!("`*` ends the word before it: `{rule}` allows no longer word");
-                        let problem = Diagnostic::new_warning(&at, &key, message);
-                        self.problems
-                            .push(problem.with_hint(format!("to say so, write `{clear}`")));
+                    if list == "allow" && is_public {
+                        self.warn_about_allow_rule(&read, &at);
                     }
                     good.push(rule);
                 }
@@ -223,6 +220,22 @@ impl Resolver<'_> {
             }
         }
         (good, bad)
+    }
+
+    /// Warns about a rule that allows less, or much more, than it seems to.
+    fn warn_about_allow_rule(&mut self, rule: &Rule, at: &ConfigLocation) {
+        if let Some(clear) = rule.suggest_rewrite() {
+            let message = format!("`*` ends the word before it: `{rule}` allows no longer word");
+            let hint = format!("to say so, write `{clear}`");
+            let problem = Diagnostic::new_warning(at, "approvals.allow", message);
+            self.problems.push(problem.with_hint(hint));
+        }
+        if let Some(runner) = rule.find_open_runner() {
+            let message = format!("`{rule}` allows any program: `{runner}` runs what its arguments say");
+            let hint = format!("name what it runs, as in `bash({runner} NAME *)`");
+            let problem = Diagnostic::new_warning(at, "approvals.allow", message);
+            self.problems.push(problem.with_hint(hint));
+        }
     }
 
     fn resolve_network(&mut self, network: &mut NetworkSettings) {

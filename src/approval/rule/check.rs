@@ -7,6 +7,7 @@
 //! (`Read(…)` also covers their searches) are not guessed: the error suggests the nearest rule.
 
 use super::{OUTSIDE_SANDBOX, Rule, RuleError, SANDBOXED, WEB_SEARCH};
+use crate::approval::programs::find_open_runner;
 use crate::base::nearest::nearest_name;
 
 /// What the calls of a tool are about.
@@ -138,6 +139,28 @@ impl Rule {
             }
         }
         (clear != *source).then(|| format!("{}({clear})", self.tool_name))
+    }
+
+    /// Returns the program by which this rule for `bash` allows any other program: `python3` for `bash(python3 *)`.
+    ///
+    /// An exact rule, and one that names the script, allows only that.
+    pub fn find_open_runner(&self) -> Option<&str> {
+        let source = &self.pattern.as_ref()?.source;
+        // A first word with a `*` covers no such program.
+        if !self.tool.is_match("bash") || source.starts_with('*') {
+            return None;
+        }
+        let stars = source.match_indices('*');
+        stars.map(|(at, _)| &source[..at]).find_map(|head| {
+            let head = head.strip_suffix(':').unwrap_or(head);
+            let mut words: Vec<&str> = head.split_whitespace().collect();
+            // A `*` at the end of an argument leaves the argument open: `python3 -c*`, `python3 scripts/*`.
+            if words.len() > 1 && !head.ends_with(' ') {
+                words.pop();
+            }
+            words.retain(|word| !word.contains('*'));
+            find_open_runner(&words)
+        })
     }
 
     fn validate_against_tools(&self, own: &[impl AsRef<str>]) -> Result<(), RuleError> {

@@ -99,18 +99,16 @@ impl TextPattern {
         }
     }
 
-    /// Returns the words that neither contain nor touch a `*`.
-    pub(super) fn literal_words(&self) -> impl Iterator<Item = &str> {
+    /// Returns whether a word of a command is in the pattern, and neither contains nor touches a `*`. A quoted word may
+    /// contain blanks.
+    pub(super) fn spells_word(&self, word: &str) -> bool {
         let last = self.pieces.len() - 1;
-        self.pieces.iter().enumerate().flat_map(move |(index, piece)| {
-            let mut words: Vec<&str> = piece.split(' ').collect();
-            if index < last {
-                words.pop();
-            }
-            if index > 0 && !words.is_empty() {
-                words.remove(0);
-            }
-            words.into_iter().filter(|word| !word.is_empty())
+        self.pieces.iter().enumerate().any(|(index, piece)| {
+            piece.match_indices(word).any(|(at, _)| {
+                let (before, after) = (&piece[..at], &piece[at + word.len()..]);
+                (before.ends_with(' ') || before.is_empty() && index == 0)
+                    && (after.starts_with(' ') || after.is_empty() && index == last)
+            })
         })
     }
 

@@ -215,6 +215,49 @@ fn a_star_directly_after_a_word_is_rewritten_with_a_space() {
     }
 }
 
+#[test]
+fn rules_that_let_any_program_run_are_found() {
+    for (text, runner) in [
+        ("bash(awk *)", Some("awk")),
+        ("bash(python3 *)", Some("python3")),
+        ("bash(python3*)", Some("python3")),
+        ("bash(python3:*)", Some("python3")),
+        ("bash(python3.12 -c *)", Some("python3.12")),
+        ("bash(/usr/bin/node -e *)", Some("/usr/bin/node")),
+        ("Bash(npx:*)", Some("npx")),
+        ("bash(npx -y *)", Some("npx")),
+        ("bash(xargs *)", Some("xargs")),
+        ("bash(timeout 60 *)", Some("timeout")),
+        ("bash(env A=b *)", Some("env")),
+        ("bash(sudo bash *)", Some("bash")),
+        ("bash(sh -c *)", Some("sh")),
+        ("bash(npm exec *)", Some("npm")),
+        ("bash(uv run *)", Some("uv")),
+        ("bash(uv run python *)", Some("python")),
+        ("bash(deno eval *)", Some("deno")),
+        ("bash(find * -exec *)", Some("find")),
+        ("bash(find . -exec *)", Some("find")),
+        ("bash(find . -exec sh *)", Some("sh")),
+        ("bash(python3)", None),
+        ("bash(python3 -c 'print(1)')", None),
+        ("bash(python3 scripts/build.py *)", None),
+        ("bash(python3 -m pytest *)", None),
+        ("bash(timeout 60 cargo test *)", None),
+        ("bash(npx eslint *)", None),
+        ("bash(npm run *)", None),
+        ("bash(npm *)", None),
+        ("bash(find *)", None),
+        ("bash(cargo test *)", None),
+        ("bash(sed -n *)", None),
+        ("bash(*)", None),
+        ("bash", None),
+        ("bash_sandboxed(python3 *)", None),
+        ("edit_file(python3/*)", None),
+    ] {
+        assert_eq!(Rule::parse(text).unwrap().find_open_runner(), runner, "{text}");
+    }
+}
+
 /// Text that the policy matches must pass the check; otherwise "always" could offer a rule that is refused later.
 #[test]
 fn exact_rules_of_commands_and_files_are_valid() {
