@@ -222,7 +222,13 @@ pub(super) fn render_approval(
         Risk::Medium => ("medium risk", Color::Dim),
         Risk::High => ("high risk", Color::BoldYellow),
     };
-    let reason = fit_line(&approval.why, inner.saturating_sub(width_of(risk)));
+    let room = inner.saturating_sub(width_of(risk));
+    if measure_width(&approval.why) > room {
+        // A user must see all of why they are asked.
+        let reason = wrap_text(&text::reveal_hidden_characters(&approval.why), inner);
+        lines.extend(reason.iter().map(|line| styler.paint_text(Color::Yellow, line)));
+    }
+    let reason = fit_line(&approval.why, room);
     let foot = format!(
         "{} {} {}",
         styler.paint_text(ink, risk),

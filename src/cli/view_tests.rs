@@ -285,6 +285,26 @@ fn whole_diff_wraps_instead_of_hiding_its_right_side() {
 }
 
 #[test]
+fn a_long_reason_of_a_question_is_shown_in_full() {
+    let render = |why: &str| {
+        let approval = parse_notification(
+            "agent/approvalRequested",
+            json!({"seq": 1, "approvalId": "a", "toolCallId": "c", "name": "x", "input": {}, "title": "x",
+                "cwd": "/", "risk": "high", "why": why}),
+        );
+        let ServerNotification::ApprovalRequested(approval) = approval else {
+            panic!("not asked");
+        };
+        let styler = super::super::style::Styler::from_env(&crate::config::Env::default(), false);
+        blocks::render_approval(styler, 40, &approval, false).0
+    };
+    let shown = render("a short one");
+    assert_eq!(shown.matches("a short one").count(), 1, "{shown}");
+    let shown = render(&format!("{}the end", "it has changed ".repeat(8)));
+    assert!(shown.contains("the end"), "{shown}");
+}
+
+#[test]
 fn sub_agent_lines_are_indented_under_the_delegating_call() {
     let call = |seq: u64, id: &str, parent: Option<&str>, name: &str, status: &str| {
         let mut call = json!({"seq": seq, "toolCallId": id, "name": name, "title": format!("{name} it"), "status": status});
