@@ -33,6 +33,6 @@ use crate::base::secret_path as secret;
 mod shell;
 
 pub use losses::find_command_losses;
-pub use policy::{Policy, Verdict, choose_sandbox_policy, judge_tool_call};
+pub use policy::{GrantedRule, Policy, Verdict, choose_sandbox_policy, judge_tool_call};
 pub use read_only::{command_files, only_reads};
 pub use rule::{Rule, RuleError};

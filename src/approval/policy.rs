@@ -13,10 +13,10 @@
 //! 5. `full` allows.
 //! 6. Secret-like files, files outside the workspace, and files that make programs run (`steering`) ask, unless a rule
 //!    names them (`read_file(.env)`, `edit_file(/tmp/**)`, `edit_file(.git/**)`). After foreign content (R-TOOL-7), the
-//!    network and writes outside the workspace ask whatever the rules say.
+//!    network, tools of other MCP servers than its source, and writes outside the workspace ask whatever the rules say.
 //! 7. What the mode leaves free is allowed: reads, commands that only read (`read_only`) inside the workspace, and in
 //!    `autoEdit` writes.
-//! 8. A grant or an `allow` rule allows.
+//! 8. A grant or an `allow` rule allows. For a tool of an MCP server, it must mean the tool as it is now (`definitions`).
 //! 9. Everything else asks.
 //!
 //! Whatever allows a command, it asks if it would make something disappear for good (`losses`).
@@ -31,9 +31,12 @@ use super::rule::{OUTSIDE_SANDBOX, PATCH_TOOL, Rule, SANDBOXED, WEB_SEARCH};
 use super::secret;
 use crate::base::steering::{Steering, find_steering};
 use crate::base::text::{one_line, reveal_hidden_characters};
-use crate::domain::{Confinement, Effect, EffectKind, Mode, Risk, SandboxPolicy};
+use crate::domain::{
+    Confinement, Effect, EffectKind, FirstUses, ForeignContent, GrantedTool, Mode, Risk, SandboxPolicy,
+};
 
 mod commands;
+mod definitions;
 mod losses;
 
 /// The longest text that "always" offers, in bytes. A user must be able to read all of it.
@@ -54,12 +57,28 @@ pub struct Policy {
     /// While there is one, only plain reads inside the workspace happen without a question, whatever else allows them.
     pub invalid_rules: Vec<String>,
     /// The user's grants for the session or the workspace folder.
-    pub grants: Vec<Rule>,
-    /// Whether foreign content has reached the model (R-TOOL-7). If so, the network and writes outside the workspace
-    /// ask again, whatever was allowed, except in `full`.
-    pub tainted: bool,
+    pub grants: Vec<GrantedRule>,
+    /// What tools of MCP servers were when a rule first allowed them.
+    pub first_uses: FirstUses,
+    /// Where foreign content that has reached the model came from. If there is any, the network and writes
+    /// outside the workspace ask again, whatever was allowed, except in `full`.
+    pub foreign_content: ForeignContent,
     /// Whether commands in a sandbox need approval; by the mode if `None` (R-BOX).
     pub sandboxed_needs_approval: Option<bool>,
+}
+
+/// A rule that the user has granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantedRule {
+    pub rule: Rule,
+    /// The tool of an MCP server for whose call it was granted. Without one, it covers no such tool.
+    pub tool: Option<GrantedTool>,
+}
+
+impl From<Rule> for GrantedRule {
+    fn from(rule: Rule) -> Self {
+        Self { rule, tool: None }
+    }
 }
 
 /// What happens with an effect.
@@ -130,6 +149,7 @@ pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict 
     }
 }
 
+#[derive(Clone, Copy)]
 struct JudgedCall<'a> {
     policy: &'a Policy,
     tool: &'a str,
@@ -273,11 +293,17 @@ impl<'a> JudgedCall<'a> {
                 by: format!("rule `{rule}`"),
             };
         }
-        let reason = match (care, forced) {
+        let mut reason = match (care, forced) {
             (Some(care), _) => care,
             (None, Some(rule)) => format!("{}; `{rule}` always asks", self.describe_effect()),
             (None, None) => self.describe_effect(),
         };
+        if self.reaches_other_server() {
+            reason.push_str("; content from outside may have told the model to send data there");
+        }
+        if let Some(change) = self.explain_redefinition(forced) {
+            reason.push_str(&format!("; {change}"));
+        }
         Verdict::Ask {
             reason,
             risk: self.assess_risk(),
@@ -287,6 +313,7 @@ impl<'a> JudgedCall<'a> {
 
     fn is_free(&self) -> bool {
         !self.is_foreign()
+            && !self.reaches_other_server()
             && match self.effect.kind {
                 EffectKind::None | EffectKind::Read => true,
                 EffectKind::Write => self.policy.mode == Mode::AutoEdit,
@@ -314,12 +341,22 @@ impl<'a> JudgedCall<'a> {
 
     /// Returns whether R-TOOL-7 applies, so that no rule and no grant counts.
     fn ignores_rules(&self) -> bool {
-        self.policy.tainted
+        if self.is_of_mcp() {
+            return self.reaches_other_server();
+        }
+        self.policy.foreign_content.is_some()
             && match self.effect.kind {
                 EffectKind::Network => true,
                 EffectKind::Write => self.effect.outside,
                 EffectKind::None | EffectKind::Read | EffectKind::Execute => false,
             }
+    }
+
+    /// Returns whether this sends to an MCP server what the model may have been told to by content of another source.
+    fn reaches_other_server(&self) -> bool {
+        let server = self.tool.strip_prefix("mcp:").map(|rest| rest.split_once('/'));
+        let server = server.map(|parts| parts.map_or("", |(server, _)| server));
+        server.is_some_and(|server| self.policy.foreign_content.has_other_source_than(server))
     }
 
     /// Returns the first file, as shown to users, and how many others there are.

@@ -11,12 +11,13 @@ use super::args::GlobalArgs;
 use super::client::{ClientError, Launch, ServerClient};
 use super::screen::Screen;
 use super::style::Color;
-use crate::approval::{Policy, Rule, Verdict, command_files, judge_tool_call};
+use crate::approval::{GrantedRule, Policy, Rule, Verdict, command_files, judge_tool_call};
 use crate::base::nofollow;
 use crate::base::text::reveal_hidden_characters;
 use crate::config::{ConfigSource, SandboxedCommands, Settings, ToolEffect, Trust};
 use crate::domain::{
-    Confinement, Effect, EffectKind, Mode, Risk, SandboxLevel, SandboxNetwork, SandboxPolicy,
+    Confinement, Effect, EffectKind, FirstUses, ForeignContent, Mode, Risk, SandboxLevel, SandboxNetwork,
+    SandboxPolicy,
 };
 use crate::protocol::table::method;
 use crate::protocol::{ListGrantsParams, ListGrantsResult};
@@ -75,10 +76,13 @@ pub(super) async fn test(
         grants: (grants.iter().flatten())
             .filter_map(|rule| Rule::parse_list(rule).ok())
             .flatten()
+            .map(GrantedRule::from)
             .collect(),
+        // Without a server, there is nothing to compare.
+        first_uses: FirstUses::new(),
         invalid_rules: settings.approvals.unreadable.clone(),
         // As in a new session, which has read no foreign content (R-TOOL-7).
-        tainted: false,
+        foreign_content: ForeignContent::None,
         sandboxed_needs_approval: settings
             .approvals
             .sandboxed

@@ -13,6 +13,7 @@ use super::ids::{ApprovalId, ToolCallId, TurnId};
 use super::loss::{Loss, Losses};
 use super::optional::deserialize_present;
 use super::sandbox::{Confinement, SandboxPolicy};
+use super::tool_definition::{GrantedTool, ToolDefinition};
 use super::words::word_enum;
 
 word_enum! {
@@ -97,6 +98,7 @@ pub struct ForeignTool {
     pub name: String,
     /// The server says that it changes nothing, and the settings believe it.
     pub only_reads: bool,
+    pub definition: Arc<ToolDefinition>,
 }
 
 impl Effect {
@@ -374,4 +376,19 @@ pub struct Grant {
     pub folder: String,
     /// When it was given, in ms since the epoch.
     pub at_ms: i64,
+    /// The tool of an MCP server for whose call it was given. `None` for other calls, and in grants of versions that did
+    /// not record it.
+    pub tool: Option<GrantedTool>,
+}
+
+impl Grant {
+    /// Returns whether this is the same permission as an earlier one, for the tool of an MCP server as it is now.
+    pub fn replaces(&self, earlier: &Self) -> bool {
+        let Some(tool) = &self.tool else { return false };
+        let is_for_tool = (earlier.tool.as_ref()).is_none_or(|earlier| earlier.name == tool.name);
+        is_for_tool
+            && earlier.rule == self.rule
+            && earlier.scope == self.scope
+            && earlier.folder == self.folder
+    }
 }

@@ -13,6 +13,7 @@ pub mod circuit;
 pub mod delta;
 pub mod error;
 pub mod event;
+pub mod foreign_content;
 pub mod host_rule;
 pub mod ids;
 pub mod instructions;
@@ -24,6 +25,7 @@ mod optional;
 pub mod reason;
 pub mod sandbox;
 pub mod tool_call;
+pub mod tool_definition;
 pub mod usage;
 pub mod user_request;
 mod web_source;
@@ -41,6 +43,7 @@ pub use event::{
     CircuitState, CircuitSubject, CompactTrigger, Compaction, Envelope, Event, EventSink, PlanItem,
     PlanStatus, PromptQueue, QueuedPrompt, ShortenedResult, SubagentEvent, Summary, TurnEnd, TurnTrigger,
 };
+pub use foreign_content::ForeignContent;
 pub use host_rule::{HostRule, HostTarget};
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
 pub use instructions::{InstructionFile, InstructionKind};
@@ -53,6 +56,7 @@ pub use sandbox::{Confinement, SandboxLevel, SandboxMethod, SandboxNetwork, Sand
 pub use tool_call::{
     ContentRef, FileLocation, FreeformInput, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec,
 };
+pub use tool_definition::{FirstUses, GrantedTool, ToolDefinition};
 pub use usage::{Cost, Price, PriceTier, Usage};
 pub use user_request::{
     AgentQuestion, Answers, FieldChoice, FieldType, Inquiry, InquiryReply, LimitName, LimitReached,

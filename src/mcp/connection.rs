@@ -2,6 +2,7 @@
 //!
 //! Plain values and traits; knows no SDK. `rmcp_connection` implements them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,6 +134,10 @@ pub struct McpTool {
     pub output_schema: Option<Arc<Value>>,
     /// The server says that it changes nothing.
     pub claims_read_only: bool,
+    /// What the server claims of the effects of calls, such as `destructiveHint`.
+    pub annotations: BTreeMap<String, bool>,
+    /// Differs if the description, the schema, or the annotations that the server sent do.
+    pub fingerprint: String,
 }
 
 /// A prompt that a server offers.

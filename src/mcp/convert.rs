@@ -1,5 +1,6 @@
 //! Converts the values of the SDK, `rmcp`, to ours, with bounds and safe to show.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rmcp::RoleClient;
@@ -17,6 +18,7 @@ use super::connection::{
 use super::content::McpContent;
 use super::elicitation::{Elicitation, Requested};
 use super::schema::adapt_schema;
+use crate::base::hash::sha256;
 use crate::base::text::{one_line_of_words, prefix_of_words, prefix_within, reveal_hidden_characters};
 
 /// The longest description of a tool, in bytes.
@@ -55,6 +57,7 @@ pub(super) fn to_peer(peer: &Peer<RoleClient>) -> McpPeer {
 pub(super) fn read_tool(entry: &Value) -> Option<McpTool> {
     let description = entry.get("description").and_then(Value::as_str);
     let description = reveal_hidden_characters(description.unwrap_or_default());
+    let annotations = read_annotations(entry);
     Some(McpTool {
         name: read_text(entry, "name")?,
         description: prefix_within(description.trim(), MAX_DESCRIPTION).to_owned(),
@@ -63,8 +66,48 @@ pub(super) fn read_tool(entry: &Value) -> Option<McpTool> {
             .get("outputSchema")
             .filter(|schema| schema.get("type").is_some_and(|kind| kind == "object"))
             .map(|schema| Arc::new(adapt_schema(schema))),
-        claims_read_only: entry.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true)),
+        claims_read_only: annotations.get("readOnlyHint") == Some(&true),
+        fingerprint: fingerprint_tool(entry, &annotations),
+        annotations,
     })
+}
+
+/// Returns what a tool claims of the effects of its calls.
+fn read_annotations(entry: &Value) -> BTreeMap<String, bool> {
+    let annotations = entry.get("annotations").and_then(Value::as_object);
+    let annotations = annotations.into_iter().flatten();
+    annotations
+        .filter_map(|(name, value)| Some((name.clone(), value.as_bool()?)))
+        .collect()
+}
+
+fn fingerprint_tool(entry: &Value, annotations: &BTreeMap<String, bool>) -> String {
+    let mut text = String::new();
+    for key in ["description", "inputSchema"] {
+        write_sorted(entry.get(key).unwrap_or(&Value::Null), &mut text);
+    }
+    sha256(format!("{text}{annotations:?}").as_bytes())
+}
+
+/// Writes a value so that the order of its members does not count.
+fn write_sorted(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(members) => {
+            let members: BTreeMap<&String, &Value> = members.iter().collect();
+            text.push('{');
+            for (name, member) in members {
+                text.push_str(&format!("{name:?}:"));
+                write_sorted(member, text);
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            items.iter().for_each(|item| write_sorted(item, text));
+            text.push(']');
+        }
+        plain => text.push_str(&format!("{plain},")),
+    }
 }
 
 /// Reads a prompt; `None` if it is not usable.

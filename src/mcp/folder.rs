@@ -20,11 +20,22 @@ use super::registration::UnusableServer;
 use super::server::McpServer;
 use super::server_state::{NextStart, Phase, ReadyServer};
 use crate::base::CancellationToken;
+use crate::base::hash::sha256;
+use crate::base::text::prefix_within;
+use crate::base::web_address::hide_secrets;
 use crate::config::McpServerSettings;
-use crate::domain::{McpLoginStatus, McpServerState, McpServerStatus, SandboxPolicy};
+use crate::domain::{McpLoginStatus, McpServerState, McpServerStatus, SandboxPolicy, ToolDefinition};
 
 /// The longest wait for a prompt or a resource, while which the user's message waits too.
 const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// The longest description in a definition, in bytes.
+const MAX_DESCRIPTION: usize = 2_048;
+/// The longest command line or address in a definition, in bytes.
+const MAX_SERVER: usize = 1_024;
+/// The most arguments in a definition, and the longest schema of one, in bytes.
+const MAX_ARGUMENTS: usize = 64;
+const MAX_SCHEMA: usize = 512;
 
 /// The servers of a folder.
 pub struct McpFolder {
@@ -362,6 +373,20 @@ impl ServedTool {
         name_for_rules(&self.settings.name, &self.tool.name)
     }
 
+    /// Returns what a permission for the tool is for.
+    pub fn define(&self) -> ToolDefinition {
+        let words = list_target_words(&self.settings);
+        let redactor = self.server.redactor();
+        let server = hide_secrets(&redactor.redact_text(&words.join(" ")));
+        ToolDefinition {
+            hash: sha256(format!("{words:?}{}", self.tool.fingerprint).as_bytes()),
+            server: prefix_within(&server, MAX_SERVER).to_owned(),
+            description: prefix_within(&self.tool.description, MAX_DESCRIPTION).to_owned(),
+            arguments: describe_arguments(&self.tool.schema),
+            annotations: self.tool.annotations.clone(),
+        }
+    }
+
     /// Calls the tool. If its server starts again after a crash, it waits for that within the limit of the call.
     ///
     /// # Errors
@@ -431,6 +456,28 @@ impl ServerLink {
     }
 }
 
+/// Returns the command and its arguments, or the address.
+fn list_target_words(settings: &McpServerSettings) -> Vec<String> {
+    match (&settings.command, &settings.url) {
+        (Some(command), _) => std::iter::once(command).chain(&settings.args).cloned().collect(),
+        (None, url) => url.iter().cloned().collect(),
+    }
+}
+
+/// Returns the JSON Schemas of the arguments, cut.
+fn describe_arguments(schema: &Value) -> BTreeMap<String, String> {
+    let arguments = schema.get("properties").and_then(Value::as_object);
+    let arguments = arguments.into_iter().flatten().take(MAX_ARGUMENTS);
+    arguments
+        .map(|(name, schema)| {
+            (
+                name.clone(),
+                prefix_within(&schema.to_string(), MAX_SCHEMA).to_owned(),
+            )
+        })
+        .collect()
+}
+
 fn serve_prompts(server: &str, ready: &ReadyServer) -> impl Iterator<Item = ServedPrompt> {
     let prompts = ready.prompts.iter().take(MAX_TOOLS);
     prompts.map(move |prompt| ServedPrompt {
@@ -474,13 +521,7 @@ pub(super) fn describe_server(
             reason: format!("{error}{}", next.describe_rest()),
         },
     };
-    let target = match (&settings.command, &settings.url) {
-        (Some(command), _) => {
-            let words = std::iter::once(command).chain(&settings.args);
-            words.cloned().collect::<Vec<_>>().join(" ")
-        }
-        (None, url) => url.clone().unwrap_or_default(),
-    };
+    let target = list_target_words(settings).join(" ");
     McpServerStatus {
         name: settings.name.clone(),
         folder: folder.to_path_buf(),

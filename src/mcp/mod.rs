@@ -52,6 +52,7 @@ pub use folder::{McpFolder, ReportedFailures, ServedPrompt, ServedTool, ServerLi
 pub use form::{FieldKind, FieldOption, Form, FormField};
 pub use login::{McpLoginError, McpLogout};
 pub use manager::McpManager;
+pub use names::server_of_tool;
 pub use prompt_arguments::{describe_arguments, match_arguments};
 pub use registration::McpRegistration;
 pub use sampling::{Sampling, SamplingAnswer, SamplingMessage, SamplingRequest, SamplingStop};

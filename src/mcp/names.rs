@@ -25,6 +25,14 @@ pub(super) fn name_for_models(server: &str, tool: &str) -> String {
     format!("{}_{:08x}", &full[..kept], hasher.finish() as u32)
 }
 
+/// Returns the server of a tool with this name for models. `None` for other tools, and if another server could have the
+/// same name for one of its tools.
+pub fn server_of_tool(name: &str) -> Option<&str> {
+    let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
+    // Names of servers contain no `__`, but may end in `_`.
+    (!server.is_empty() && !tool.starts_with('_')).then_some(server)
+}
+
 /// Returns the name of a tool for rules.
 pub(super) fn name_for_rules(server: &str, tool: &str) -> String {
     format!("mcp:{server}/{tool}")
@@ -54,6 +62,24 @@ impl Hasher for Fnv {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_server_of_a_tool_is_known_if_no_other_could_be_meant() {
+        for (server, tool, found) in [
+            ("docs", "read__page", Some("docs")),
+            ("my_docs-2", "a b", Some("my_docs-2")),
+            ("a", "_b", None),
+            ("a_", "b", None),
+        ] {
+            assert_eq!(
+                server_of_tool(&name_for_models(server, tool)),
+                found,
+                "{server} {tool}"
+            );
+        }
+        assert_eq!(server_of_tool("web_fetch"), None);
+        assert_eq!(server_of_tool("mcp__docs"), None);
+    }
 
     #[test]
     fn names_are_short_usable_and_distinct() {

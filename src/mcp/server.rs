@@ -12,6 +12,7 @@ use super::connection::{McpCall, McpCallResult, McpError};
 use super::server_state::{McpHost, Phase, ReadyServer, ServerSetup, ServerShared};
 use super::supervisor::supervise;
 use crate::base::CancellationToken;
+use crate::config::Redactor;
 
 /// How long a call waits for the reason why its server was lost. The program may take a second, and its stop.
 const LOSS: Duration = Duration::from_secs(4);
@@ -161,6 +162,10 @@ impl McpServer {
             "" => error.to_string(),
             last => format!("{error}\n{last}"),
         })
+    }
+
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.shared.host.redactor
     }
 
     pub(super) fn fingerprint(&self) -> u64 {

@@ -27,7 +27,17 @@ impl Actor {
             };
         }
         let context = self.judgement_context();
-        self.questions.judge_effect(context, tool, effect)
+        let verdict = self.questions.judge_effect(&context, tool, effect);
+        if matches!(verdict, Verdict::Allow { .. })
+            && let Some(tool) = self.questions.note_first_use(effect)
+        {
+            self.journal.push(StoreWrite::Row(RowWrite::NoteFirstUse {
+                folder: self.info.folder.display().to_string(),
+                tool,
+                at_ms: clock::wall_ms(),
+            }));
+        }
+        verdict
     }
 
     fn is_allowed(&mut self, tool: &str, effect: &Effect) -> bool {
@@ -37,7 +47,7 @@ impl Actor {
     fn judgement_context(&self) -> JudgementContext {
         JudgementContext {
             mode: self.state.choice.mode,
-            tainted: self.state.has_untrusted_content,
+            foreign_content: self.state.foreign_content.clone(),
         }
     }
 
@@ -159,8 +169,8 @@ impl Actor {
             return;
         };
         match decision.kind {
-            DecisionKind::AllowSession => self.record_grant(&decision, GrantScope::Session),
-            DecisionKind::AllowAlways => self.record_grant(&decision, GrantScope::Workspace),
+            DecisionKind::AllowSession => self.record_grant(id, &decision, GrantScope::Session),
+            DecisionKind::AllowAlways => self.record_grant(id, &decision, GrantScope::Workspace),
             DecisionKind::Allow | DecisionKind::Deny => {}
         }
         let answer = decision.clone();
@@ -180,7 +190,7 @@ impl Actor {
         self.run_clock();
     }
 
-    fn record_grant(&mut self, decision: &Decision, scope: GrantScope) {
+    fn record_grant(&mut self, approval: &ApprovalId, decision: &Decision, scope: GrantScope) {
         let Some(rule) = decision.rule.clone() else { return };
         let grant = Grant {
             id: format!("grant_{}", random::random_token(12)),
@@ -188,6 +198,7 @@ impl Actor {
             scope,
             folder: self.info.folder.display().to_string(),
             at_ms: clock::wall_ms(),
+            tool: self.questions.find_asked_tool(approval),
         };
         self.questions.add_grant(grant.clone());
         let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
@@ -198,7 +209,7 @@ impl Actor {
     /// Answers open questions that the changed rules or grants now allow.
     pub(super) fn rejudge_open_approvals(&mut self) {
         let context = self.judgement_context();
-        for id in self.questions.find_allowed(context) {
+        for id in self.questions.find_allowed(&context) {
             self.resolve_approval(
                 &id,
                 Decision::from_kind(DecisionKind::Allow),

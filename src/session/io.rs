@@ -20,11 +20,11 @@ use super::state::SessionState;
 use crate::base::CancellationToken;
 use crate::base::clock;
 use crate::base::spawn::{TaskError, run_blocking};
-use crate::domain::{Block, Grant, SessionId};
+use crate::domain::{Block, SessionId};
 use crate::mcp::McpFolder;
 use crate::store::{
     ContentChoice, Holder, LockError, PendingEvent, SessionLock, SessionRow, SkippedRow, StoreError,
-    StoreHealth, StoredEvent,
+    StoreHealth, StoredEvent, StoredPermissions,
 };
 use crate::workspace::Workspace;
 use crate::workspace::prompts::parse_command_call;
@@ -79,13 +79,13 @@ pub(super) struct StoredSession {
     pub(super) state: SessionState,
     pub(super) pending: Vec<PendingEvent>,
     pub(super) skipped: Vec<SkippedRow>,
-    pub(super) grants: Vec<Grant>,
+    pub(super) permissions: StoredPermissions,
 }
 
 /// The grants in the store.
 pub(super) enum GrantsRead {
     /// All of them.
-    All(Vec<Grant>),
+    All(StoredPermissions),
     /// Memory knows more than the disk, which fails.
     OnlyInMemory,
     /// They could not be read.
@@ -165,13 +165,13 @@ pub(super) async fn fold_session(
     state.spending.known_cost = state.spending.known_cost.max(row.cost.unwrap_or_default());
     let (pending, torn) = reader.read_pending(&session).await?;
     skipped.extend(torn);
-    let grants = reader.list_grants(&row.folder, Some(&session)).await?;
+    let permissions = reader.read_permissions(&row.folder, &session).await?;
     Ok(Box::new(StoredSession {
         row,
         state,
         pending,
         skipped,
-        grants,
+        permissions,
     }))
 }
 
@@ -191,8 +191,8 @@ pub(super) async fn read_grants(
     {
         return Ok(GrantsRead::OnlyInMemory);
     }
-    match services.store.reader.list_grants(&folder, Some(&session)).await {
-        Ok(grants) => Ok(GrantsRead::All(grants)),
+    match services.store.reader.read_permissions(&folder, &session).await {
+        Ok(stored) => Ok(GrantsRead::All(stored)),
         Err(error @ StoreError::NewerSchema { .. }) => Err(error.into()),
         Err(error) => {
             tracing::warn!(%error, "grants were not read");

@@ -77,7 +77,7 @@ impl Actor {
         }
         self.journal.restart_at(stored.row.last_seq, Vec::new());
         self.take_questions(&stored.pending);
-        self.questions.set_grants(stored.grants);
+        self.questions.set_permissions(stored.permissions);
         self.residency.stage = LoadState::Open;
         self.register_open_questions();
         self.partial.message = None;

@@ -10,8 +10,12 @@ use crate::base::clock::Instant;
 use tokio::sync::oneshot;
 
 use super::services::Rules;
-use crate::approval::{Policy, Rule, RuleError, Verdict, judge_tool_call};
-use crate::domain::{ApprovalId, Decision, Effect, Grant, GrantScope, InquiryId, InquiryReply, Mode};
+use crate::approval::{GrantedRule, Policy, Rule, RuleError, Verdict, judge_tool_call};
+use crate::domain::{
+    ApprovalId, Decision, Effect, ForeignContent, ForeignTool, Grant, GrantScope, GrantedTool, InquiryId,
+    InquiryReply, Mode,
+};
+use crate::store::StoredPermissions;
 
 /// What waits for the decision about an open approval, and what is judged again when rules change.
 pub(super) struct ApprovalWaiter {
@@ -23,11 +27,10 @@ pub(super) struct ApprovalWaiter {
     pub(super) needs_person: bool,
 }
 
-/// What else a judgement depends on: the session's mode, and whether foreign content has reached the model.
-#[derive(Clone, Copy)]
+/// What else a judgement depends on: the session's mode, and where foreign content of the model came from.
 pub(super) struct JudgementContext {
     pub(super) mode: Mode,
-    pub(super) tainted: bool,
+    pub(super) foreign_content: ForeignContent,
 }
 
 /// The open questions of a session, and what answers them.
@@ -60,6 +63,7 @@ impl Questions {
             deny: rules.deny.clone(),
             invalid_rules: rules.unreadable.clone(),
             sandboxed_needs_approval: rules.sandboxed_needs_approval,
+            first_uses: std::mem::take(&mut self.policy.first_uses),
             ..Policy::default()
         };
         self.tools = tools;
@@ -68,18 +72,54 @@ impl Questions {
 
     fn compile_grants(&mut self) {
         let tools: Vec<&str> = self.tools.iter().map(String::as_str).collect();
-        let rules = self.grants.iter();
-        // A stored grant that cannot be read, or matches nothing, allows nothing.
-        let rules = rules.filter_map(|grant| Rule::read_list(&grant.rule, &tools).ok());
-        self.policy.grants = rules.flatten().collect();
+        let granted = self.grants.iter().flat_map(|grant| {
+            // A stored grant that cannot be read, or matches nothing, allows nothing.
+            let rules = Rule::read_list(&grant.rule, &tools).unwrap_or_default();
+            rules.into_iter().map(|rule| GrantedRule {
+                rule,
+                tool: grant.tool.clone(),
+            })
+        });
+        self.policy.grants = granted.collect();
     }
 
     /// Judges an effect by the rules, the grants and the mode.
-    pub(super) fn judge_effect(&mut self, context: JudgementContext, tool: &str, effect: &Effect) -> Verdict {
+    pub(super) fn judge_effect(
+        &mut self,
+        context: &JudgementContext,
+        tool: &str,
+        effect: &Effect,
+    ) -> Verdict {
         self.policy.mode = context.mode;
         // R-TOOL-7: after content from outside, network and writes outside the workspace ask again.
-        self.policy.tainted = context.tainted;
+        self.policy.foreign_content.clone_from(&context.foreign_content);
         judge_tool_call(&self.policy, tool, effect)
+    }
+
+    /// Notes what a tool of an MCP server is if a rule allows it for the first time. Returns it then.
+    pub(super) fn note_first_use(&mut self, effect: &Effect) -> Option<GrantedTool> {
+        let ForeignTool { name, definition, .. } = effect.foreign.as_ref()?;
+        let grants = self.policy.grants.iter().map(|grant| &grant.rule);
+        let mut rules = grants.chain(&self.policy.allow);
+        if self.policy.first_uses.contains_key(name) || !rules.any(|rule| rule.matches_tool(name)) {
+            return None;
+        }
+        self.policy.first_uses.insert(name.clone(), definition.clone());
+        // As with a grant, the store may not have it yet.
+        self.has_new_grants = true;
+        Some(GrantedTool {
+            name: name.clone(),
+            definition: definition.clone(),
+        })
+    }
+
+    /// Returns the tool of an MCP server that an open approval is about.
+    pub(super) fn find_asked_tool(&self, id: &ApprovalId) -> Option<GrantedTool> {
+        let foreign = self.approvals.get(id)?.effect.foreign.as_ref()?;
+        Some(GrantedTool {
+            name: foreign.name.clone(),
+            definition: foreign.definition.clone(),
+        })
     }
 
     /// Checks a rule that the user edited, for a turn with these tools.
@@ -89,7 +129,7 @@ impl Questions {
     }
 
     /// Returns the open approvals that the current rules, grants and mode allow.
-    pub(super) fn find_allowed(&mut self, context: JudgementContext) -> Vec<ApprovalId> {
+    pub(super) fn find_allowed(&mut self, context: &JudgementContext) -> Vec<ApprovalId> {
         let approvals = std::mem::take(&mut self.approvals);
         let by_rule = approvals.iter().filter(|(_, waiter)| !waiter.needs_person);
         let allowed = by_rule
@@ -231,22 +271,24 @@ impl Questions {
         self.has_new_grants
     }
 
-    /// Takes over the grants.
-    pub(super) fn set_grants(&mut self, grants: Vec<Grant>) {
-        self.grants = grants;
+    /// Takes over what the store knows of permissions.
+    pub(super) fn set_permissions(&mut self, stored: StoredPermissions) {
+        self.grants = stored.grants;
+        self.policy.first_uses = stored.first_uses;
         self.compile_grants();
     }
 
-    /// Takes over the grants that were read again, after this session's own were stored. `None` if reading failed.
-    pub(super) fn set_stored_grants(&mut self, grants: Option<Vec<Grant>>) {
+    /// Takes over the permissions that were read again, after this session's own were stored. `None` if reading failed.
+    pub(super) fn set_stored_permissions(&mut self, stored: Option<StoredPermissions>) {
         self.has_new_grants = false;
-        if let Some(grants) = grants {
-            self.set_grants(grants);
+        if let Some(stored) = stored {
+            self.set_permissions(stored);
         }
     }
 
     pub(super) fn add_grant(&mut self, grant: Grant) {
         self.has_new_grants = true;
+        self.grants.retain(|earlier| !grant.replaces(earlier));
         self.grants.push(grant);
         self.compile_grants();
     }
@@ -280,7 +322,7 @@ mod tests {
 
     const CONTEXT: JudgementContext = JudgementContext {
         mode: Mode::Ask,
-        tainted: false,
+        foreign_content: ForeignContent::None,
     };
 
     fn write() -> Effect {
@@ -297,6 +339,7 @@ mod tests {
             scope: GrantScope::Session,
             folder: String::new(),
             at_ms: 0,
+            tool: None,
         }
     }
 
@@ -323,10 +366,10 @@ mod tests {
         ask(&mut questions, "appr_2", false, None);
         ask(&mut questions, "appr_1", false, None);
         ask(&mut questions, "appr_3", true, None);
-        assert!(questions.find_allowed(CONTEXT).is_empty());
+        assert!(questions.find_allowed(&CONTEXT).is_empty());
         questions.add_grant(grant("grant_1", "write_file"));
         assert!(questions.has_new_grants());
-        let allowed = questions.find_allowed(CONTEXT);
+        let allowed = questions.find_allowed(&CONTEXT);
         assert_eq!(
             allowed,
             ["appr_1", "appr_2"].map(ApprovalId::from),
@@ -334,7 +377,7 @@ mod tests {
         );
         assert!(questions.revoke_grant("grant_1"));
         assert!(!questions.revoke_grant("grant_1"));
-        assert!(questions.find_allowed(CONTEXT).is_empty());
+        assert!(questions.find_allowed(&CONTEXT).is_empty());
     }
 
     #[test]

@@ -10,10 +10,12 @@ use super::command::SessionChoice;
 use super::counts::EventCounts;
 use crate::context::History;
 use crate::domain::{
-    Approval, ApprovalId, Block, ChangeState, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId,
-    InquiryReply, InstructionFile, LimitName, Message, OpenApproval, OpenInquiry, PlanItem, RequestSubject,
-    Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, TurnTrigger, Usage,
+    Approval, ApprovalId, Block, ChangeState, CircuitState, CircuitSubject, Cost, Event, ForeignContent,
+    Inquiry, InquiryId, InquiryReply, InstructionFile, LimitName, Message, OpenApproval, OpenInquiry,
+    PlanItem, RequestSubject, Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId,
+    TurnState, TurnTrigger, Usage,
 };
+use crate::mcp::server_of_tool;
 use crate::provider::Effort;
 use crate::store::{SessionRow, StoredEvent};
 use crate::tool;
@@ -35,8 +37,8 @@ pub struct SessionState {
     pub restored_files: Vec<(ChangeState, String)>,
     /// The queue is paused, because the last turn did not complete.
     pub queue_paused: bool,
-    /// Content from outside has reached the model (R-TOOL-7).
-    pub has_untrusted_content: bool,
+    /// Where content from outside that has reached the model came from.
+    pub foreign_content: ForeignContent,
     /// The instruction files of the last turn; `None` before the first turn that had any.
     pub instructions: Option<Arc<[InstructionFile]>>,
 }
@@ -188,7 +190,7 @@ impl SessionState {
                 let files = diff.files.iter().map(|file| (diff.state, file.path.clone()));
                 self.restored_files.extend(files);
             }
-            Event::Message(message) if has_server_content(message) => self.has_untrusted_content = true,
+            Event::Message(message) if has_server_content(message) => self.add_server_content(message),
             // When the model speaks, it has read the note about restored files.
             Event::Message(message) if message.role == Role::Assistant => self.restored_files.clear(),
             Event::TurnDiff(_) => {}
@@ -318,10 +320,25 @@ impl SessionState {
         let earlier = self.open.calls.remove(&update.id);
         if update.status.is_final() {
             // A call that did not run has no duration, and brought no content.
-            self.has_untrusted_content |= update.duration_ms.is_some() && tool::is_untrusted(&update.name);
+            if update.duration_ms.is_some() && tool::is_untrusted(&update.name) {
+                self.foreign_content.add(server_of_tool(&update.name));
+            }
         } else {
             let call = earlier.iter().fold(update.clone(), ToolCallUpdate::merge_earlier);
             self.open.calls.insert(update.id.clone(), call);
+        }
+    }
+
+    /// Notes what MCP servers have sent into a message.
+    fn add_server_content(&mut self, message: &Message) {
+        for block in &message.content {
+            if let Block::Reference(reference) = block
+                && reference.kind.is_from_server()
+            {
+                // `server:uri` or `server/name`; names of servers contain neither.
+                let server = reference.path.split([':', '/']).next();
+                self.foreign_content.add(server);
+            }
         }
     }
 

@@ -389,8 +389,10 @@ impl Actor {
                 gathered.is_unsettled = self.apply_row(read, shows_session(&pending.operation))?;
             }
             IoOutcome::Folded(read) => self.apply_fold(read, shows_session(&pending.operation))?,
-            IoOutcome::Grants(Ok(GrantsRead::All(grants))) => self.questions.set_stored_grants(Some(grants)),
-            IoOutcome::Grants(Ok(GrantsRead::Unread)) => self.questions.set_stored_grants(None),
+            IoOutcome::Grants(Ok(GrantsRead::All(stored))) => {
+                self.questions.set_stored_permissions(Some(stored))
+            }
+            IoOutcome::Grants(Ok(GrantsRead::Unread)) => self.questions.set_stored_permissions(None),
             IoOutcome::Grants(Ok(GrantsRead::OnlyInMemory)) => {}
             IoOutcome::Grants(Err(refused)) => gathered.start_error = Some(refused),
             IoOutcome::Message(expanded) => {

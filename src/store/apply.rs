@@ -9,7 +9,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 use super::ops::{EventOp, PutOp, WriteEffect, WriteOp};
 use super::rows::{AFTER_PIECES, ContentChoice, PIECE, PendingKey, PendingKind, SessionChange, SessionRow};
 use super::write::RowWrite;
-use crate::domain::{Grant, GrantScope, Mode, SessionId, TurnId};
+use crate::domain::{Grant, GrantScope, GrantedTool, Mode, SessionId, TurnId};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
@@ -128,6 +128,9 @@ impl WriteBatch<'_> {
                 }
             }
             RowWrite::AddGrant { grant, session } => self.add_grant(grant, session.as_ref())?,
+            RowWrite::NoteFirstUse { folder, tool, at_ms } => {
+                self.note_first_use(folder, tool, *at_ms)?;
+            }
             RowWrite::RevokeGrant { id } => {
                 self.execute_cached("DELETE FROM grants WHERE id = ?", [id])?;
             }
@@ -383,6 +386,7 @@ impl WriteBatch<'_> {
             scope,
             folder,
             at_ms,
+            tool,
         } = grant;
         let session = match (scope, session) {
             (GrantScope::Workspace, _) | (GrantScope::Session, None) => None,
@@ -393,8 +397,29 @@ impl WriteBatch<'_> {
             return Ok(());
         }
         self.execute_cached(
-            "INSERT OR REPLACE INTO grants (id, session, folder, rule, at_ms) VALUES (?, ?, ?, ?, ?)",
-            params![id, session, folder, rule, at_ms],
+            "INSERT OR REPLACE INTO grants (id, session, folder, rule, at_ms, tool) VALUES (?, ?, ?, ?, ?, ?)",
+            params![id, session, folder, rule, at_ms, tool.as_ref().map(encode_tool).transpose()?],
+        )?;
+        if let Some(tool) = tool {
+            // As `Grant::replaces` says.
+            self.execute_cached(
+                "DELETE FROM grants WHERE folder = ? AND rule = ? AND session IS ? AND id <> ?
+                 AND (tool IS NULL OR tool ->> '$.name' = ?)",
+                params![folder, rule, session, id, tool.name],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn note_first_use(
+        &mut self,
+        folder: &str,
+        tool: &GrantedTool,
+        at_ms: i64,
+    ) -> Result<(), rusqlite::Error> {
+        self.execute_cached(
+            "INSERT OR IGNORE INTO tools (folder, tool, at_ms, name) VALUES (?, ?, ?, ?)",
+            params![folder, encode_tool(tool)?, at_ms, tool.name],
         )?;
         Ok(())
     }
@@ -500,6 +525,10 @@ pub(super) fn find_session_number(
         .prepare_cached("SELECT num FROM sessions WHERE id = ?")?
         .query_row([session.as_str()], |row| row.get(0))
         .optional()
+}
+
+fn encode_tool(tool: &GrantedTool) -> Result<String, rusqlite::Error> {
+    serde_json::to_string(tool).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
 /// Removes a session with all its rows.

@@ -42,7 +42,7 @@ pub use lock::{Holder, LockError, Locks, SessionLock};
 pub use reader::{EventCursor, StoreReader};
 pub use rows::{
     ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, SearchHit, SessionChange,
-    SessionHit, SessionPage, SessionQuery, SessionRow, SkippedRow, StoredEvent,
+    SessionHit, SessionPage, SessionQuery, SessionRow, SkippedRow, StoredEvent, StoredPermissions,
 };
 pub use write::{FaultHook, RowWrite, StoreWrite, WriteFault};
 

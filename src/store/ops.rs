@@ -171,6 +171,7 @@ impl WriteOp {
                 RowWrite::Drop { .. }
                 | RowWrite::UpdateSession { .. }
                 | RowWrite::AddGrant { .. }
+                | RowWrite::NoteFirstUse { .. }
                 | RowWrite::RememberChoice { .. },
             ) => Priority::High,
         }

@@ -15,12 +15,12 @@ use super::records;
 use super::row_reading::{SESSION, pending_row, session_row, stored_event, text};
 use super::rows::{
     ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, PendingKind, SessionPage,
-    SessionQuery, SessionRow, SkippedRow, StoredEvent,
+    SessionQuery, SessionRow, SkippedRow, StoredEvent, StoredPermissions,
 };
 use super::{schema, search};
 use crate::domain::{
-    ApprovalId, Cost, FileChange, Grant, GrantScope, InquiryId, Mode, OpenApproval, OpenInquiry, SessionId,
-    TurnId,
+    ApprovalId, Cost, FileChange, Grant, GrantScope, GrantedTool, InquiryId, Mode, OpenApproval, OpenInquiry,
+    SessionId, TurnId,
 };
 
 /// Idle connections that stay open.
@@ -344,7 +344,7 @@ impl StoreReader {
                 None => None,
             };
             let mut statement = connection.prepare_cached(
-                "SELECT id, rule, session IS NOT NULL, folder, at_ms FROM grants
+                "SELECT id, rule, session IS NOT NULL, folder, at_ms, tool FROM grants
                  WHERE (session IS NULL AND folder = ?) OR session = ? ORDER BY at_ms, id",
             )?;
             let rows = statement.query_map(params![folder, num], |row| {
@@ -358,11 +358,36 @@ impl StoreReader {
                     },
                     folder: row.get(3)?,
                     at_ms: row.get(4)?,
+                    tool: decode_tool(row.get(5)?),
                 })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
         .await
+    }
+
+    /// Returns what answers questions of a session: the grants of its folder and its own, and the first uses of tools in
+    /// the folder.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
+    pub async fn read_permissions(
+        &self,
+        folder: &str,
+        session: &SessionId,
+    ) -> Result<StoredPermissions, StoreError> {
+        let grants = self.list_grants(folder, Some(session)).await?;
+        let folder = folder.to_owned();
+        let first_uses = self
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached("SELECT tool FROM tools WHERE folder = ?")?;
+                let rows = statement.query_map([folder], |row| row.get(0))?;
+                let tools: Vec<Option<String>> = rows.collect::<Result<_, _>>()?;
+                let tools = tools.into_iter().filter_map(decode_tool);
+                Ok(tools.map(|tool| (tool.name, tool.definition)).collect())
+            })
+            .await?;
+        Ok(StoredPermissions { grants, first_uses })
     }
 
     /// Whether a grant with that id exists, in any session or folder.
@@ -631,6 +656,11 @@ impl EventPage {
             }
         }
     }
+}
+
+/// Reads the tool of a grant. One that cannot be read counts as missing, so that the grant covers no tool.
+fn decode_tool(json: Option<String>) -> Option<GrantedTool> {
+    serde_json::from_str(&json?).ok()
 }
 
 fn read_pending_rows(

@@ -2,9 +2,17 @@
 
 use crate::domain::words::word_enum;
 use crate::domain::{
-    ApprovalId, Block, Cost, Decision, Event, InquiryId, InquiryReply, MessageId, Mode, OpenApproval,
-    OpenInquiry, SessionId, TurnId, Usage,
+    ApprovalId, Block, Cost, Decision, Event, FirstUses, Grant, InquiryId, InquiryReply, MessageId, Mode,
+    OpenApproval, OpenInquiry, SessionId, TurnId, Usage,
 };
+
+/// What the user has permitted in a folder and a session.
+#[derive(Debug, Default)]
+pub struct StoredPermissions {
+    pub grants: Vec<Grant>,
+    /// The tools of MCP servers that a rule has allowed in the folder, as they were first.
+    pub first_uses: FirstUses,
+}
 
 /// The user's last choice in a folder, for an agent. Absent values were never chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -130,6 +130,18 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE sessions ADD COLUMN bare_model TEXT;
     UPDATE sessions SET bare_model = model;
     ",
+    // 8. The tool of an MCP server that a grant was given for, and those that a rule allowed for the first time in a
+    // folder: what they were then, as JSON. A grant of an earlier version has none, and covers no such tool.
+    "
+    ALTER TABLE grants ADD COLUMN tool TEXT;
+    CREATE TABLE tools (
+        folder TEXT NOT NULL,
+        name TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        at_ms INTEGER NOT NULL,
+        PRIMARY KEY (folder, name)
+    ) STRICT, WITHOUT ROWID;
+    ",
 ];
 
 /// Schema version that this program writes.

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use super::error::StoreError;
 use super::health::StoreHealth;
 use super::rows::{ContentChoice, PendingEvent, PendingKey, SessionChange, SessionRow};
-use crate::domain::{DeltaEnvelope, Envelope, FileChange, Grant, SessionId};
+use crate::domain::{DeltaEnvelope, Envelope, FileChange, Grant, GrantedTool, SessionId};
 
 /// A write. Writes are applied, and events published, in the order they were sent.
 #[derive(Debug)]
@@ -81,6 +81,13 @@ pub enum RowWrite {
         grant: Grant,
         /// The session it applies to; `None` for all sessions of its folder.
         session: Option<SessionId>,
+    },
+    /// Stores what a tool of an MCP server is when a rule allows it for the first time in a folder. What is known stays.
+    NoteFirstUse {
+        folder: String,
+        tool: GrantedTool,
+        /// Time of the use, in ms since the epoch.
+        at_ms: i64,
     },
     /// Removes a grant.
     RevokeGrant { id: String },

@@ -113,6 +113,7 @@ impl PreparedCall for McpToolCall {
             foreign: Some(ForeignTool {
                 name: self.tool.rule_name.clone(),
                 only_reads,
+                definition: Arc::new(self.tool.served.define()),
             }),
             ..Effect::none()
         })

@@ -191,7 +191,7 @@ pub trait Tool: Send + Sync + 'static {
 }
 
 /// Built-in tools whose results come only from the workspace and the user.
-const TRUSTED: [&str; 19] = [
+const TRUSTED: [&str; 20] = [
     "read_file",
     "write_file",
     "edit_file",
@@ -204,6 +204,8 @@ const TRUSTED: [&str; 19] = [
     "read_skill",
     "ask_user",
     "present_plan",
+    // The definitions of tools, which other turns send without a call.
+    "search_tools",
     "diagnostics",
     "find_symbol",
     "find_references",

@@ -214,6 +214,7 @@ mod tests {
             foreign: Some(ForeignTool {
                 name: "mcp:server/tool".to_owned(),
                 only_reads,
+                definition: Default::default(),
             }),
             ..Effect::none()
         }

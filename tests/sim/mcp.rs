@@ -133,6 +133,7 @@ pub(super) fn declared_effect(name: &str) -> Option<Effect> {
         foreign: Some(ForeignTool {
             name: format!("mcp:{server}/{tool}"),
             only_reads,
+            definition: Arc::default(),
         }),
         ..Effect::none()
     })
@@ -438,5 +439,7 @@ fn describe_tool(name: &'static str) -> McpTool {
         })),
         output_schema: None,
         claims_read_only: name == READS,
+        annotations: [("readOnlyHint".to_owned(), name == READS)].into(),
+        fingerprint: name.to_owned(),
     }
 }

@@ -7,7 +7,7 @@ use super::super::command::{self, VisitedCommand};
 use super::super::rule::{OUTSIDE_SANDBOX, Rule, SANDBOXED};
 use super::super::shell::{self, ParsedCommand, SimpleCommand};
 use super::super::{known, read_only, risk};
-use super::{JudgedCall, MAX_OFFERED_TEXT, RuleMatch, Verdict, allowed_by_mode};
+use super::{GrantedRule, JudgedCall, MAX_OFFERED_TEXT, RuleMatch, Verdict, allowed_by_mode};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{Confinement, EffectKind, FileFinding, FindingKind, Mode, Risk};
 
@@ -128,7 +128,8 @@ impl<'a> JudgedCall<'a> {
     fn is_free_in_sandbox(&self) -> bool {
         let by_mode = self.policy.mode != Mode::AutoEdit;
         let needs_approval = self.policy.sandboxed_needs_approval.unwrap_or(by_mode);
-        let mut rules = self.policy.grants.iter().chain(&self.policy.allow);
+        let grants = self.policy.grants.iter().map(|grant| &grant.rule);
+        let mut rules = grants.chain(&self.policy.allow);
         self.effect.confinement == Confinement::Sandboxed
             && (!needs_approval || rules.any(Rule::covers_sandboxed))
     }
@@ -155,7 +156,8 @@ impl<'a> JudgedCall<'a> {
         } else {
             &*self.policy.allow
         };
-        let mut rules = self.policy.grants.iter().chain(allow);
+        let grants = self.policy.grants.iter().map(|grant| &grant.rule);
+        let mut rules = grants.chain(allow);
         rules.find(|rule| rule.matches_outside_line(&self.effect.subject))
     }
 
@@ -280,8 +282,8 @@ impl<'a> JudgedCall<'a> {
 
     /// Returns the grants, and the configured `allow` rules unless `forced` demands a question.
     pub(super) fn rules_that_count(&self, forced: Option<&Rule>) -> impl Iterator<Item = &'a Rule> + use<'a> {
-        let (mut allow, mut grants): (&[Rule], &[Rule]) = (&self.policy.allow, &self.policy.grants);
-        if forced.is_some() {
+        let (mut allow, mut grants): (&[Rule], &[GrantedRule]) = (&self.policy.allow, &self.policy.grants);
+        if forced.is_some() || !self.is_first_definition() {
             allow = &[];
         }
         // They were given for commands in the sandbox.
@@ -292,8 +294,11 @@ impl<'a> JudgedCall<'a> {
         let lacks_sandbox =
             self.effect.kind == EffectKind::Execute && self.effect.demands_sandbox() && !is_sandboxed;
         // "Always" stores a tool's bare name only where the tool is confined.
+        let call = *self;
         let grants = grants
             .iter()
+            .filter(move |grant| call.is_granted_definition(grant))
+            .map(|grant| &grant.rule)
             .filter(move |rule| !(lacks_sandbox && rule.is_bare()));
         let (tool, parts) = (self.tool, &self.effect.stands_for);
         // A rule for one of several parts does not cover the others.

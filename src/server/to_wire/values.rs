@@ -105,6 +105,7 @@ pub fn to_grant(grant: &Grant) -> wire::Grant {
         scope,
         folder,
         at_ms,
+        tool: _,
     } = grant;
     wire::Grant {
         grant_id: id.clone(),

@@ -9,6 +9,7 @@ mod fixture;
 mod forks;
 mod limits;
 mod loading;
+mod mcp_permissions;
 #[path = "../../../tests/support/mock_llm.rs"]
 mod mock_llm;
 mod models;

@@ -314,6 +314,54 @@ async fn a_foreign_cursor_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_grant_for_a_changed_tool_replaces_the_earlier_one() {
+    let rig = StoreFixture::new();
+    rig.create(&["ses_1"]).await;
+    let id = SessionId::from("ses_1");
+    let tool = |name: &str, description: &str| GrantedTool {
+        name: name.to_owned(),
+        definition: Arc::new(ToolDefinition {
+            description: description.to_owned(),
+            ..ToolDefinition::default()
+        }),
+    };
+    let grant = |id: &str, tool: Option<GrantedTool>, at_ms| Grant {
+        id: id.into(),
+        rule: "mcp:a/*".into(),
+        scope: GrantScope::Workspace,
+        folder: "/w".into(),
+        at_ms,
+        tool,
+    };
+    let grants = [
+        grant("g_1", None, 1),
+        grant("g_2", Some(tool("mcp:a/b", "old")), 2),
+        grant("g_3", Some(tool("mcp:a/c", "other")), 3),
+        grant("g_4", Some(tool("mcp:a/b", "new")), 4),
+    ];
+    for grant in &grants {
+        let grant = grant.clone();
+        rig.send(StoreWrite::Row(RowWrite::AddGrant { grant, session: None }))
+            .await;
+    }
+    for description in ["first", "second"] {
+        rig.send(StoreWrite::Row(RowWrite::NoteFirstUse {
+            folder: "/w".into(),
+            tool: tool("mcp:a/b", description),
+            at_ms: 1,
+        }))
+        .await;
+    }
+    rig.barrier().await;
+    let stored = rig.store.reader.read_permissions("/w", &id).await.unwrap();
+    assert_eq!(stored.grants, grants[2..]);
+    let first = tool("mcp:a/b", "first");
+    assert_eq!(stored.first_uses, [(first.name, first.definition)].into());
+    let elsewhere = rig.store.reader.read_permissions("/other", &id).await.unwrap();
+    assert!(elsewhere.grants.is_empty() && elsewhere.first_uses.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn grants_and_trust_are_read_as_written() {
     let rig = StoreFixture::new();
     rig.create(&["ses_1"]).await;
@@ -324,6 +372,7 @@ async fn grants_and_trust_are_read_as_written() {
         scope,
         folder: "/w".into(),
         at_ms,
+        tool: None,
     };
     for (grant, session) in [
         (grant("g_2", GrantScope::Session, 2), Some(id.clone())),

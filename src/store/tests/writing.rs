@@ -351,6 +351,7 @@ async fn deletion_removes_everything_and_late_writes_restore_nothing() {
                 scope: GrantScope::Session,
                 folder: "/w".into(),
                 at_ms: 1,
+                tool: None,
             },
             session: Some(session.clone()),
         }))

@@ -470,7 +470,12 @@ fn a_login_at_its_address_counts_for_a_server_of_the_client() {
 
 #[test]
 fn a_changed_configuration_counts_once_a_session_is_opened() {
-    let world = World::new();
+    // After content of one server, calls of another would ask.
+    let agent = "mode = \"full\"";
+    let world = World::with(Config {
+        agent: agent.to_owned(),
+        ..Config::default()
+    });
     world.mock().allow_rewrites();
     let client = start(&world);
     let session = client.new_session(&world);
@@ -482,8 +487,9 @@ fn a_changed_configuration_counts_once_a_session_is_opened() {
         .enumerate()
     {
         // Each time under another name, so that nothing earlier counts.
-        let table = peer_table(&[], "[approvals]\nallow = [\"mcp:*\"]");
+        let table = peer_table(&[], "");
         world.configure(Config {
+            agent: agent.to_owned(),
             tables: table.replace("mcp.peer", &format!("mcp.peer{number}")),
             ..Config::default()
         });

@@ -8,12 +8,12 @@ use super::conduct::PolicyRecord;
 use super::memory::{CallEnd, ShownCall, ShownQuestion, ShownSession, ShownTurn, is_permission};
 use super::typed::{TypedKind, label_of};
 use crate::tools;
-use agentls::approval::{Policy, Rule, Verdict, judge_tool_call};
+use agentls::approval::{GrantedRule, Policy, Rule, Verdict, judge_tool_call};
 use agentls::base::clock;
 use agentls::domain::{
-    Approval, CircuitState, CircuitSubject, DecisionKind, DeltaEnvelope, Effect, Envelope, Event, Message,
-    Mode, ResolvedBy, Role, SessionId, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd,
-    TurnId, TurnState, TurnTrigger,
+    Approval, CircuitState, CircuitSubject, DecisionKind, DeltaEnvelope, Effect, Envelope, Event,
+    ForeignContent, GrantedTool, Message, Mode, ResolvedBy, Role, SessionId, TerminalReason, ToolCallId,
+    ToolCallStatus, ToolCallUpdate, TurnEnd, TurnId, TurnState, TurnTrigger,
 };
 use agentls::store::StoredEvent;
 
@@ -431,7 +431,7 @@ impl ShownSession {
                 name: update.name.clone(),
                 input: update.input.clone().unwrap_or_default(),
                 status: None,
-                tainted: self.foreign,
+                foreign: self.foreign.clone(),
             });
         }
         Ok(())
@@ -494,7 +494,7 @@ impl ShownSession {
         if known.is_none()
             && modes
                 .clone()
-                .all(|mode| policy_allows(*mode, &self.rules, self.foreign, &approval.name, &effect))
+                .all(|mode| policy_allows(*mode, &self.rules, &self.foreign, &approval.name, &effect))
         {
             // A rule may have granted it a moment ago; then the server must resolve it next.
             self.granted = Some(approval.id.clone());
@@ -542,7 +542,7 @@ impl ShownSession {
         let rules = [&self.rules_sent, folder_rules].concat();
         let mut modes = self.modes.iter().chain(&self.unconfirmed);
         let ruled = if question.allowed {
-            modes.any(|mode| policy_allows(*mode, &rules, self.foreign, &question.name, &effect))
+            modes.any(|mode| policy_allows(*mode, &rules, &self.foreign, &question.name, &effect))
         } else {
             modes.any(|mode| *mode == Mode::Plan)
         };
@@ -718,7 +718,7 @@ impl ShownSession {
                 name: name.to_owned(),
                 input: input.clone(),
                 status: None,
-                tainted: self.foreign,
+                foreign: self.foreign.clone(),
             };
             if self.calls.insert(id.clone(), call).is_some() {
                 return Err(format!("call {id} is requested twice"));
@@ -769,22 +769,29 @@ fn coverage_label(event: &Event) -> Option<String> {
     }
 }
 
-/// Whether the policy lets a call run. `tainted`: outside content reached the model before the call
-/// (R-TOOL-7).
+/// Whether the policy lets a call run. `foreign`: where outside content came from that reached the model before the call.
 pub(super) fn policy_allows(
     mode: Mode,
     rules: &[String],
-    tainted: bool,
+    foreign: &ForeignContent,
     tool: &str,
     effect: &Effect,
 ) -> bool {
     let policy = Policy {
         mode,
-        tainted,
+        foreign_content: foreign.clone(),
         grants: rules
             .iter()
             .flat_map(|rule| Rule::parse_list(rule))
             .flatten()
+            .map(|rule| GrantedRule {
+                rule,
+                // The tools of the simulated servers stay as they are.
+                tool: effect.foreign.as_ref().map(|foreign| GrantedTool {
+                    name: foreign.name.clone(),
+                    definition: foreign.definition.clone(),
+                }),
+            })
             .collect(),
         ..Policy::default()
     };

@@ -81,8 +81,9 @@ impl ShownSession {
         let effect = tools::declared_effect(name, crate::simulation::FOLDER.as_ref());
         let mut modes = self.modes.iter().chain(&self.unconfirmed);
         let rules = [&self.rules_sent, folder_rules].concat();
-        let tainted = self.calls.get(call).is_some_and(|call| call.tainted);
-        let by_policy = modes.any(|mode| policy_allows(*mode, &rules, tainted, name, &effect));
+        let foreign = self.calls.get(call).map(|call| call.foreign.clone());
+        let foreign = foreign.unwrap_or_default();
+        let by_policy = modes.any(|mode| policy_allows(*mode, &rules, &foreign, name, &effect));
         if !by_policy && !questions().any(|question| question.allow_sent()) {
             return Err(format!(
                 "I9: {call} ({name}) runs although neither the user nor a rule allowed it"

@@ -7,8 +7,8 @@ use super::reverts::MadeChange;
 use super::spent::CountedTokens;
 use crate::coverage::SeenConditions;
 use agentls::domain::{
-    ApprovalId, Cost, Decision, DecisionKind, InquiryId, InquiryReply, MessageId, Mode, SessionId,
-    ToolCallId, ToolCallStatus, TurnId, Usage,
+    ApprovalId, Cost, Decision, DecisionKind, ForeignContent, InquiryId, InquiryReply, MessageId, Mode,
+    SessionId, ToolCallId, ToolCallStatus, TurnId, Usage,
 };
 use agentls::provider::HistoryItem;
 use agentls::session::{SessionChoice, SessionState};
@@ -30,8 +30,8 @@ pub(super) struct ShownSession {
     pub(super) safe: usize,
     pub(super) fold: SessionState,
     pub(super) tokens: CountedTokens,
-    /// Outside content has reached the session (R-TOOL-7).
-    pub(super) foreign: bool,
+    /// Where outside content came from that has reached the session.
+    pub(super) foreign: ForeignContent,
     pub(super) turns: BTreeMap<TurnId, ShownTurn>,
     pub(super) messages: BTreeMap<MessageId, ShownMessage>,
     pub(super) calls: BTreeMap<ToolCallId, ShownCall>,
@@ -156,8 +156,8 @@ pub(super) struct ShownCall {
     pub(super) name: String,
     pub(super) input: Arc<serde_json::Value>,
     pub(super) status: Option<ToolCallStatus>,
-    /// Outside content had reached the model when it requested the call.
-    pub(super) tainted: bool,
+    /// Where outside content came from that had reached the model when it requested the call.
+    pub(super) foreign: ForeignContent,
 }
 
 /// An approval, as events show it.
@@ -214,7 +214,7 @@ impl ShownSession {
             safe: 0,
             fold,
             tokens: CountedTokens::default(),
-            foreign: false,
+            foreign: ForeignContent::None,
             turns: BTreeMap::new(),
             messages: BTreeMap::new(),
             calls: BTreeMap::new(),

@@ -479,7 +479,7 @@ impl ShownSession {
                         name: name.to_owned(),
                         input: input.clone(),
                         status: None,
-                        tainted: self.foreign,
+                        foreign: self.foreign.clone(),
                     };
                     self.calls.insert(id.clone(), call);
                 }
@@ -496,7 +496,7 @@ impl ShownSession {
                         name: update.name.clone(),
                         input: update.input.clone().unwrap_or_default(),
                         status: None,
-                        tainted: self.foreign,
+                        foreign: self.foreign.clone(),
                     });
                 }
                 if let Some(call) = self.calls.get_mut(&update.id) {

@@ -7,6 +7,7 @@ use super::memory::ShownSession;
 use crate::tools;
 use agentls::base::sim_schedule;
 use agentls::domain::{Event, SessionId, Usage};
+use agentls::mcp::server_of_tool;
 
 /// Tokens that providers counted for a session in this server run, and tokens that the server reported.
 #[derive(Default)]
@@ -34,7 +35,9 @@ impl ShownSession {
     pub(super) fn comes_from_outside(&mut self, event: &Event) {
         if let Event::ToolCall(update) = event {
             let has_run = update.status.is_final() && update.duration_ms.is_some();
-            self.foreign |= has_run && tools::brings_foreign_content(&update.name);
+            if has_run && tools::brings_foreign_content(&update.name) {
+                self.foreign.add(server_of_tool(&update.name));
+            }
         }
     }
 

@@ -367,7 +367,7 @@ fn commands_that_always_ask() {
         ],
     );
     let mut policy = sample(Mode::Ask);
-    policy.grants = rules(&["bash(cargo publish *)"]);
+    policy.grants = grants(&["bash(cargo publish *)"]);
     assert_eq!(
         letter(&judge_tool_call(
             &policy,
@@ -407,7 +407,7 @@ fn commands_that_name_secrets() {
         &["cat .env.example", "cat id_rsa.pub", "ls ~/.ssh/known_hosts"],
     );
     let mut policy = sample(Mode::Ask);
-    policy.grants = rules(&["bash", "bash(cat *)"]);
+    policy.grants = grants(&["bash", "bash(cat *)"]);
     assert_eq!(
         letter(&judge_tool_call(
             &policy,
@@ -416,7 +416,7 @@ fn commands_that_name_secrets() {
         )),
         '?'
     );
-    policy.grants = rules(&["bash(cat .env)"]);
+    policy.grants = grants(&["bash(cat .env)"]);
     assert_eq!(
         letter(&judge_tool_call(
             &policy,
@@ -439,7 +439,7 @@ fn commands_that_name_secrets() {
 fn a_rule_without_a_pattern_allows_any_command_that_is_not_denied() {
     for grant in ["bash", "*"] {
         let mut policy = sample(Mode::Ask);
-        policy.grants = rules(&[grant]);
+        policy.grants = grants(&[grant]);
         for (command, expected) in [
             ("make > out", 'A'),
             ("for x in *; do make $x; done", '?'),
@@ -535,7 +535,7 @@ fn a_rule_for_an_unknown_program_settles_the_doubt() {
     ] {
         for mode in [Mode::Ask, Mode::Full] {
             let mut policy = sample(mode);
-            policy.grants = rules(&[rule]);
+            policy.grants = grants(&[rule]);
             let verdict = judge_tool_call(&policy, "bash", &Effect::from_command(command));
             assert_eq!(
                 letter(&verdict),

@@ -98,7 +98,7 @@ fn files_that_need_care_are_allowed_only_by_name() {
     ] {
         let tool = grant.split('(').next().unwrap();
         let policy = Policy {
-            grants: rules(&[grant]),
+            grants: grants(&[grant]),
             ..Policy::default()
         };
         let verdict = judge_tool_call(&policy, tool, &on_file(kind, subject));
@@ -159,8 +159,8 @@ fn foreign_content_asks_again() {
             .into_iter()
             .map(|mode| {
                 let mut policy = sample(mode);
-                policy.grants = rules(&["web_fetch", "edit_file", "edit_file(/tmp/**)"]);
-                policy.tainted = true;
+                policy.grants = grants(&["web_fetch", "edit_file", "edit_file(/tmp/**)"]);
+                policy.foreign_content = ForeignContent::Elsewhere;
                 letter(&judge_tool_call(&policy, tool, &effect))
             })
             .collect();
@@ -393,7 +393,7 @@ fn while_a_deny_rule_is_invalid_only_plain_reading_is_free() {
             .map(|mode| {
                 let mut policy = sample(mode);
                 policy.invalid_rules = vec![WHY.to_owned()];
-                policy.grants = rules(&["*", "bash(ls *)"]);
+                policy.grants = grants(&["*", "bash(ls *)"]);
                 let verdict = judge_tool_call(&policy, tool, &effect);
                 if let Verdict::Ask { reason, rule, .. } = &verdict {
                     assert!(reason.starts_with(WHY), "{reason}");

@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 mod against_bash;
 mod commands;
+mod definitions;
 mod files_and_others;
 mod properties;
 mod sandbox;
@@ -12,6 +13,10 @@ use super::*;
 
 fn rules(texts: &[&str]) -> Vec<Rule> {
     texts.iter().map(|text| Rule::parse(text).unwrap()).collect()
+}
+
+fn grants(texts: &[&str]) -> Vec<GrantedRule> {
+    rules(texts).into_iter().map(GrantedRule::from).collect()
 }
 
 fn sample(mode: Mode) -> Policy {
@@ -51,7 +56,8 @@ fn in_mode_ask() -> Policy {
         ]),
         invalid_rules: Vec::new(),
         grants: Vec::new(),
-        tainted: false,
+        first_uses: FirstUses::new(),
+        foreign_content: ForeignContent::None,
         sandboxed_needs_approval: None,
     }
 }

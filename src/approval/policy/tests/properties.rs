@@ -105,8 +105,13 @@ fn policy() -> impl Strategy<Value = Policy> {
             allow,
             deny,
             invalid_rules: Vec::new(),
-            grants,
-            tainted,
+            grants: grants.into_iter().map(GrantedRule::from).collect(),
+            first_uses: FirstUses::new(),
+            foreign_content: if tainted {
+                ForeignContent::Elsewhere
+            } else {
+                ForeignContent::None
+            },
             sandboxed_needs_approval,
         },
     )
@@ -148,10 +153,10 @@ proptest! {
         let mut stricter = policy.clone();
         stricter.require_approval.push(rule.clone());
         prop_assert!(freedom(&judge_tool_call(&stricter, tool, &effect)) <= before);
-        let stricter = Policy { tainted: true, ..policy.clone() };
+        let stricter = Policy { foreign_content: ForeignContent::Elsewhere, ..policy.clone() };
         prop_assert!(freedom(&judge_tool_call(&stricter, tool, &effect)) <= before);
         let mut freer = policy.clone();
-        freer.grants.push(rule.clone());
+        freer.grants.push(rule.clone().into());
         prop_assert!(freedom(&judge_tool_call(&freer, tool, &effect)) >= before);
         let mut freer = policy.clone();
         freer.allow.push(rule);
@@ -182,7 +187,8 @@ proptest! {
     fn an_offered_rule_settles_the_question(policy in policy(), (tool, effect) in call()) {
         if let Verdict::Ask { rule: Some(rule), .. } = judge_tool_call(&policy, tool, &effect) {
             let mut policy = policy;
-            policy.grants.extend(Rule::parse_list(&rule).unwrap());
+            let offered = Rule::parse_list(&rule).unwrap();
+            policy.grants.extend(offered.into_iter().map(GrantedRule::from));
             let verdict = judge_tool_call(&policy, tool, &effect);
             prop_assert!(matches!(verdict, Verdict::Allow { .. }), "{}: {:?}", rule, verdict);
         }

@@ -172,7 +172,7 @@ fn outside_of_the_sandbox_no_rule_for_bash_counts_but_full_mode_does() {
     let policy = |mode| Policy {
         mode,
         allow: rules(&["*", "bash", "bash(ls *)", "bash_sandboxed", "bash_outside(mak)"]),
-        grants: rules(&["bash(make)"]),
+        grants: grants(&["bash(make)"]),
         ..Policy::default()
     };
     for line in ["make", "ls src", "pwd"] {
@@ -199,7 +199,7 @@ fn a_rule_for_one_line_outside_of_the_sandbox_allows_exactly_that_line() {
     };
     let offered = rule.expect("a rule is offered");
     let granted = Policy {
-        grants: Rule::read_list(&offered, &[""; 0]).unwrap(),
+        grants: super::grants(&[&offered]),
         ..Policy::default()
     };
     assert!(
@@ -217,6 +217,7 @@ fn a_rule_for_one_line_outside_of_the_sandbox_allows_exactly_that_line() {
         );
     }
     assert!(!is_free(&judge(&granted, line, Confinement::None)));
+    let rules_of = |policy: &Policy| policy.grants.iter().map(|grant| grant.rule.clone()).collect();
     let denied = Policy {
         deny: rules(&["bash(make *)"]),
         ..granted.clone()
@@ -226,14 +227,14 @@ fn a_rule_for_one_line_outside_of_the_sandbox_allows_exactly_that_line() {
         Verdict::Deny { .. }
     ));
     let asked = Policy {
-        allow: granted.grants.clone(),
+        allow: rules_of(&granted),
         require_approval: rules(&["bash(make *)"]),
         ..Policy::default()
     };
     assert!(!is_free(&judge(&asked, line, Confinement::Declined)));
     let denied = Policy {
         mode: Mode::Full,
-        deny: granted.grants.clone(),
+        deny: rules_of(&granted),
         ..Policy::default()
     };
     assert!(matches!(
@@ -255,7 +256,7 @@ fn one_answer_may_allow_all_commands_in_the_sandbox() {
     };
     assert_eq!(rule.as_deref(), Some("bash_sandboxed"));
     let granted = Policy {
-        grants: rules(&["bash_sandboxed"]),
+        grants: grants(&["bash_sandboxed"]),
         require_approval: rules(&["bash(rm *)"]),
         ..Policy::default()
     };
@@ -279,7 +280,7 @@ fn one_answer_may_allow_all_commands_in_the_sandbox() {
 fn a_command_that_names_a_secret_asks_in_the_sandbox_too() {
     let policy = Policy {
         mode: Mode::AutoEdit,
-        grants: rules(&["bash_sandboxed"]),
+        grants: grants(&["bash_sandboxed"]),
         ..Policy::default()
     };
     let Verdict::Ask { reason, rule, .. } = judge(&policy, "cat .env", Confinement::Sandboxed) else {
@@ -293,7 +294,7 @@ fn a_command_that_names_a_secret_asks_in_the_sandbox_too() {
 fn an_answer_for_a_confined_command_does_not_allow_it_unconfined() {
     let policy = |grants: &str| Policy {
         require_approval: rules(&["bash(rm *)"]),
-        grants: rules(&[grants]),
+        grants: super::grants(&[grants]),
         ..Policy::default()
     };
     for line in ["cat ~/.npmrc", "rm -r x", "cat .env | rm -r x"] {
@@ -301,7 +302,7 @@ fn an_answer_for_a_confined_command_does_not_allow_it_unconfined() {
             panic!("{line} is free");
         };
         let granted = Policy {
-            grants: Rule::read_list(&rule.expect("a rule is offered"), &[""; 0]).unwrap(),
+            grants: super::grants(&[&rule.expect("a rule is offered")]),
             ..policy("bash_kill")
         };
         assert!(is_free(&judge(&granted, line, Confinement::Sandboxed)), "{line}");
@@ -348,7 +349,7 @@ fn an_answer_about_a_confined_tool_does_not_allow_it_unconfined() {
         panic!("it is free");
     };
     let granted = Policy {
-        grants: rules(&[&rule.expect("a rule is offered")]),
+        grants: grants(&[&rule.expect("a rule is offered")]),
         ..Policy::default()
     };
     assert!(is_free(&judge_tool_call(&granted, "pt", &confined)));
@@ -358,7 +359,7 @@ fn an_answer_about_a_confined_tool_does_not_allow_it_unconfined() {
         panic!("it is free");
     };
     let granted = Policy {
-        grants: rules(&[&rule.expect("a rule is offered")]),
+        grants: grants(&[&rule.expect("a rule is offered")]),
         ..granted
     };
     assert!(is_free(&judge_tool_call(&granted, "pt", &unconfined)));

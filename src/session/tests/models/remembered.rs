@@ -142,6 +142,8 @@ fn downgrade_store(scenario: &Scenario) {
     let downgrade = "UPDATE events SET json = replace(json, 'work/Org', 'Org');
         UPDATE sessions SET model = 'Org/model';
         ALTER TABLE sessions DROP COLUMN bare_model;
+        ALTER TABLE grants DROP COLUMN tool;
+        DROP TABLE tools;
         PRAGMA user_version = 6;";
     store.execute_batch(downgrade).unwrap();
 }
