@@ -32,7 +32,8 @@ use super::secret;
 use crate::base::steering::{Steering, find_steering};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{
-    Confinement, Effect, EffectKind, FirstUses, ForeignContent, GrantedTool, Mode, Risk, SandboxPolicy,
+    Confinement, Effect, EffectKind, FirstUses, ForeignContent, GrantedTool, Losses, Mode, Risk,
+    SandboxPolicy,
 };
 
 mod commands;
@@ -144,8 +145,34 @@ pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict 
         Some(_) | None => verdict,
     };
     match &effect.losses {
-        Some(losses) => losses::ask_for_losses(verdict, losses, is_confined(policy.mode, effect)),
+        Some(found) => ask_for_losses(verdict, found, is_confined(policy.mode, effect)),
         None => verdict,
+    }
+}
+
+/// Turns a verdict into a question if something would be lost, and says what; no mode and no rule answers it in advance.
+/// Otherwise it says that a revert helps. `is_confined` says that the command would run in the sandbox.
+fn ask_for_losses(verdict: Verdict, found: &Losses, is_confined: bool) -> Verdict {
+    let list = found.in_reach(is_confined);
+    let is_lost = list.count > 0 || found.is_partial;
+    match verdict {
+        Verdict::Allow { .. } if is_lost => Verdict::Ask {
+            reason: losses::describe_losses(&list, found.is_partial),
+            risk: Risk::High,
+            rule: None,
+        },
+        Verdict::Ask { reason, .. } if is_lost => Verdict::Ask {
+            reason: format!("{} · {reason}", losses::describe_losses(&list, found.is_partial)),
+            risk: Risk::High,
+            // The next one would ask again.
+            rule: None,
+        },
+        Verdict::Ask { reason, risk, rule } if found.has_restorable => Verdict::Ask {
+            reason: format!("{reason} · a revert brings back what it deletes or overwrites"),
+            risk: risk.max(Risk::Medium),
+            rule,
+        },
+        verdict => verdict,
     }
 }
 

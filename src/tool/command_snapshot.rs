@@ -9,7 +9,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::{PartialReason, ToolContext, git_blobs, own_work};
+use super::own_work::{self, store_file_state};
+use super::{PartialReason, ToolContext, git_blobs};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
@@ -145,20 +146,6 @@ fn restore_known_states(cx: &ToolContext, watched: &WatchedTree, earlier: &[File
             store_file_state(cx, path, stamp);
         }
     }
-}
-
-pub(super) fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<FileState> {
-    let found = checkpoint::inspect_file(path).ok()?;
-    if let Some(bytes) = &found.bytes {
-        cx.checkpoints.store_content(bytes).ok()?;
-    }
-    // If the file was written while it was read, its content does not belong to the stamp.
-    (watch::read_stamp(path) == Some(stamp)).then(|| {
-        cx.workspace
-            .known_files()
-            .record_state(path, stamp, found.state.clone());
-        found.state
-    })
 }
 
 /// The changes found, each with the stamps by which an unknown old content can still be found.

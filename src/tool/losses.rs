@@ -44,9 +44,10 @@ pub fn find_losses(cx: &ToolContext, command: &CommandLosses, is_recorded: bool)
     let roots: Vec<PathBuf> = roots.iter().map(|root| root.path().to_owned()).collect();
     let watched = watch::scan_watched_files(roots.iter().map(PathBuf::as_path), MAX_WATCHED);
     let indexes = own_work::read_indexes(cx, &watched);
-    let unkept = match is_recorded {
-        true => own_work::keep_own_work(cx, &watched, &indexes),
-        false => own_work::list_own_work(&watched, &indexes),
+    let unkept = if is_recorded {
+        own_work::keep_own_work(cx, &watched, &indexes)
+    } else {
+        own_work::list_own_work(&watched, &indexes)
     };
     let mut lookup = LossLookup {
         cx,
@@ -137,14 +138,16 @@ impl LossLookup<'_> {
             return;
         };
         for path in paths {
-            let is_folder = path.is_dir();
+            let real = real_path(&path).ok();
+            let is_folder = real.is_some_and(|real| nofollow::kind(&real) == Some(FileKind::Folder));
             if !is_folder {
                 self.look_at_path(&path, &LossReach::Content);
             }
             for name in names.iter().filter(|_| is_folder) {
-                let reach = match with_folders {
-                    true => LossReach::Tree { named: None },
-                    false => LossReach::Content,
+                let reach = if with_folders {
+                    LossReach::Tree { named: None }
+                } else {
+                    LossReach::Content
                 };
                 self.look_at_path(&path.join(name), &reach);
             }
@@ -295,11 +298,10 @@ fn resolve_entry(path: &Path) -> Option<PathBuf> {
 
 /// Returns whether a path is in a folder for temporary files.
 fn is_temporary(path: &Path) -> bool {
-    let own = std::env::temp_dir();
     ["/tmp", "/var/tmp", "/dev/shm", "/run"]
         .iter()
         .any(|folder| path.starts_with(folder))
-        || path.starts_with(own.canonicalize().unwrap_or(own))
+        || real_path(&std::env::temp_dir()).is_ok_and(|own| path.starts_with(own))
 }
 
 /// Returns whether a device keeps nothing.

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::ToolContext;
-use super::command_snapshot::store_file_state;
 use crate::base::secret_path::is_secret_like;
-use crate::workspace::checkpoint::MAX_FILE_BYTES;
+use crate::domain::FileState;
+use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
-use crate::workspace::watch::{FileStamp, WatchedTree};
+use crate::workspace::watch::{self, FileStamp, WatchedTree};
 
 /// Files that are neither kept nor in git, with their sizes in bytes.
 pub(super) type UnkeptFiles = BTreeMap<PathBuf, u64>;
@@ -77,4 +77,19 @@ pub(super) fn keep_file(cx: &ToolContext, path: &Path, stamp: FileStamp) -> bool
             && path.to_str().is_some()
             && cx.checkpoints.take_room(stamp.bytes())
             && store_file_state(cx, path, stamp).is_some()
+}
+
+/// Keeps a file under its stamp, whatever git has. Returns its state; `None` if it cannot be kept, or is written just now.
+pub(super) fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<FileState> {
+    let found = checkpoint::inspect_file(path).ok()?;
+    if let Some(bytes) = &found.bytes {
+        cx.checkpoints.store_content(bytes).ok()?;
+    }
+    // If the file was written while it was read, its content does not belong to the stamp.
+    (watch::read_stamp(path) == Some(stamp)).then(|| {
+        cx.workspace
+            .known_files()
+            .record_state(path, stamp, found.state.clone());
+        found.state
+    })
 }

@@ -343,9 +343,12 @@ fn ignored_files_are_restored_only_if_read_and_never_deleted() {
         ]
     );
     let done = revert(&client, &session, &id, json!({}));
-    assert_eq!(entry_fields(&done, "conflicts", "why"), [("out/built", UNKNOWN)]);
+    assert_eq!(
+        entry_fields(&done, "conflicts", "why"),
+        [(".env", UNKNOWN), ("out/built", UNKNOWN)]
+    );
     assert_eq!(world.read("local.toml").unwrap(), "a = 1\n");
-    assert_eq!(world.read(".env").unwrap(), "SECRET=1\n");
+    assert_eq!(world.read(".env").unwrap(), "SECRET=2\n");
     assert_eq!(world.read("out/built").unwrap(), "2\n");
 }
 

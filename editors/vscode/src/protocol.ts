@@ -1012,6 +1012,11 @@ export interface ApprovalRequestedNotification {
   why: string;
   /** The planned changes, as a unified diff. */
   diff?: string;
+  /**
+   * What the command would delete or overwrite for good, largest first; at most 20 entries. `why`
+   * says how many there are. What a revert brings back is not listed.
+   */
+  loses?: Loss[];
   /** References to the full text of cut fields. */
   more?: Record<string, TruncatedField>;
   /**
@@ -1033,6 +1038,14 @@ export interface ApprovalRequestedNotification {
   shown?: string;
   /** The turn that caused it; absent if no turn did. */
   turnId?: string;
+}
+
+/** Something that a command would delete or overwrite for good. */
+export interface Loss {
+  /** A path, or what it is in words: `an entry of the stash`. */
+  what: string;
+  /** The size of the file in bytes. Absent if it is not a file, or if the size is unknown. */
+  bytes?: number;
 }
 
 /** The possible harm of an effect, judged by what it touches. */

@@ -5,6 +5,7 @@ mod against_bash;
 mod commands;
 mod definitions;
 mod files_and_others;
+mod losses;
 mod properties;
 mod sandbox;
 mod smuggling;

@@ -302,7 +302,11 @@ fn an_answer_for_a_confined_command_does_not_allow_it_unconfined() {
             panic!("{line} is free");
         };
         let granted = Policy {
-            grants: super::grants(&[&rule.expect("a rule is offered")]),
+            grants: Rule::read_list(&rule.expect("a rule is offered"), &[""; 0])
+                .unwrap()
+                .into_iter()
+                .map(GrantedRule::from)
+                .collect(),
             ..policy("bash_kill")
         };
         assert!(is_free(&judge(&granted, line, Confinement::Sandboxed)), "{line}");
