@@ -144,16 +144,18 @@ pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict 
         Some(missing) if !call.is_plain_read() => call.ask_for_missing_rule(verdict, missing),
         Some(_) | None => verdict,
     };
-    match &effect.losses {
-        Some(found) => ask_for_losses(verdict, found, is_confined(policy.mode, effect)),
-        None => verdict,
-    }
+    let Some(found) = &effect.losses else {
+        return verdict;
+    };
+    // Who allowed exactly this line outside the sandbox knows which files it writes there.
+    let spares_outside = is_confined(policy.mode, effect) || call.find_outside_rule(None).is_some();
+    ask_for_losses(verdict, found, spares_outside)
 }
 
 /// Turns a verdict into a question if something would be lost, and says what; no mode and no rule answers it in advance.
-/// Otherwise it says that a revert helps. `is_confined` says that the command would run in the sandbox.
-fn ask_for_losses(verdict: Verdict, found: &Losses, is_confined: bool) -> Verdict {
-    let list = found.in_reach(is_confined);
+/// Otherwise it says that a revert helps. With `spares_outside`, files outside the workspace do not count.
+fn ask_for_losses(verdict: Verdict, found: &Losses, spares_outside: bool) -> Verdict {
+    let list = found.in_reach(spares_outside);
     let is_lost = list.count > 0 || found.is_partial;
     match verdict {
         Verdict::Allow { .. } if is_lost => Verdict::Ask {

@@ -147,7 +147,7 @@ impl<'a> JudgedCall<'a> {
     }
 
     /// Returns the rule that allows exactly this line outside the sandbox.
-    fn find_outside_rule(&self, forced: Option<&Rule>) -> Option<&'a Rule> {
+    pub(super) fn find_outside_rule(&self, forced: Option<&Rule>) -> Option<&'a Rule> {
         if self.effect.confinement != Confinement::Declined {
             return None;
         }

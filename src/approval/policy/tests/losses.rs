@@ -62,6 +62,36 @@ fn files_outside_the_workspace_are_safe_in_the_sandbox() {
 }
 
 #[test]
+fn a_rule_for_exactly_the_line_answers_for_files_outside_the_workspace() {
+    let line = "echo x > /home/a/notes.txt";
+    let lost = losses(&[("/home/a/notes.txt", Some(1))], 1, false).inside;
+    let judge = |grants: &[&str], losses: Losses| {
+        let policy = Policy {
+            grants: super::grants(grants),
+            ..Policy::default()
+        };
+        let effect = Effect {
+            confinement: crate::domain::Confinement::Declined,
+            losses: Some(losses),
+            ..Effect::from_command(line)
+        };
+        judge_tool_call(&policy, "bash", &effect)
+    };
+    let outside = Losses {
+        outside: lost.clone(),
+        ..Losses::default()
+    };
+    let inside = Losses {
+        inside: lost,
+        ..Losses::default()
+    };
+    let exact = ["bash_outside(echo x > /home/a/notes.txt)"];
+    assert!(matches!(judge(&exact, outside.clone()), Verdict::Allow { .. }));
+    assert!(matches!(judge(&exact, inside), Verdict::Ask { .. }));
+    assert!(matches!(judge(&["bash"], outside), Verdict::Ask { .. }));
+}
+
+#[test]
 fn an_open_question_says_what_is_lost_or_comes_back() {
     let asks = Verdict::Ask {
         reason: "runs a command in the sandbox".to_owned(),
