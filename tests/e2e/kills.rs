@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use agentls::base::steering::RESERVED_FOLDERS;
 use agentls::protocol::{LoadSessionResult, PromptResult};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -644,6 +645,11 @@ impl KillRun {
                 None if name == "a.txt" => {}
                 None if name.starts_with(".agentls-") && name.ends_with(".tmp") => {
                     std::fs::remove_file(entry.path()).expect("it is removed");
+                    self.figures.temporary += 1;
+                }
+                // The next server with a session here removes them, as far as they are empty.
+                None if RESERVED_FOLDERS.contains(&&*name) => {
+                    std::fs::remove_dir(entry.path()).expect("nothing is in it");
                     self.figures.temporary += 1;
                 }
                 None => {
