@@ -452,7 +452,8 @@ async fn the_test_servers_of_the_official_sdk_are_used() {
             calls.push(("mcp__node__add", json!({"a": 20, "b": 3}), "23"));
         }
     }
-    world.configure(&format!("{servers}[approvals]\nallow = [\"mcp:*\"]\n"));
+    // After an answer of one server, the calls of another ask in every other mode.
+    world.configure(&format!("mode = \"full\"\n{servers}"));
     let (mut child, streams) = start(&world);
     agent_client_protocol::Client
         .v1()
