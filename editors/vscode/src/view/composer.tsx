@@ -125,7 +125,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   /** Ends the search when the cursor leaves its query. */
   const onCaretMoved = (box: HTMLTextAreaElement) => {
     const found = findQuery(box.value.slice(0, box.selectionStart), view.capabilities.commands);
-    if (found?.query !== search?.query) setSearch(undefined);
+    // The latest search, which may not be rendered yet while the user types fast.
+    setSearch((current) => (current?.query === found?.query ? current : undefined));
   };
   const acceptSuggestion = (suggestion: Suggestion) => {
     const box = inputRef.current;
