@@ -219,6 +219,8 @@ impl LossLookup<'_> {
             .is_some_and(|name| PRODUCTS.contains(name));
         is_inside
             && (is_named || nofollow::kind(&folder.join(CACHE_TAG)) == Some(FileKind::Regular))
+            // Beyond the limit of the snapshot, a folder that git does not ignore looks the same.
+            && !self.watched.partial
             && !self.watched.has_files_below(folder)
     }
 
