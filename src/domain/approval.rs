@@ -77,7 +77,7 @@ pub struct Effect {
     /// What the check found about the files that a command line names. `None` means that no check ran, so no file of
     /// the line is known to stay inside the workspace.
     pub findings: Option<Vec<FileFinding>>,
-    /// What its command deletes or overwrites; `None` if it names nothing of that kind.
+    /// The losses that its command would cause; `None` if it deletes and overwrites nothing, as far as its text shows.
     pub losses: Option<Losses>,
     /// Whether a program of this machine does it: its command, or that of an MCP server.
     pub has_program: bool,

@@ -1,4 +1,4 @@
-//! What a command would delete or overwrite, and what of that nobody could bring back.
+//! Losses: files and git data that a command deletes or overwrites and that no revert restores.
 //!
 //! Plain values: `approval` reads the command's text, and `tool` looks at the disk.
 

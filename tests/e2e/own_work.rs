@@ -110,7 +110,7 @@ fn git(world: &World, args: &[&str]) {
     assert!(done.status.success(), "{args:?}: {done:?}");
 }
 
-/// Fills the workspace anew.
+/// Replaces all files of the workspace.
 fn fill(world: &World, with_git: bool) {
     for entry in std::fs::read_dir(world.workspace()).unwrap() {
         let path = entry.unwrap().path();
