@@ -20,15 +20,16 @@ local PYTHON_FILES = {
     .. '    return str(cart.total())\n',
 }
 
----A busy machine may need longer than usual to find the errors after an edit.
+---A busy machine may need longer than a user would wait, for an answer and to find the errors after an edit.
+local PATIENCE = "require('agentls.language').limits_ms = { attach = 60000, answer = 60000, report = 10000 }\n"
 local FULL_MODE_SETUP = ([[{
   cmd = { %q },
   settings = { agent = { default = { mode = 'full', diagnostics_after_edit = 30 } } },
 }]]):format(support.server)
 
----Returns Lua code that starts a language server for a file type.
+---Returns Lua code that starts a language server for a file type, and waits long for it.
 local function start_server(filetype, options)
-  return ([[
+  return PATIENCE .. ([[
 vim.api.nvim_create_autocmd('FileType', {
   pattern = %q,
   callback = function(event)
@@ -62,7 +63,7 @@ return function(_, drive)
           result, reason = require('agentls.language').answer_query(params, encoding)
           is_done = true
         end)()
-        vim.wait(20000, function() return is_done end, 10)
+        vim.wait(60000, function() return is_done end, 10)
         return { result or false, reason or false }
       ]],
       params,
@@ -78,6 +79,17 @@ return function(_, drive)
       local result = ask(nvim, use)
       return result and #result.locations == 2
     end)
+  end
+
+  ---Waits until it has reported an error, so that it knows the types of the standard library too.
+  local function wait_for_errors(nvim)
+    local line = { line = 1, character = 0 }
+    local uri = vim.uri_from_fname(nvim.workspace .. '/use.ts')
+    support.wait('an error', function()
+      local result = ask(nvim, { kind = 'quickFixes', uri = uri, position = line, limit = 50 })
+      return result and #result.fixes > 0
+    end)
+    nvim.cmd('bwipeout use.ts')
   end
 
   ---Returns the output of the last tool call.
@@ -186,10 +198,12 @@ return function(_, drive)
     init = init,
     files = FILES,
     setup = FULL_MODE_SETUP,
+    frozen = true,
   }, function(nvim)
     nvim.cmd('edit cart.ts')
     nvim.cmd('split print.ts')
     wait_for_references(nvim)
+    wait_for_errors(nvim)
     nvim.cmd('AgentPrompt rename total')
     eq(
       get_last_output(nvim.wait_for_turn_end()),
@@ -204,9 +218,11 @@ return function(_, drive)
       ['print.ts'] = FILES['print.ts'] .. '\nexport const old: string = 1;\n',
     }),
     setup = FULL_MODE_SETUP,
+    frozen = true,
   }, function(nvim)
     nvim.cmd('edit cart.ts')
     wait_for_references(nvim)
+    wait_for_errors(nvim)
     -- The question has loaded the file.
     nvim.cmd('bwipeout print.ts')
     nvim.cmd('AgentPrompt break print')
@@ -263,7 +279,7 @@ return function(_, drive)
             local answer = require('agentls.editor').build_handlers()['agent/getDiagnostics']
             result = answer(nil, params, { client_id = -1 })
           end)()
-          vim.wait(5000, function() return result ~= nil end, 10)
+          vim.wait(60000, function() return result ~= nil end, 10)
           return result and #result.unreported or false
         ]],
         ms
@@ -287,6 +303,7 @@ return function(_, drive)
     setup = ('{ cmd = { %q }, settings = { agent = { default = { mode = "plan" } } } }'):format(
       support.server
     ),
+    frozen = true,
   }, function(nvim)
     nvim.cmd('edit print.ts')
     wait_for_references(nvim)
@@ -302,6 +319,7 @@ return function(_, drive)
     init = init,
     files = FILES,
     setup = FULL_MODE_SETUP,
+    frozen = true,
   }, function(nvim)
     nvim.cmd('edit print.ts')
     wait_for_references(nvim)
@@ -333,6 +351,7 @@ return function(_, drive)
     init = pyright,
     files = PYTHON_FILES,
     setup = FULL_MODE_SETUP,
+    frozen = true,
   }, function(nvim)
     nvim.cmd('edit cart.py')
     wait_for_pyright(nvim)
@@ -348,6 +367,7 @@ return function(_, drive)
     init = pyright,
     files = PYTHON_FILES,
     setup = FULL_MODE_SETUP,
+    frozen = true,
   }, function(nvim)
     nvim.cmd('edit cart.py')
     wait_for_pyright(nvim)

@@ -234,7 +234,8 @@ end
 local number = 0
 
 ---Starts a Neovim with the plugin in a new workspace.
----@param options? { setup?: string, init?: string, files?: table<string, string>, workspace?: string, data?: string }
+---`frozen`: the server's time stands still, so that no limit of its ends early on a slow machine.
+---@param options? { setup?: string, init?: string, files?: table<string, string>, workspace?: string, data?: string, frozen?: boolean }
 function M.neovim(options)
   options = options or {}
   number = number + 1
@@ -274,6 +275,7 @@ require('agentls').setup(%s)
     XDG_DATA_HOME = options.data or (M.home .. '/data-' .. number),
     XDG_STATE_HOME = M.home .. '/state',
     XDG_CACHE_HOME = M.home .. '/cache',
+    AGENTLS_TEST_CLOCK = options.frozen and 'frozen' or '',
     AGENTLS_TEST_MARK = self.mark,
     AGENTLS_TEST_ASKS = ('%s/asks-%d-'):format(M.home, number),
     NVIM = '',
@@ -511,13 +513,17 @@ require('agentls').setup(%s)
     if not self.code then
       local messages = self.lua("return vim.fn.execute('messages')")
       assert(not messages:find('stack traceback', 1, true), messages)
+      if options.frozen then
+        -- It gives its processes some time to end.
+        self.lua("require('agentls.client').request_sync('$/test/clock', { thaw = true }, 60000)")
+      end
       pcall(vim.rpcnotify, self.channel, 'nvim_command', 'qa!')
     end
     M.wait('the end of Neovim', function()
       return self.code
     end)
     local remaining
-    local is_clean = vim.wait(10000, function()
+    local is_clean = vim.wait(M.timeout_ms, function()
       remaining = M.find_processes(self.mark)
       return #remaining == 0
     end, 50)

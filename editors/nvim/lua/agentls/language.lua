@@ -7,12 +7,9 @@ local async = require('agentls.async')
 
 local M = {}
 
----How long language servers have to attach to a buffer that was just loaded, and all have to answer, in ms. The
----agent waits for 5 s.
-local ATTACH_MS = 2500
-local ANSWER_MS = 4700
----How long language servers have to report the problems that quick fixes are for, in ms.
-local REPORT_MS = 1000
+---How long language servers have, in ms: to attach to a buffer that was just loaded; to answer, all together (the agent
+---waits for 5 s); and to report the problems that quick fixes are for. Tests give slow machines more.
+M.limits_ms = { attach = 2500, answer = 4700, report = 1000 }
 ---Larger files are not loaded, in bytes.
 local MAX_BYTES = 2 * 1024 * 1024
 
@@ -292,7 +289,7 @@ local function find_clients(params, method, own_id, deadline)
   local clients = get_clients(buffer, method, own_id)
   if #clients == 0 then
     local is_starting = is_new or #vim.lsp.get_clients({ bufnr = buffer }) > 0
-    async.wait_until(is_starting and math.min(vim.uv.now() + ATTACH_MS, deadline) or 0, function()
+    async.wait_until(is_starting and math.min(vim.uv.now() + M.limits_ms.attach, deadline) or 0, function()
       clients = get_clients(buffer, method, own_id)
       return #clients > 0
     end)
@@ -315,7 +312,7 @@ function M.answer_query(params, encoding, own_id)
   if not method then
     return nil, ('the editor does not answer `%s`'):format(tostring(params.kind))
   end
-  local deadline = vim.uv.now() + ANSWER_MS
+  local deadline = vim.uv.now() + M.limits_ms.answer
   local clients, buffer = find_clients(params, method, own_id, deadline)
   if not clients then
     return nil, buffer
@@ -349,7 +346,7 @@ function M.answer_query(params, encoding, own_id)
     }
   end
   if params.kind == 'quickFixes' then
-    require('agentls.fresh_diagnostics').with_reports({ params.uri }, REPORT_MS, own_id or -1, function() end)
+    require('agentls.fresh_diagnostics').with_reports({ params.uri }, M.limits_ms.report, own_id or -1, function() end)
   end
   local tick = vim.api.nvim_buf_get_changedtick(buffer)
   local answers, is_complete = request_all(clients, method, make_params, buffer, deadline)
