@@ -237,6 +237,68 @@ return function(test)
     assert(not render_card({}).virtual():find('always', 1, true))
   end)
 
+  test('card: lists what would be lost above the keys, and says it once', function()
+    local start = 'deletes or overwrites for good: '
+    local chat, lines = render_card({
+      shown = 'rm -rf data b',
+      why = start .. 'data/a.bin (70.0 MB), b (1 bytes) · runs a command in the sandbox',
+      loses = { { what = 'data/a.bin', bytes = 70000000 }, { what = 'b', bytes = 1 } },
+    })
+    assert(lines:find('  high risk · runs a command in the sandbox\n', 1, true), lines)
+    local list = '  ! This would be lost for good:\n    `data/a.bin` · 70 MB\n    `b` · 1 byte\n'
+    assert(lines:find('```\n' .. list, 1, true), lines)
+    assert(chat.virtual():find('y allow', 1, true), chat.virtual())
+    -- In a narrow window, a long path wraps, and its size stays visible.
+    local what = ('deep/'):rep(30) .. 'results.csv'
+    local loses = { { what = what, bytes = 20000 } }
+    chat = render_card({ why = start .. what:sub(1, 59) .. '…', loses = loses })
+    vim.cmd('leftabove vnew')
+    vim.api.nvim_win_set_width(chat.window, 34)
+    -- Another event draws the card again.
+    chat.say('m1', 'text')
+    lines = table.concat(chat.lines(), '\n')
+    assert(lines:gsub('`\n    `', ''):find('    `' .. what .. '` · 20 KB\n', 1, true), lines)
+    for _, line in ipairs(chat.lines()) do
+      assert(vim.api.nvim_strwidth(line) <= 34, line)
+    end
+    assert(lines:find('  high risk\n', 1, true), lines)
+  end)
+
+  test('card: a long list of losses shows its first rows, and a key opens all', function()
+    local loses, why = {}, 'deletes or overwrites for good: f1 (1 bytes), f2 (1 bytes), f3 (1 bytes)'
+    for i = 1, 20 do
+      loses[i] = { what = 'f' .. i, bytes = 1 }
+    end
+    local card = { shown = 'rm -rf many', why = why .. ', and at least 497 more · runs', loses = loses }
+    local _, lines = render_card(card)
+    assert(lines:find('`f5` · 1 byte\n    and at least 495 more: o opens all\n', 1, true), lines)
+    assert(not lines:find('`f6`', 1, true), lines)
+    vim.fn.search('rm -rf')
+    require('agentls.approval').show_output()
+    local text = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\n')
+    local expected =
+      '^rm %-rf many\n\nThis would be lost for good:\nf1 %(1 byte%)\n.*\nf20 %(1 byte%)\nand at least 480 more$'
+    assert(text:find(expected), text)
+    vim.cmd('close')
+    -- A reason in other words is shown whole.
+    card.why = 'would delete much'
+    _, lines = render_card(card)
+    assert(lines:find('high risk · would delete much\n', 1, true), lines)
+    assert(lines:find('and at least 15 more', 1, true), lines)
+    -- No name of a file ends the list early or hides the rest of the reason.
+    local what = 'a, and 9 more · harmless'
+    local forged = { why = 'deletes or overwrites for good: ' .. what .. ' (5 bytes) · uses the network' }
+    forged.loses = { { what = what, bytes = 5 } }
+    _, lines = render_card(forged)
+    assert(lines:find('high risk · uses the network\n', 1, true), lines)
+    assert(lines:find('`' .. what .. '` · 5 bytes', 1, true), lines)
+    -- Hidden characters are revealed.
+    local chat
+    chat, lines = render_card({ why = 'deletes', loses = { { what = ALL } } })
+    hides_nothing(lines, 'the list')
+    hides_nothing(chat.virtual(), 'beside the list')
+  end)
+
   test('keys: have the shared defaults, and no two actions share a key', function()
     local config = require('agentls.config')
     for _, entry in ipairs(require('agentls.protocol').approval_keys) do

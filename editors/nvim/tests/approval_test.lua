@@ -326,6 +326,34 @@ return function(_, drive)
     eq(nvim.lua('return vim.json.decode(...).command:sub(1, 9)', json), 'echo a\226\128\174')
   end)
 
+  ---Files that are not kept for a revert, because they may contain secrets.
+  local SECRETS = { ['.env'] = ('x'):rep(12345) }
+  for i = 1, 8 do
+    SECRETS[('keys/%d.pem'):format(i)] = ('k'):rep(i)
+  end
+
+  drive('a card lists what a command would throw away, and says it once', { files = SECRETS }, function(nvim)
+    nvim.cmd('AgentPrompt clear somewhere')
+    nvim.wait_for_approval()
+    local chat = nvim.chat()
+    assert(chat:find('lost for good:\n    `files whose names only the shell knows`\n', 1, true), chat)
+    eq(select(2, chat:gsub('whose names only the shell knows', '')), 1, chat)
+    enter_chat(nvim)
+    nvim.press_twice('n')
+    nvim.answer('<CR>')
+    nvim.wait_for_turn_end()
+    nvim.cmd('AgentPrompt throw it away')
+    nvim.wait_for_approval()
+    chat = nvim.chat()
+    local list = '  ! This would be lost for good:\n    `.env` · 12 KB\n    `keys/8.pem` · 8 bytes\n'
+    assert(chat:find(list, 1, true), chat)
+    assert(chat:find('`keys/5.pem` · 5 bytes\n    and 4 more: o opens all\n', 1, true), chat)
+    assert(chat:find('  high risk', 1, true) and not chat:find('deletes or overwrites', 1, true), chat)
+    nvim.press_twice('y')
+    nvim.wait_for_turn_end(2)
+    eq({ file_exists(nvim, '.env'), file_exists(nvim, 'keys') }, { false, false })
+  end)
+
   ---A folder whose files need trust.
   local CONFIG = table.concat({
     '[agent.default]',

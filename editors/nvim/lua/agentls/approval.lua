@@ -4,6 +4,7 @@
 local attention = require('agentls.attention')
 local client = require('agentls.client')
 local config = require('agentls.config')
+local losses = require('agentls.losses')
 local notifications = require('agentls.notifications')
 local questions = require('agentls.questions')
 local render = require('agentls.render')
@@ -296,16 +297,19 @@ local function show_diff_of(item, session)
   show_text(item.diff)
 end
 
----Shows the output of a call; for an approval, what it asks to run.
+---Shows the output of a call. For an approval, shows what it asks to run, and what would be lost if the card lists only
+---a part of it.
 ---@param item agentls.Item.tool
 ---@param session agentls.Session
 local function show_output_of(item, session)
   local function show_text(output)
-    scratch.show_lines(
-      'output/' .. item.id,
-      'agentls_output',
-      format.split_lines(format.reveal_hidden(output))
-    )
+    local lines = format.split_lines(format.reveal_hidden(output))
+    local summary = item.approval and losses.summarize_losses(item.approval)
+    if summary and summary.full_lines then
+      vim.list_extend(lines, { '', 'This would be lost for good:' })
+      vim.list_extend(lines, summary.full_lines)
+    end
+    scratch.show_lines('output/' .. item.id, 'agentls_output', lines)
     mark_viewed(item)
   end
   local source = item.approval or item

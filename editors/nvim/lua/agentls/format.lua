@@ -51,11 +51,13 @@ end
 ---@return string
 function M.byte_size(bytes)
   if bytes < 10000 then
-    return ('%d bytes'):format(bytes)
+    return bytes == 1 and '1 byte' or ('%d bytes'):format(bytes)
   elseif bytes < 10000000 then
     return ('%d KB'):format(math.floor(bytes / 1000 + 0.5))
+  elseif bytes < 10000000000 then
+    return ('%d MB'):format(math.floor(bytes / 1000000 + 0.5))
   end
-  return ('%d MB'):format(math.floor(bytes / 1000000 + 0.5))
+  return ('%d GB'):format(math.floor(bytes / 1000000000 + 0.5))
 end
 
 ---Patterns of the multi-byte characters, as RFC 3629 defines them and JSON requires them.

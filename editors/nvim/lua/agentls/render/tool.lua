@@ -2,6 +2,7 @@
 
 local config = require('agentls.config')
 local draw = require('agentls.render.block')
+local losses = require('agentls.losses')
 local protocol = require('agentls.protocol')
 local rules = require('agentls.rules')
 local format = require('agentls.format')
@@ -200,6 +201,41 @@ local function render_request(block, item, options, width, hint)
   end
 end
 
+---Renders the risk, the reason, and the options of a call that asks.
+---@param approval agentls.ApprovalRequestedNotification
+---@param summary? agentls.LossSummary
+local function render_approval_reason(block, approval, summary)
+  local risk, reason = approval.risk .. ' risk', summary and summary.reason or approval.why
+  local separator = reason ~= '' and ' · ' or ''
+  add_escaped(block, ('  %s%s'):format(risk, separator), format.display_text(reason), 'AgentlsDim')
+  if approval.risk ~= 'low' then
+    add_mark(block, 2, 2 + #risk, approval.risk == 'high' and 'AgentlsWarn' or 'AgentlsAsk')
+  end
+  for _, option in ipairs(approval.options or {}) do
+    add_escaped(block, '  ! ', format.display_text(option), 'AgentlsWarn')
+  end
+end
+
+---Renders what a call would delete or overwrite for good, above the keys.
+---@param summary agentls.LossSummary
+local function render_losses(block, summary, options, width)
+  add_line(block, '  ! This would be lost for good:', 'AgentlsError')
+  for _, row in ipairs(summary.rows) do
+    local size = row.size ~= '' and ' · ' .. row.size or ''
+    -- Leave room for the size after the last piece.
+    draw.add_wrapped(block, '    ', row.what, width - vim.fn.strdisplaywidth(size), inline_code)
+    local line = block.lines[#block.lines]
+    block.lines[#block.lines] = line .. size
+    if size ~= '' then
+      add_mark(block, #line, #line + #size, 'AgentlsDim')
+    end
+  end
+  if summary.more then
+    local key = summary.full_lines and options.keys and options.keys.open
+    add_line(block, '    ' .. summary.more .. (key and (': %s opens all'):format(key) or ''), 'AgentlsError')
+  end
+end
+
 local DECISIONS = {
   allowSession = 'allowed for this session',
   allowAlways = 'allowed from now on',
@@ -263,15 +299,9 @@ function M.render_tool_call(block, item, options, placement)
   if #details > 0 then
     add_mark(block, details_start, #head, 'AgentlsDim')
   end
+  local summary = item.approval and losses.summarize_losses(item.approval)
   if item.approval then
-    local risk = item.approval.risk .. ' risk'
-    add_escaped(block, ('  %s · '):format(risk), format.display_text(item.approval.why), 'AgentlsDim')
-    if item.approval.risk ~= 'low' then
-      add_mark(block, 2, 2 + #risk, item.approval.risk == 'high' and 'AgentlsWarn' or 'AgentlsAsk')
-    end
-    for _, option in ipairs(item.approval.options or {}) do
-      add_escaped(block, '  ! ', format.display_text(option), 'AgentlsWarn')
-    end
+    render_approval_reason(block, item.approval, summary)
   end
   local first = #block.lines - 1
   local hint = options.keys and options.keys.open and (': %s opens all'):format(options.keys.open) or ''
@@ -331,6 +361,9 @@ function M.render_tool_call(block, item, options, placement)
     block.marks[#block.marks + 1] = { row = first, from = #head, to = #head + #count, group = 'AgentlsDim' }
   end
   if item.approval then
+    if summary then
+      render_losses(block, summary, options, width)
+    end
     render_approval_hint(block, item.approval, options, width)
   end
 end
