@@ -77,8 +77,9 @@ export function formatSandbox(sandbox: SandboxStatus | undefined, mode: Mode | u
 }
 
 export function formatBytes(count: number): string {
-  if (count < 10_000) return `${count} bytes`;
-  return count < 10_000_000 ? `${Math.round(count / 1000)} KB` : `${Math.round(count / 1_000_000)} MB`;
+  if (count < 10_000) return count === 1 ? "1 byte" : `${count} bytes`;
+  if (count < 10_000_000) return `${Math.round(count / 1000)} KB`;
+  return count < 10_000_000_000 ? `${Math.round(count / 1_000_000)} MB` : `${Math.round(count / 1_000_000_000)} GB`;
 }
 
 /** Returns the time since `at`. Both arguments are in ms since the Unix epoch. */

@@ -3,16 +3,19 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatBytes, revealHidden } from "../format";
+import { summarizeLosses } from "../losses";
 import { type ApprovalRequestedNotification, approvalKeys, type Decision } from "../protocol";
 import type { ReviewSummary } from "../webviewProtocol";
 import { Button, CodeBlock, isPointer, useAutoFocus } from "./components";
 import { useFormDraft } from "./formDraft";
 import { AnswerKeys, SubmitKeys } from "./keyHints";
+import { LossList } from "./losses";
 import {
   ANSWER_EVENT,
   acceptsLetters,
   focusInput,
   focusQuestion,
+  hasBeenRead,
   isInSight,
   isTextField,
   type KeyAnswer,
@@ -74,13 +77,15 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
   const sendAnswer = (isSeen: boolean, decision: Decision, extraParams: object = {}) => {
     const card = cardRef.current;
     if (isSent || !isArmed || card === null) return;
-    if (decision !== "deny" && !isSeen && !isInSight(card)) return revealQuestion(card);
+    const isShown = isSeen ? hasBeenRead(card) : isInSight(card);
+    if (decision !== "deny" && !isShown) return revealQuestion(card);
     // What the user types next is text.
     if (card.contains(document.activeElement)) focusInput();
     setIsSent(true);
     postMessage({ type: "approve", approvalId: approval.approvalId, decision, ...extraParams });
   };
   const actions = listActions(approval, sendAnswer, setMode);
+  const losses = summarizeLosses(approval);
   /** A key must not allow the original call next to an open form with a changed one. */
   const runByKey = (action: Action, isSeen: boolean) => {
     if (mode === "ask" || action === "deny") actions[action]?.(isSeen);
@@ -124,10 +129,11 @@ export function ApprovalCard({ approval, review }: Props): JSX.Element {
       onKeyDown={onKeyDown}
     >
       <p class="reason">
-        <span class="risk">{RISK_LABELS[approval.risk] ?? approval.risk}</span> {approval.why}
+        <span class="risk">{RISK_LABELS[approval.risk] ?? approval.risk}</span> {losses?.reason ?? approval.why}
       </p>
       <CallSubject approval={approval} />
       <p class="dim cwd">in {revealHidden(approval.cwd)}</p>
+      {losses && <LossList key={approval.seq} losses={losses} />}
       {review && <ReviewStatus approvalId={approval.approvalId} review={review} />}
       {mode === "ask" && (
         <ApprovalActions

@@ -10,6 +10,8 @@ export const SETTLE_DELAY_MS = 400;
 const DELETE_SETTLE_MS = 1000;
 
 const QUESTION_SELECTOR = "[data-question]";
+/** What the user must have seen before they can allow the call. */
+const MUST_READ_SELECTOR = "[data-must-be-read]";
 const INPUT_SELECTOR = '[data-testid="input"]';
 /** Fired when a question scrolls into view or becomes the one that chords answer, so that it settles again. */
 export const APPEARED_EVENT = "agentls-question-appeared";
@@ -32,6 +34,8 @@ export interface KeyAnswer {
 let showsNextQuestion = false;
 /** The approval that a chord answers. */
 let target: HTMLElement | undefined;
+/** Parts that were visible. */
+const readParts = new WeakSet<HTMLElement>();
 /** Time of the last change of the input, in page time. */
 let editedAt = Number.NEGATIVE_INFINITY;
 /** Approvals whose review was opened from their card, not from the input. */
@@ -54,25 +58,56 @@ export function focusInput(): void {
   document.querySelector<HTMLElement>(INPUT_SELECTOR)?.focus();
 }
 
-/** Whether the question and its buttons are visible. */
-export function isInSight(question: HTMLElement): boolean {
-  if (document.visibilityState !== "visible") return false;
+/** The part of the view that shows a question. */
+function findFrame(question: HTMLElement): { top: number; bottom: number } {
   const frame = question.closest(".log, .dock")?.getBoundingClientRect();
   const top = Math.max(0, frame?.top ?? 0);
-  const bottom = Math.min(window.innerHeight, frame?.bottom ?? window.innerHeight);
+  return { top, bottom: Math.min(window.innerHeight, frame?.bottom ?? window.innerHeight) };
+}
+
+/** Whether the question and its buttons are visible, and what must be read was. */
+export function isInSight(question: HTMLElement): boolean {
+  if (document.visibilityState !== "visible") return false;
+  const { top, bottom } = findFrame(question);
   const box = question.getBoundingClientRect();
   const actions = question.querySelector(".actions")?.getBoundingClientRect() ?? box;
   const fitsInView = ({ top: from, bottom: to }: DOMRect) => from >= top - 1 && to <= bottom + 1;
   // A question higher than the viewport counts as visible if its buttons are.
-  return fitsInView(box) || (box.height > bottom - top && fitsInView(actions));
+  return fitsInView(box) || (box.height > bottom - top && fitsInView(actions) && hasBeenRead(question));
+}
+
+/** Whether all parts that must be read before the question is allowed are or were visible. */
+export function hasBeenRead(question: HTMLElement): boolean {
+  return listUnreadParts(question).length === 0;
+}
+
+function listUnreadParts(question: HTMLElement): HTMLElement[] {
+  noteReadParts(question);
+  return [...question.querySelectorAll<HTMLElement>(MUST_READ_SELECTOR)].filter((part) => !readParts.has(part));
+}
+
+/** Remembers which parts that must be read are visible. One higher than the viewport counts if its end is visible. */
+function noteReadParts(question: HTMLElement): void {
+  const parts = question.querySelectorAll<HTMLElement>(MUST_READ_SELECTOR);
+  if (parts.length === 0 || document.visibilityState !== "visible") return;
+  const { top, bottom } = findFrame(question);
+  for (const part of parts) {
+    const box = part.getBoundingClientRect();
+    const isTopVisible = box.top >= top - 1 || box.height > bottom - top;
+    if (isTopVisible && box.bottom <= bottom + 1 && box.bottom > top) readParts.add(part);
+  }
 }
 
 /** Scrolls a question into view. It settles again if it was not visible. Does not move the focus. */
 export function revealQuestion(question: HTMLElement): void {
   if (isInSight(question)) return;
   question.scrollIntoView({ block: "nearest" });
-  // If the question is too high, show its buttons.
-  if (!isInSight(question)) question.querySelector(".actions")?.scrollIntoView({ block: "end" });
+  // If the question is too high, show its buttons with what must be read above them; if that is too high, first the latter.
+  if (!isInSight(question)) {
+    question.querySelector(".actions")?.scrollIntoView({ block: "end" });
+    listUnreadParts(question)[0]?.scrollIntoView({ block: "end" });
+    noteReadParts(question);
+  }
   question.dispatchEvent(new CustomEvent(APPEARED_EVENT));
 }
 
@@ -239,4 +274,7 @@ export function startQuestionKeys(): void {
     updateLater();
   });
   window.addEventListener("keydown", (event) => void handleChord(event));
+  // Scroll events do not bubble.
+  const onScroll = () => listApprovals().forEach(noteReadParts);
+  document.addEventListener("scroll", onScroll, { capture: true, passive: true });
 }
