@@ -248,20 +248,45 @@ return function(test)
     local list = '  ! This would be lost for good:\n    `data/a.bin` · 70 MB\n    `b` · 1 byte\n'
     assert(lines:find('```\n' .. list, 1, true), lines)
     assert(chat.virtual():find('y allow', 1, true), chat.virtual())
-    -- In a narrow window, a long path wraps, and its size stays visible.
-    local what = ('deep/'):rep(30) .. 'results.csv'
-    local loses = { { what = what, bytes = 20000 } }
-    chat = render_card({ why = start .. what:sub(1, 59) .. '…', loses = loses })
+    -- In a narrow window, a long path wraps. Its size moves to a line of its own if it does not fit.
+    local what, short = ('deep/'):rep(30) .. 'results.csv', ('x'):rep(26)
+    local loses = { { what = what, bytes = 20000 }, { what = short, bytes = 3 } }
+    local why = ('%s%s… (20 KB), %s (3 bytes)'):format(start, what:sub(1, 59), short)
+    chat = render_card({ why = why, loses = loses })
     vim.cmd('leftabove vnew')
-    vim.api.nvim_win_set_width(chat.window, 34)
+    vim.api.nvim_win_set_width(chat.window, 36)
     -- Another event draws the card again.
     chat.say('m1', 'text')
     lines = table.concat(chat.lines(), '\n')
     assert(lines:gsub('`\n    `', ''):find('    `' .. what .. '` · 20 KB\n', 1, true), lines)
+    assert(lines:find('    `' .. short .. '`\n      · 3 bytes\n', 1, true), lines)
     for _, line in ipairs(chat.lines()) do
-      assert(vim.api.nvim_strwidth(line) <= 34, line)
+      assert(vim.api.nvim_strwidth(line) <= 36, line)
     end
     assert(lines:find('  high risk\n', 1, true), lines)
+  end)
+
+  test('card: a high risk stands out from the reason', function()
+    local chat = render_card({ shown = 'make' })
+    local row = vim.iter(ipairs(chat.lines())):find(function(_, line)
+      return vim.startswith(line, '  high risk · ')
+    end)
+    local blocks = vim.api.nvim_get_namespaces()['agentls.blocks']
+    local range = { row - 1, 0 }
+    local marks = vim.api.nvim_buf_get_extmarks(
+      chat.buffer,
+      blocks,
+      range,
+      { row - 1, -1 },
+      { details = true }
+    )
+    local groups = {}
+    for _, mark in ipairs(marks) do
+      eq(mark[4].line_hl_group, nil, 'a group of the whole line covers the others')
+      groups[mark[4].hl_group or ''] = { mark[3], mark[4].end_col }
+    end
+    eq(groups.AgentlsWarn, { 2, 11 })
+    eq(groups.AgentlsDim[1], 11)
   end)
 
   test('card: a long list of losses shows its first rows, and a key opens all', function()

@@ -201,19 +201,36 @@ local function render_request(block, item, options, width, hint)
   end
 end
 
+local RISK_GROUPS = { high = 'AgentlsWarn', medium = 'AgentlsAsk' }
+
 ---Renders the risk, the reason, and the options of a call that asks.
 ---@param approval agentls.ApprovalRequestedNotification
 ---@param summary? agentls.LossSummary
 local function render_approval_reason(block, approval, summary)
   local risk, reason = approval.risk .. ' risk', summary and summary.reason or approval.why
   local separator = reason ~= '' and ' · ' or ''
-  add_escaped(block, ('  %s%s'):format(risk, separator), format.display_text(reason), 'AgentlsDim')
-  if approval.risk ~= 'low' then
-    add_mark(block, 2, 2 + #risk, approval.risk == 'high' and 'AgentlsWarn' or 'AgentlsAsk')
-  end
+  add_escaped(block, ('  %s%s'):format(risk, separator), format.display_text(reason))
+  -- The group of a whole line would cover the color of the risk.
+  add_mark(block, 2, 2 + #risk, RISK_GROUPS[approval.risk] or 'AgentlsDim')
+  add_mark(block, 2 + #risk, #block.lines[#block.lines], 'AgentlsDim')
   for _, option in ipairs(approval.options or {}) do
     add_escaped(block, '  ! ', format.display_text(option), 'AgentlsWarn')
   end
+end
+
+---Renders something that a call would delete or overwrite: its name in full, and its size.
+---@param row agentls.LossRow
+local function render_loss(block, row, width)
+  draw.add_wrapped(block, '    ', row.what, width, inline_code)
+  if row.size == '' then
+    return
+  end
+  local line, size = block.lines[#block.lines], ' · ' .. row.size
+  if vim.fn.strdisplaywidth(line .. size) > width - 2 * block.depth then
+    return add_line(block, '     ' .. size, 'AgentlsDim')
+  end
+  block.lines[#block.lines] = line .. size
+  add_mark(block, #line, #line + #size, 'AgentlsDim')
 end
 
 ---Renders what a call would delete or overwrite for good, above the keys.
@@ -221,14 +238,7 @@ end
 local function render_losses(block, summary, options, width)
   add_line(block, '  ! This would be lost for good:', 'AgentlsError')
   for _, row in ipairs(summary.rows) do
-    local size = row.size ~= '' and ' · ' .. row.size or ''
-    -- Leave room for the size after the last piece.
-    draw.add_wrapped(block, '    ', row.what, width - vim.fn.strdisplaywidth(size), inline_code)
-    local line = block.lines[#block.lines]
-    block.lines[#block.lines] = line .. size
-    if size ~= '' then
-      add_mark(block, #line, #line + #size, 'AgentlsDim')
-    end
+    render_loss(block, row, width)
   end
   if summary.more then
     local key = summary.full_lines and options.keys and options.keys.open
