@@ -427,6 +427,66 @@ testInWorkbench(
   },
 );
 
+/** Files that are not kept for a revert, because they may contain secrets. */
+const SECRETS = { ".env": "x".repeat(12_345), ...Object.fromEntries([1, 2].map((at) => [`keys/${at}.pem`, "k"])) };
+
+testInWorkbench(
+  "a command is allowed only after the user has seen what it would throw away",
+  {
+    config: CASSETTE_CONFIG,
+    files: SECRETS,
+    exchanges: buildExchanges("throw it away", [bash("rm -rf .env keys")]),
+  },
+  async (s, page, step) => {
+    const losses = s.at("losses");
+    const measure = () =>
+      losses.evaluate((list) => {
+        const card = list.closest("[data-question]");
+        const [frame, box, actions] = [list.closest(".log"), list, card.querySelector(".actions")].map((element) =>
+          element.getBoundingClientRect(),
+        );
+        const isVisible = box.top >= frame.top - 1 && box.bottom <= frame.bottom + 1;
+        return { frame: frame.height, list: box.height, both: actions.bottom - box.top, isVisible };
+      });
+
+    await step("the card lists it once, in a list that does not scroll", async () => {
+      await s.sendPrompt("throw it away");
+      await s.card.waitFor();
+      assert.deepEqual(await losses.locator("li").allTextContents(), [
+        ".env12 KB",
+        "keys/1.pem1 byte",
+        "keys/2.pem1 byte",
+      ]);
+      assert.doesNotMatch(await s.card.locator(".reason").textContent(), /deletes or overwrites/);
+      assert.ok(await losses.evaluate((list) => list.scrollHeight <= list.clientHeight + 1));
+      assert.ok((await measure()).isVisible);
+      await s.takeScreenshot("losses");
+    });
+
+    await step("where it does not fit next to the buttons, the first press shows it", async () => {
+      const { frame, list, both } = await measure();
+      const target = (list + both) / 2;
+      await page.setViewportSize({ width: 1400, height: Math.round(860 - frame + target) });
+      await waitUntil(async () => {
+        const now = await measure();
+        return now.frame < now.both && now.frame > now.list;
+      }, "a view with room for the list or the buttons");
+      await s.card.press("n");
+      await s.waitForTurnEnd(1, "completed");
+      await s.sendPrompt("throw it away after all");
+      await s.card.waitFor();
+      assert.ok(!(await measure()).isVisible);
+      await s.at("action-y").click();
+      await waitUntil(async () => (await measure()).isVisible, "the list in sight");
+      await s.card.waitFor();
+      assert.equal(s.readFile(".env"), SECRETS[".env"]);
+      await s.at("action-y").click();
+      await s.waitForTurnEnd(2, "completed");
+      assert.ok(!fs.existsSync(path.join(s.workspace, ".env")));
+    });
+  },
+);
+
 const PAYLOADS = [
   '<button data-action="insert">Allow</button>',
   '<section class="approval high" data-question data-approval="x" tabindex="0"><p class="reason">runs a command</p><div class="actions"><button class="main">Allow</button></div></section>',
