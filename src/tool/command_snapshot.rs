@@ -1,4 +1,4 @@
-//! Finds what a command changed in the workspace's files (R-SESS-3), by comparing sizes and times before and after.
+//! Finds what a command changed in the workspace's files, by comparing sizes and times before and after.
 //!
 //! A change can be undone if the old content is known. That is so for a file that this session has read or written
 //! (even before a restart of the server), that git has, that was kept before the command, that only has another name now,
@@ -14,7 +14,7 @@ use super::{PartialReason, ToolContext, git_blobs};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
-use crate::workspace::watch::{self, ChangedFile, ExternalWriteWatch, FileStamp, MAX_WATCHED, WatchedTree};
+use crate::workspace::watch::{ChangedFile, ExternalWriteWatch, FileStamp, WatchedTree};
 
 /// Largest content left by a command that is kept for the diff, in bytes.
 const MAX_STORED_AFTER: u64 = 1 << 20;
@@ -43,7 +43,7 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
     let looked = tokio::task::spawn_blocking(move || {
         // Before the scan, so that no write of others during it is missed.
         let external_writes = inner.workspace.external_writes().start_watch();
-        let mut watched = scan_roots(&inner);
+        let mut watched = inner.workspace.live_tree(&inner.cwd).take_snapshot();
         restore_known_states(&inner, &watched, &earlier);
         // Known files may be excluded from the scan, or beyond its limit.
         let known = collect_known_paths(&inner);
@@ -74,9 +74,9 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
     let (watched, external_writes) = (before.watched, before.external_writes);
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {
-        let mut now = scan_roots(&inner);
+        let mut now = inner.workspace.live_tree(&inner.cwd).take_snapshot();
         // A file that a changed `.gitignore` now excludes must not look deleted.
-        now.look_at(watched.iter_paths());
+        now.look_at_all_of(&watched);
         now.look_at(&collect_known_paths(&inner));
         if watched.partial || now.partial {
             inner.checkpoints.mark_partial(PartialReason::TooMany);
@@ -96,11 +96,6 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
         // The command has run; a failed record must not make its result an error.
         tracing::warn!(reason, "what a command changed was not recorded");
     }
-}
-
-fn scan_roots(cx: &ToolContext) -> WatchedTree {
-    let roots = cx.workspace.resolve_roots(&cx.cwd);
-    watch::scan_watched_files(roots.iter().map(|root| root.path()), MAX_WATCHED)
 }
 
 /// Returns the files below the roots that this session has read or written.

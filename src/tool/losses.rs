@@ -16,7 +16,7 @@ use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::word_list::WordList;
 use crate::domain::{CommandLosses, Loss, LossList, LossReach, LossTarget, Losses};
 use crate::workspace::resolve::real_path;
-use crate::workspace::watch::{self, MAX_WATCHED, WatchedTree};
+use crate::workspace::watch::{self, WatchedTree};
 
 /// Most names looked at per command.
 const MAX_NAMES: usize = 50_000;
@@ -40,19 +40,18 @@ pub fn find_losses(cx: &ToolContext, command: &CommandLosses, is_recorded: bool)
     if command.targets.is_empty() {
         return Losses::default();
     }
-    let roots = cx.workspace.resolve_roots(&cx.cwd);
-    let roots: Vec<PathBuf> = roots.iter().map(|root| root.path().to_owned()).collect();
-    let watched = watch::scan_watched_files(roots.iter().map(PathBuf::as_path), MAX_WATCHED);
+    let live_tree = cx.workspace.live_tree(&cx.cwd);
+    let watched = live_tree.take_snapshot();
     let indexes = own_work::read_indexes(cx, &watched);
     let unkept = if is_recorded {
         own_work::keep_own_work(cx, &watched, &indexes)
     } else {
-        own_work::list_own_work(&watched, &indexes)
+        own_work::list_own_work(cx, &watched, &indexes)
     };
     let mut lookup = LossLookup {
         cx,
         is_recorded,
-        roots,
+        roots: live_tree.roots().to_vec(),
         watched,
         unkept,
         files: BTreeMap::new(),

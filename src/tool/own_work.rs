@@ -3,7 +3,7 @@
 //! Blocks. A content is kept once, by its hash, so a second command costs nothing. Secrets are not copied; who deletes one is
 //! asked. Must not judge commands.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::ToolContext;
@@ -28,43 +28,22 @@ pub(super) fn read_indexes(cx: &ToolContext, watched: &WatchedTree) -> Vec<GitIn
 /// Keeps the files of a snapshot that git does not have as they are, smallest first. Returns those for which there is no
 /// room.
 pub(super) fn keep_own_work(cx: &ToolContext, watched: &WatchedTree, indexes: &[GitIndex]) -> UnkeptFiles {
-    let known = cx.workspace.known_files();
-    let mut own = find_own_files(watched, indexes, |path, stamp| known.get(path, stamp).is_none());
+    let mut own = cx.workspace.live_tree(&cx.cwd).own_files().find(watched, indexes);
     own.sort_by_key(|(_, stamp)| stamp.bytes());
-    let mut unkept = UnkeptFiles::new();
-    for (path, stamp) in own {
-        if !keep_file(cx, path, stamp) {
-            unkept.insert(path.to_owned(), stamp.bytes());
-        }
-    }
-    unkept
+    own.retain(|(path, stamp)| !keep_file(cx, path, *stamp));
+    to_sizes(own)
 }
 
 /// Lists the files of a snapshot that git does not have as they are, and keeps none.
-pub(super) fn list_own_work(watched: &WatchedTree, indexes: &[GitIndex]) -> UnkeptFiles {
-    let own = find_own_files(watched, indexes, |_, _| true).into_iter();
-    own.map(|(path, stamp)| (path.to_owned(), stamp.bytes()))
-        .collect()
+pub(super) fn list_own_work(cx: &ToolContext, watched: &WatchedTree, indexes: &[GitIndex]) -> UnkeptFiles {
+    to_sizes(cx.workspace.live_tree(&cx.cwd).own_files().find(watched, indexes))
 }
 
-fn find_own_files<'a>(
-    watched: &'a WatchedTree,
-    indexes: &[GitIndex],
-    counts: impl Fn(&Path, FileStamp) -> bool,
-) -> Vec<(&'a Path, FileStamp)> {
-    let mut files: Vec<(&Path, FileStamp)> = watched
-        .iter_files()
-        .filter(|(path, stamp)| counts(path, *stamp))
-        .map(|(path, stamp)| (path.as_path(), stamp))
-        .collect();
-    let mut in_git: HashSet<PathBuf> = HashSet::new();
-    for index in indexes {
-        let below = files.iter().filter(|(path, _)| path.starts_with(index.root()));
-        let clean = index.find_clean_files(below.copied());
-        in_git.extend(clean.into_iter().map(|file| file.path));
-    }
-    files.retain(|(path, _)| !in_git.contains(*path));
+fn to_sizes(files: Vec<(PathBuf, FileStamp)>) -> UnkeptFiles {
     files
+        .into_iter()
+        .map(|(path, stamp)| (path, stamp.bytes()))
+        .collect()
 }
 
 /// Keeps a file, if there is room. Returns whether it is kept.

@@ -107,6 +107,7 @@ impl<'a> FileWalk<'a> {
             hidden,
             max_depth,
             with_status: false,
+            with_folders: false,
         };
         let halt = || bound.check_end().is_some();
         Self {

@@ -64,6 +64,15 @@ impl GitIndex {
         })
     }
 
+    /// Returns what differs between two versions of an index: where it is, when it was written, and its checksum.
+    pub fn version(&self) -> Vec<u8> {
+        let mut version = self.root.as_os_str().as_bytes().to_vec();
+        version.extend(self.written.to_be_bytes());
+        version.extend(self.bytes.len().to_be_bytes());
+        version.extend(&self.bytes[self.bytes.len().saturating_sub(20)..]);
+        version
+    }
+
     /// Returns the top folder of the work tree.
     pub fn root(&self) -> &Path {
         &self.root
@@ -126,7 +135,7 @@ impl GitIndex {
                 clean.push(CleanFiles {
                     path: (*path).to_owned(),
                     stamp: *stamp,
-                    id: entry.id.iter().map(|byte| format!("{byte:02x}")).collect(),
+                    id: to_hex(entry.id),
                 });
             }
         })?;
@@ -140,6 +149,11 @@ impl std::fmt::Debug for GitIndex {
             .field("root", &self.root)
             .finish_non_exhaustive()
     }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])).collect()
 }
 
 /// Visits all entries. Returns `None` if this is not an index that we understand; discard what was visited then.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
@@ -18,6 +18,7 @@ mod command_files;
 pub mod command_sandbox;
 pub mod diff;
 pub mod edit;
+mod folder_watch;
 pub mod git_files;
 mod git_folder;
 mod git_guard;
@@ -28,10 +29,12 @@ pub mod git_summary;
 pub mod ignore_rules;
 mod left_files;
 mod line_diff;
+mod live_tree;
 pub mod load;
 pub mod media_file;
 pub mod notebook;
 pub mod overlay;
+pub mod own_files;
 pub mod process;
 pub mod prompts;
 mod read_deny;
@@ -60,6 +63,7 @@ pub use background::{
 };
 use git_reader::GitReader;
 pub use left_files::LeftFiles;
+pub use live_tree::LiveTree;
 pub use load::{LoadError, LoadedFile};
 pub use overlay::{Buffer, OpenedDocument, Overlay};
 pub use read_deny::ReadDeny;
@@ -79,6 +83,7 @@ use crate::proxy::{CommandProxy, SessionHosts};
 use command_sandbox::{CallSandbox, CommandPlace, SandboxDetection, SessionTemp};
 use git_guard::GitGuard;
 use git_names::GitNames;
+use live_tree::LiveTrees;
 use process::{Command, Launcher, SpawnError, StopMode};
 use steering_watch::SteeringWatch;
 
@@ -123,6 +128,7 @@ pub struct WorkspaceShared {
     git_names: GitNames,
     sandbox: SandboxDetection,
     steering: SteeringWatch,
+    live_trees: LiveTrees,
 }
 
 impl WorkspaceShared {
@@ -284,6 +290,7 @@ pub struct Workspace {
     shared: Arc<WorkspaceShared>,
     read_log: ReadLog,
     known: Arc<watch::KnownFiles>,
+    live_tree: Mutex<Option<Arc<LiveTree>>>,
     background: Background,
     /// What ends the background processes with it; `None` for the session.
     background_owner: Option<&'static str>,
@@ -339,6 +346,17 @@ impl Workspace {
     /// Returns the files whose content is kept.
     pub fn known_files(&self) -> &watch::KnownFiles {
         &self.known
+    }
+
+    /// Returns the files below the roots of a session in `cwd`, shared with the sessions there.
+    pub fn live_tree(&self, cwd: &Path) -> Arc<LiveTree> {
+        let roots = self.resolve_roots(cwd);
+        let roots: Vec<PathBuf> = roots.iter().map(|root| root.path().to_owned()).collect();
+        let mut held = self.live_tree.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.as_ref().filter(|tree| tree.roots() == roots) {
+            Some(tree) => tree.clone(),
+            None => held.insert(self.shared.live_trees.get(roots)).clone(),
+        }
     }
 
     /// Returns the record of writes by others.

@@ -27,9 +27,11 @@ pub struct WalkOptions {
     pub max_depth: Option<usize>,
     /// Fills [`TreeEntry::status`].
     pub with_status: bool,
+    /// Returns folders too, each before it is opened.
+    pub with_folders: bool,
 }
 
-/// A file, link, pipe, or the like. Folders are walked but not returned.
+/// A file, link, pipe, or the like, or a folder if [`WalkOptions::with_folders`] requests them.
 #[derive(Debug)]
 pub struct TreeEntry {
     pub path: PathBuf,
@@ -45,6 +47,8 @@ pub struct Walk<H> {
     rules: IgnoreRules,
     /// Entries still to return or walk, the next one last.
     pending: Vec<PendingScan>,
+    /// The folder returned last, which is opened next.
+    announced: Option<PendingScan>,
     repositories: Vec<PathBuf>,
     is_halted: bool,
 }
@@ -73,6 +77,7 @@ impl<H: Fn() -> bool> Walk<H> {
                 entry: start,
                 depth: 0,
             }],
+            announced: None,
             repositories: Vec::new(),
             is_halted: false,
         }
@@ -169,11 +174,23 @@ impl<H: Fn() -> bool> Iterator for Walk<H> {
     type Item = TreeEntry;
 
     fn next(&mut self) -> Option<TreeEntry> {
+        if let Some(PendingScan { entry, depth }) = self.announced.take() {
+            self.open(&entry.path, depth);
+        }
         while !self.is_halted
             && let Some(PendingScan { entry, depth }) = self.pending.pop()
         {
             if entry.kind != FileKind::Folder {
                 return Some(entry);
+            }
+            if self.options.with_folders {
+                let folder = TreeEntry {
+                    path: entry.path.clone(),
+                    kind: entry.kind,
+                    status: None,
+                };
+                self.announced = Some(PendingScan { entry, depth });
+                return Some(folder);
             }
             self.open(&entry.path, depth);
         }
@@ -194,6 +211,7 @@ mod tests {
         hidden: true,
         max_depth: None,
         with_status: false,
+        with_folders: false,
     };
 
     fn create_tree(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {

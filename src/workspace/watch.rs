@@ -1,8 +1,9 @@
-//! Takes snapshots of files by size and time (R-SESS-3): comparing two shows what a command changed.
+//! Takes snapshots of files by size and time: comparing two shows what a command changed.
 //!
 //! Blocks. Reads no contents, and must not decide who changed what; `tool::command_snapshot` does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsString;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,14 +12,16 @@ use std::time::Duration;
 
 use rustix::fs::Stat;
 
+use super::folder_watch::{FolderWatch, NameChanges};
+use super::ignore_rules::IGNORE_FILES;
 use super::tree::{Walk, WalkOptions};
 use super::write::is_unfinished;
 use crate::base::clock;
 use crate::base::nofollow::{self, FileKind};
 use crate::domain::FileState;
 
-/// Most files watched while a command runs (R-SESS-3).
-pub const MAX_WATCHED: usize = 20_000;
+/// Most files watched while a command runs. They take about 50 MB.
+pub const MAX_WATCHED: usize = 200_000;
 
 /// Time limit for taking a snapshot.
 const MAX_TIME: Duration = Duration::from_secs(10);
@@ -64,6 +67,11 @@ impl FileStamp {
         self.link
     }
 
+    /// Returns whether it was written, moved, or otherwise changed at that time or later, in ns since 1970.
+    pub fn was_touched_since(&self, time_ns: u128) -> bool {
+        self.touched.saturating_add(LAG) >= time_ns
+    }
+
     /// Returns the permission bits.
     pub fn mode(&self) -> u32 {
         self.mode
@@ -106,6 +114,19 @@ fn stamp_of(status: &Stat) -> Option<FileStamp> {
     })
 }
 
+/// Finds everything except what ignore files exclude.
+const WALK: WalkOptions = WalkOptions {
+    hidden: true,
+    max_depth: None,
+    with_status: true,
+    with_folders: true,
+};
+
+fn read_excludes(trees: &[PathBuf]) -> BTreeMap<PathBuf, Option<FileStamp>> {
+    let exclude = |tree: &PathBuf| (tree.clone(), read_stamp(&tree.join(".git/info/exclude")));
+    trees.iter().map(exclude).collect()
+}
+
 /// How far a file's times may lag behind the clock, in nanoseconds.
 const LAG: u128 = 20_000_000;
 
@@ -114,7 +135,8 @@ const LAG: u128 = 20_000_000;
 pub struct WatchedTree {
     /// When it was taken, in nanoseconds since 1970.
     taken_at_ns: u128,
-    files: BTreeMap<PathBuf, FileStamp>,
+    /// Shared, so that a copy costs nothing until one of both changes.
+    files: Arc<BTreeMap<PathBuf, FileStamp>>,
     /// Git work trees among them.
     trees: Vec<PathBuf>,
     /// The `info/exclude` file of each work tree, which excludes files besides its `.gitignore` files.
@@ -123,10 +145,11 @@ pub struct WatchedTree {
     pub partial: bool,
 }
 
-/// Takes a snapshot of up to `most` files below `roots`, without what `.gitignore` and similar files exclude. Blocks.
-pub fn scan_watched_files<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> WatchedTree {
+/// Takes a snapshot of up to `most` files below `roots`, without what `.gitignore` and similar files exclude. Calls
+/// `enter` with each folder before it is read. Blocks.
+pub fn scan_watched_files(roots: &[PathBuf], most: usize, mut enter: impl FnMut(&Path)) -> WatchedTree {
     let mut watched = WatchedTree {
-        taken_at_ns: u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000,
+        taken_at_ns: now_ns(),
         ..WatchedTree::default()
     };
     let until = clock::now() + MAX_TIME;
@@ -136,27 +159,35 @@ pub fn scan_watched_files<'a>(roots: impl IntoIterator<Item = &'a Path>, most: u
             .ancestors()
             .find(|folder| nofollow::kind(&folder.join(".git")).is_some());
         watched.trees.extend(around.map(Path::to_owned));
-        watched.look_below(root, most, until);
+        watched.look_below(root, None, most, until, &mut enter);
         if watched.partial {
             break;
         }
     }
-    watched.trees.sort();
-    watched.trees.dedup();
-    let excludes = |tree: &PathBuf| (tree.clone(), read_stamp(&tree.join(".git/info/exclude")));
-    watched.excludes = watched.trees.iter().map(excludes).collect();
+    watched.settle_trees();
     watched
 }
 
+fn now_ns() -> u128 {
+    u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000
+}
+
 impl WatchedTree {
-    fn look_below(&mut self, root: &Path, most: usize, until: clock::Instant) {
-        let options = WalkOptions {
-            hidden: true,
-            max_depth: None,
-            with_status: true,
-        };
-        let mut walk = Walk::new(root, None, options, || clock::now() >= until);
+    /// Adds the files below `folder`, with the ignore files from `top` on.
+    fn look_below(
+        &mut self,
+        folder: &Path,
+        top: Option<&Path>,
+        most: usize,
+        until: clock::Instant,
+        enter: &mut impl FnMut(&Path),
+    ) {
+        let mut walk = Walk::new(folder, top, WALK, || clock::now() >= until);
         for entry in walk.by_ref() {
+            if entry.kind == FileKind::Folder {
+                enter(&entry.path);
+                continue;
+            }
             let Some(stamp) = entry.status.as_ref().and_then(stamp_of) else {
                 continue;
             };
@@ -168,12 +199,111 @@ impl WatchedTree {
                 self.partial = true;
                 break;
             }
-            self.files.insert(entry.path, stamp);
+            Arc::make_mut(&mut self.files).insert(entry.path, stamp);
         }
         self.partial |= walk.is_halted();
         let available = MAX_TREES.saturating_sub(self.trees.len());
         self.trees
             .extend(walk.repositories().iter().take(available).cloned());
+    }
+
+    fn settle_trees(&mut self) {
+        self.trees.sort();
+        self.trees.dedup();
+        self.excludes = read_excludes(&self.trees);
+    }
+
+    /// Brings the snapshot up to date after `changes`. Returns false if only another scan can. Blocks.
+    ///
+    /// Each folder that it enters is below one of the `roots`.
+    pub(super) fn apply_changes(
+        &mut self,
+        roots: &[PathBuf],
+        changes: &NameChanges,
+        watch: &mut FolderWatch,
+    ) -> bool {
+        let is_rule = |name: &OsString| name == ".git" || IGNORE_FILES.iter().any(|file| name == file);
+        if changes.names.values().flatten().any(is_rule)
+            || changes.folders.iter().any(|folder| folder.ends_with(".git"))
+            || read_excludes(&self.trees) != self.excludes
+        {
+            return false;
+        }
+        let mut to_read = self.forget_folders(&changes.folders, watch);
+        for (folder, names) in &changes.names {
+            for name in names.iter().filter(|name| !is_unfinished(name)) {
+                let path = folder.join(name);
+                match (self.files.contains_key(&path), read_stamp(&path)) {
+                    (true, Some(stamp)) => drop(Arc::make_mut(&mut self.files).insert(path, stamp)),
+                    (true, None) => drop(Arc::make_mut(&mut self.files).remove(&path)),
+                    // Only the rules of its folder tell whether it counts.
+                    (false, Some(_)) => drop(to_read.insert(folder.clone())),
+                    (false, None) => {}
+                }
+            }
+        }
+        let until = clock::now() + MAX_TIME;
+        for folder in to_read {
+            let Some(root) = roots.iter().find(|root| folder.starts_with(root)) else {
+                return false;
+            };
+            if watch.has(&folder) {
+                self.read_folder_again(&folder, root, until, watch);
+            }
+        }
+        self.settle_trees();
+        watch.is_complete() && !self.partial && self.files.len() <= MAX_WATCHED
+    }
+
+    /// Removes all that is below `folders`. Returns the folders that contained them.
+    fn forget_folders(&mut self, folders: &BTreeSet<PathBuf>, watch: &mut FolderWatch) -> BTreeSet<PathBuf> {
+        let mut parents = BTreeSet::new();
+        for folder in folders {
+            parents.extend(folder.parent().map(Path::to_owned));
+            watch.forget_below(folder);
+            self.trees.retain(|tree| !tree.starts_with(folder));
+            let from = (Bound::Included(folder.as_path()), Bound::Unbounded);
+            let below = self.files.range::<Path, _>(from).map(|(path, _)| path.clone());
+            let below: Vec<PathBuf> = below.take_while(|path| path.starts_with(folder)).collect();
+            for path in below {
+                Arc::make_mut(&mut self.files).remove(&path);
+            }
+        }
+        parents
+    }
+
+    /// Adds the files in a folder, and all below its new folders.
+    fn read_folder_again(
+        &mut self,
+        folder: &Path,
+        root: &Path,
+        until: clock::Instant,
+        watch: &mut FolderWatch,
+    ) {
+        let options = WalkOptions {
+            max_depth: Some(1),
+            ..WALK
+        };
+        let mut new = Vec::new();
+        for entry in Walk::new(folder, Some(root), options, || clock::now() >= until) {
+            if entry.kind == FileKind::Folder {
+                new.extend((!watch.has(&entry.path)).then_some(entry.path));
+            } else if let Some(stamp) = entry.status.as_ref().and_then(stamp_of)
+                && !entry.path.file_name().is_some_and(is_unfinished)
+            {
+                Arc::make_mut(&mut self.files).insert(entry.path, stamp);
+            }
+        }
+        for folder in new {
+            self.look_below(&folder, Some(root), MAX_WATCHED, until, &mut |folder| {
+                watch.add(folder)
+            });
+        }
+    }
+
+    /// Records that the snapshot describes the present.
+    pub(super) fn mark_taken_now(&mut self) {
+        self.taken_at_ns = now_ns();
     }
 
     /// Adds `paths` to the snapshot, even if they are excluded or beyond the limit. Blocks.
@@ -182,7 +312,7 @@ impl WatchedTree {
             if !self.files.contains_key(path)
                 && let Some(stamp) = read_stamp(path)
             {
-                self.files.insert(path.clone(), stamp);
+                Arc::make_mut(&mut self.files).insert(path.clone(), stamp);
             }
         }
     }
@@ -218,13 +348,42 @@ impl WatchedTree {
         self.files.keys()
     }
 
+    /// Lists the files that are not the same in `last`, and those of `others` that exist.
+    pub fn list_differing_files(&self, last: &Self, others: &[PathBuf]) -> Vec<(PathBuf, FileStamp)> {
+        let mut listed: BTreeMap<&PathBuf, FileStamp> = BTreeMap::new();
+        listed.extend(
+            others
+                .iter()
+                .filter_map(|path| Some((path, self.get_stamp(path)?))),
+        );
+        if !Arc::ptr_eq(&self.files, &last.files) {
+            let is_same = |path: &PathBuf, stamp: &FileStamp| last.files.get(path) == Some(stamp);
+            let differing = self.files.iter().filter(|(path, stamp)| !is_same(path, stamp));
+            listed.extend(differing.map(|(path, stamp)| (path, *stamp)));
+        }
+        listed
+            .into_iter()
+            .map(|(path, stamp)| (path.clone(), stamp))
+            .collect()
+    }
+
+    /// Adds the files of `other` that are not in the snapshot, even if they are excluded. Blocks.
+    pub fn look_at_all_of(&mut self, other: &Self) {
+        if !Arc::ptr_eq(&self.files, &other.files) {
+            self.look_at(other.iter_paths());
+        }
+    }
+
     /// Returns what is different in `now`.
     ///
     /// A file that existed before is not new only because a changed `.gitignore` makes it visible. It is new if it came
     /// with its folder.
     pub fn find_changed_files(&self, now: &Self) -> Vec<ChangedFile> {
         let mut changed = Vec::new();
-        for (path, was) in &self.files {
+        if Arc::ptr_eq(&self.files, &now.files) {
+            return changed;
+        }
+        for (path, was) in self.files.iter() {
             let is = match now.files.get(path) {
                 Some(is) => Some(*is),
                 // Not examined this time does not mean gone.
@@ -249,7 +408,7 @@ impl WatchedTree {
         let check_appeared = |is: &FileStamp| {
             let moved = removed.get(&is.node).is_some_and(|was| was.is_same_file(is));
             // The change time tells when a file came here, even if its modification time is old.
-            let young = is.touched.saturating_add(LAG) >= self.taken_at_ns;
+            let young = is.was_touched_since(self.taken_at_ns);
             (moved || young).then_some(moved)
         };
         let uncovered = self.find_unignored_folders(now, &changed);
@@ -413,6 +572,10 @@ mod tests {
         (dir, path)
     }
 
+    fn scan(root: &Path, most: usize) -> WatchedTree {
+        scan_watched_files(&[root.to_owned()], most, |_| {})
+    }
+
     /// Names, with whether each existed before and exists now.
     fn summarize_changes(changed: &[ChangedFile]) -> Vec<(&str, bool, bool)> {
         let name = |path: &'_ Path| path.file_name().unwrap().to_str().unwrap().len();
@@ -436,7 +599,7 @@ mod tests {
         for name in ["same", "changed", "gone", "linked", ".agentls-x.tmp"] {
             fs::write(dir.join(name), name).unwrap();
         }
-        let before = scan_watched_files([dir.as_path()], 100);
+        let before = scan(&dir, 100);
         assert!(!before.partial);
         fs::write(dir.join("changed"), "longer than before").unwrap();
         fs::remove_file(dir.join(".agentls-x.tmp")).unwrap();
@@ -444,7 +607,7 @@ mod tests {
         fs::remove_file(dir.join("linked")).unwrap();
         symlink("same", dir.join("linked")).unwrap();
         fs::write(dir.join("new"), "").unwrap();
-        let changed = before.find_changed_files(&scan_watched_files([dir.as_path()], 100));
+        let changed = before.find_changed_files(&scan(&dir, 100));
         assert_eq!(
             summarize_changes(&changed),
             [
@@ -454,14 +617,11 @@ mod tests {
                 ("new", false, true)
             ]
         );
-        let part = scan_watched_files([dir.as_path()], 2);
+        let part = scan(&dir, 2);
         assert!(part.partial);
         assert_eq!(part.find_changed_files(&part), []);
         // A file that was not examined before does not count as new.
-        assert_eq!(
-            part.find_changed_files(&scan_watched_files([dir.as_path()], 100)),
-            []
-        );
+        assert_eq!(part.find_changed_files(&scan(&dir, 100)), []);
     }
 
     #[test]
@@ -469,10 +629,10 @@ mod tests {
         let (_dir, dir) = create_temp_dir();
         fs::create_dir(dir.join("d")).unwrap();
         fs::write(dir.join("d/x"), "x").unwrap();
-        let before = scan_watched_files([dir.as_path()], 100);
+        let before = scan(&dir, 100);
         fs::rename(dir.join("d"), dir.join("e")).unwrap();
         symlink("e", dir.join("d")).unwrap();
-        let mut now = scan_watched_files([dir.as_path()], 100);
+        let mut now = scan(&dir, 100);
         now.look_at(before.iter_paths());
         let changed = before.find_changed_files(&now);
         assert_eq!(
@@ -492,9 +652,9 @@ mod tests {
         fs::create_dir_all(dir.join("sub/inner/.git")).unwrap();
         fs::write(dir.join(".gitignore"), "secret\n").unwrap();
         fs::write(dir.join("secret"), "x").unwrap();
-        let mut watched = scan_watched_files([dir.join("sub").as_path()], 100);
+        let mut watched = scan(&dir.join("sub"), 100);
         assert_eq!(watched.work_trees(), [dir.clone(), dir.join("sub/inner")]);
-        watched = scan_watched_files([dir.as_path()], 100);
+        watched = scan(&dir, 100);
         assert_eq!(watched.get_stamp(&dir.join("secret")), None);
         watched.look_at(&[dir.join("secret"), dir.join("none")]);
         assert!(watched.get_stamp(&dir.join("secret")).is_some());
@@ -512,13 +672,13 @@ mod tests {
         fs::create_dir(dir.join("old")).unwrap();
         fs::write(dir.join("old/x"), "x").unwrap();
         std::thread::sleep(std::time::Duration::from_millis(60));
-        let before = scan_watched_files([dir.as_path()], 100);
+        let before = scan(&dir, 100);
         fs::write(dir.join(".gitignore"), "b\n").unwrap();
         fs::write(dir.join("new"), "").unwrap();
         fs::write(dir.join("old/.ignore"), "").unwrap();
         // This touches only the folder.
         fs::rename(dir.join("old"), dir.join("young")).unwrap();
-        let mut now = scan_watched_files([dir.as_path()], 100);
+        let mut now = scan(&dir, 100);
         now.look_at(before.iter_paths());
         assert_eq!(
             summarize_changes(&before.find_changed_files(&now)),
@@ -544,12 +704,12 @@ mod tests {
         fs::create_dir_all(dir.join(".git/info")).unwrap();
         fs::write(dir.join(".git/info/exclude"), "a\n").unwrap();
         fs::write(dir.join("a"), "").unwrap();
-        let before = scan_watched_files([dir.as_path()], 100);
+        let before = scan(&dir, 100);
         fs::write(dir.join("a"), "1").unwrap();
         fs::write(dir.join("b"), "1").unwrap();
         let new = |surely| {
             before
-                .find_changed_files(&scan_watched_files([dir.as_path()], 100))
+                .find_changed_files(&scan(&dir, 100))
                 .iter()
                 .filter(|new| new.is_before_known == surely)
                 .count()

@@ -110,6 +110,15 @@ fn git(world: &World, args: &[&str]) {
     assert!(done.status.success(), "{args:?}: {done:?}");
 }
 
+/// Makes a repository of the workspace, and commits all files.
+fn commit_all(world: &World) {
+    git(world, &["init", "-q", "-b", "main"]);
+    git(world, &["config", "user.name", "a"]);
+    git(world, &["config", "user.email", "a@example.org"]);
+    git(world, &["add", "."]);
+    git(world, &["commit", "-qm", "first"]);
+}
+
 /// Replaces all files of the workspace.
 fn fill(world: &World, with_git: bool) {
     for entry in std::fs::read_dir(world.workspace()).unwrap() {
@@ -124,11 +133,7 @@ fn fill(world: &World, with_git: bool) {
         world.write(name, text);
     }
     if with_git {
-        git(world, &["init", "-q", "-b", "main"]);
-        git(world, &["config", "user.name", "a"]);
-        git(world, &["config", "user.email", "a@example.org"]);
-        git(world, &["add", "."]);
-        git(world, &["commit", "-qm", "first"]);
+        commit_all(world);
         git(world, &["branch", "other"]);
     }
     for (name, text) in LATER {
@@ -291,4 +296,30 @@ fn what_cannot_be_brought_back_is_asked_about() {
     }
     assert!(big.exists() && outside.exists());
     assert_eq!(world.read("notes.md").unwrap(), "never added\n");
+}
+
+#[test]
+fn commands_in_a_large_repository_can_be_reverted() {
+    let world = World::new();
+    let many = world.workspace().join("many");
+    std::fs::create_dir(&many).unwrap();
+    for number in 0..20_500 {
+        std::fs::write(many.join(number.to_string()), "").unwrap();
+    }
+    commit_all(&world);
+    let before = files(&world);
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    for command in [
+        "echo 1 > many/9; echo 2 > new",
+        "rm many/20499; echo 3 > many/9; mkdir -p x/y; mv many/3 x/y",
+    ] {
+        world.mock().push(Reply::new().call("bash", bash(command).1));
+    }
+    world.mock().push(Reply::text("done"));
+    let done = client.ask(&session, "do it");
+    assert_eq!(client.next(&session, "agent/turnDiff").params.get("partial"), None);
+    assert_ne!(files(&world), before);
+    revert(&client, &session, &done.turn_id, json!({}));
+    assert_eq!(files(&world), before);
 }

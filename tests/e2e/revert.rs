@@ -342,24 +342,6 @@ fn kill_during_a_revert_of_ten_thousand_files_loses_nothing() {
 }
 
 #[test]
-fn checkpoint_of_over_twenty_thousand_files_is_reported_as_partial() {
-    let world = World::new();
-    let folder = world.path("work/many");
-    std::fs::create_dir(&folder).unwrap();
-    for number in 0..20_001 {
-        std::fs::write(folder.join(number.to_string()), "").unwrap();
-    }
-    let client = world.start();
-    let session = free(&client);
-    turn(&world, &client, &session, &[bash("echo 1 > many/1")]);
-    let warned = client.next_matching(&session, "agent/warning", |notification| {
-        notification.text("code") == "checkpoint_partial"
-    });
-    assert!(warned.text("message").contains("20000"));
-    assert_eq!(client.next(&session, "agent/turnDiff").params["partial"], true);
-}
-
-#[test]
 fn edit_without_a_checkpoint_asks_for_approval() {
     let world = World::new();
     world.write("a.txt", "a\n");

@@ -1,0 +1,219 @@
+//! Learns from the kernel which names in a set of folders have changed (inotify).
+//!
+//! Blocks, but never waits. Reports names only; must not know what is in the files, or why someone watches them. Where a
+//! change could go unnoticed, there is no watch: on other systems, on network file systems, and where too few watches
+//! are left for other programs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::FolderWatch;
+#[cfg(not(target_os = "linux"))]
+pub(super) use none::FolderWatch;
+
+/// What has changed since the last look.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct NameChanges {
+    /// Names of what is or was no folder, by folder.
+    pub names: BTreeMap<PathBuf, BTreeSet<OsString>>,
+    /// Folders below the watched ones that came, went, or changed their permissions.
+    pub folders: BTreeSet<PathBuf>,
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::{BTreeMap, HashMap};
+    use std::ffi::OsStr;
+    use std::mem::MaybeUninit;
+    use std::ops::Bound;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::{Path, PathBuf};
+
+    use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+    use rustix::io::Errno;
+
+    use super::NameChanges;
+    use crate::base::nofollow;
+
+    /// Where the kernel says how many watches a user may have.
+    const LIMIT_FILE: &str = "/proc/sys/fs/inotify/max_user_watches";
+    /// The part of them that one tree may use: editors watch folders too.
+    const SHARE: usize = 8;
+    /// Most events read at once. If there are more, looking at everything is cheaper.
+    const MAX_EVENTS: usize = 200_000;
+
+    /// File systems on which nothing changes without this kernel (`linux/magic.h`; ZFS: its `zfs_vfsops.h`).
+    const LOCAL: [u64; 9] = [
+        0xEF53,      // ext2, ext3, ext4
+        0x5846_5342, // XFS
+        0x9123_683E, // btrfs
+        0x0102_1994, // tmpfs
+        0x794C_7630, // overlayfs
+        0xF2F5_2010, // F2FS
+        0x2FC1_2FC1, // ZFS
+        0xCA45_1A4E, // bcachefs
+        0x8584_58F6, // ramfs
+    ];
+
+    /// Watches folders.
+    #[derive(Debug)]
+    pub(in crate::workspace) struct FolderWatch {
+        descriptor: OwnedFd,
+        folders: HashMap<i32, PathBuf>,
+        by_path: BTreeMap<PathBuf, i32>,
+        most: usize,
+        is_complete: bool,
+    }
+
+    impl FolderWatch {
+        /// Creates a watch for folders below `roots`; `None` if changes there could go unnoticed.
+        pub(in crate::workspace) fn for_roots(roots: &[PathBuf]) -> Option<Self> {
+            let is_local = |root: &PathBuf| {
+                let found = rustix::fs::statfs(root).ok();
+                found.is_some_and(|found| LOCAL.iter().any(|local| *local == found.f_type as u64))
+            };
+            let limit = String::from_utf8(nofollow::read(Path::new(LIMIT_FILE), 64).ok()?).ok()?;
+            let limit: usize = limit.trim().parse().ok()?;
+            roots.iter().all(is_local).then_some(())?;
+            Some(Self {
+                descriptor: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?,
+                folders: HashMap::new(),
+                by_path: BTreeMap::new(),
+                most: limit / SHARE,
+                is_complete: true,
+            })
+        }
+
+        /// Watches the names in a folder. Call it before you read the folder.
+        pub(in crate::workspace) fn add(&mut self, folder: &Path) {
+            let flags = WatchFlags::CREATE
+                | WatchFlags::DELETE
+                | WatchFlags::MOVED_FROM
+                | WatchFlags::MOVED_TO
+                | WatchFlags::MODIFY
+                | WatchFlags::CLOSE_WRITE
+                | WatchFlags::ATTRIB
+                | WatchFlags::DELETE_SELF
+                | WatchFlags::MOVE_SELF
+                | WatchFlags::ONLYDIR
+                | WatchFlags::DONT_FOLLOW;
+            let added = (self.folders.len() < self.most)
+                .then(|| inotify::add_watch(&self.descriptor, folder, flags).ok())
+                .flatten();
+            let Some(watch) = added else {
+                self.is_complete = false;
+                return;
+            };
+            let other = self.folders.insert(watch, folder.to_owned());
+            // A folder in two places tells only one of them.
+            self.is_complete &= other.is_none_or(|other| other == folder);
+            self.by_path.insert(folder.to_owned(), watch);
+        }
+
+        /// Returns whether all folders that were added are watched.
+        pub(in crate::workspace) fn is_complete(&self) -> bool {
+            self.is_complete
+        }
+
+        /// Returns whether a folder is watched.
+        pub(in crate::workspace) fn has(&self, folder: &Path) -> bool {
+            self.by_path.contains_key(folder)
+        }
+
+        /// Ends the watch of a folder and of all below it.
+        pub(in crate::workspace) fn forget_below(&mut self, folder: &Path) {
+            let from = (Bound::Included(folder), Bound::Unbounded);
+            let below = self.by_path.range::<Path, _>(from);
+            let below: Vec<PathBuf> = below
+                .map(|(path, _)| path.clone())
+                .take_while(|path| path.starts_with(folder))
+                .collect();
+            for path in below {
+                if let Some(watch) = self.by_path.remove(&path) {
+                    self.folders.remove(&watch);
+                    // It is gone already if the folder is.
+                    let _ = inotify::remove_watch(&self.descriptor, watch);
+                }
+            }
+        }
+
+        /// Returns what has changed since the last call; `None` if that is unknown.
+        pub(in crate::workspace) fn read_changes(&mut self) -> Option<NameChanges> {
+            let mut changes = NameChanges::default();
+            let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];
+            let mut reader = Reader::new(&self.descriptor, &mut buffer);
+            for _ in 0..MAX_EVENTS {
+                let event = match reader.next() {
+                    Ok(event) => event,
+                    Err(Errno::AGAIN) => return Some(changes),
+                    Err(Errno::INTR) => continue,
+                    Err(_) => return None,
+                };
+                if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                    return None;
+                }
+                let Some(folder) = self.folders.get(&event.wd()) else {
+                    continue;
+                };
+                let Some(name) = event.file_name() else {
+                    let is_top = !folder
+                        .parent()
+                        .is_some_and(|parent| self.by_path.contains_key(parent));
+                    if is_top && !event.events().intersects(ReadFlags::ATTRIB) {
+                        return None;
+                    }
+                    continue;
+                };
+                let name = OsStr::from_bytes(name.to_bytes());
+                if event.events().contains(ReadFlags::ISDIR) {
+                    changes.folders.insert(folder.join(name));
+                } else if let Some(names) = changes.names.get_mut(folder) {
+                    names.insert(name.to_owned());
+                } else {
+                    changes.names.insert(folder.clone(), [name.to_owned()].into());
+                }
+            }
+            None
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod none {
+    use std::path::{Path, PathBuf};
+
+    use super::NameChanges;
+
+    /// There is none on this system.
+    #[derive(Debug)]
+    pub(in crate::workspace) enum FolderWatch {}
+
+    impl FolderWatch {
+        pub(in crate::workspace) fn for_roots(_: &[PathBuf]) -> Option<Self> {
+            None
+        }
+
+        pub(in crate::workspace) fn add(&mut self, _: &Path) {
+            match *self {}
+        }
+
+        pub(in crate::workspace) fn is_complete(&self) -> bool {
+            match *self {}
+        }
+
+        pub(in crate::workspace) fn has(&self, _: &Path) -> bool {
+            match *self {}
+        }
+
+        pub(in crate::workspace) fn forget_below(&mut self, _: &Path) {
+            match *self {}
+        }
+
+        pub(in crate::workspace) fn read_changes(&mut self) -> Option<NameChanges> {
+            match *self {}
+        }
+    }
+}
