@@ -8,12 +8,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::own_work::{self, store_file_state};
 use super::{PartialReason, ToolContext, git_blobs};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
+use crate::workspace::git_traces::{GitTraces, HeadMove};
 use crate::workspace::watch::{ChangedFile, ExternalWriteWatch, FileStamp, WatchedTree};
 
 /// Largest content left by a command that is kept for the diff, in bytes.
@@ -29,6 +31,7 @@ const READ_TO_RECALL: u64 = 64 << 20;
 pub(super) struct FilesBefore {
     watched: WatchedTree,
     indexes: Vec<GitIndex>,
+    git_traces: Arc<GitTraces>,
     external_writes: ExternalWriteWatch,
 }
 
@@ -59,6 +62,7 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
         let indexes = own_work::read_indexes(&inner, &watched);
         own_work::keep_own_work(&inner, &watched, &indexes);
         FilesBefore {
+            git_traces: Arc::new(GitTraces::read(watched.work_trees())),
             watched,
             indexes,
             external_writes,
@@ -66,6 +70,48 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
     });
     // A panic has been reported; the command runs anyway.
     looked.await.ok()
+}
+
+/// Notes what a command has left in git's folders, and removes the locks of a git that was stopped with it.
+pub(super) async fn note_git_traces(
+    cx: &ToolContext,
+    before: Option<&FilesBefore>,
+    was_stopped: bool,
+) -> Vec<String> {
+    let Some(traces) = before.map(|before| before.git_traces.clone()) else {
+        return Vec::new();
+    };
+    let cwd = cx.cwd.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let shorten = |path: &Path| path.strip_prefix(&cwd).unwrap_or(path).display().to_string();
+        let moves = traces.find_head_moves().into_iter().map(|moved| {
+            let place = shorten(&moved.tree);
+            let place = if place.is_empty() {
+                String::new()
+            } else {
+                format!(" of {place}")
+            };
+            let HeadMove {
+                from,
+                to,
+                reason,
+                steps,
+                ..
+            } = moved;
+            format!("[HEAD{place} moved from {from} to {to} ({reason}); HEAD@{{{steps}}} is the former]")
+        });
+        let mut notes: Vec<String> = moves.collect();
+        if was_stopped {
+            let locks = traces.remove_new_locks();
+            notes.extend(
+                locks
+                    .iter()
+                    .map(|lock| format!("[removed {}, which the stopped command left]", shorten(lock))),
+            );
+        }
+        notes
+    });
+    looked.await.unwrap_or_default()
 }
 
 /// Compares with the snapshot and records what the command changed.

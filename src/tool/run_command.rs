@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::command_network;
-use super::command_snapshot;
+use super::command_snapshot::{self, FilesBefore};
 use super::created_files::{self, CreatedFiles};
 use super::left_files;
 use super::refusal::{CommandOrigin, Refusals};
@@ -105,14 +105,7 @@ pub(super) async fn run_to_end(
             .await;
         append_notes(&mut done.output, note.into_iter().collect());
     }
-    let mut created = CreatedFiles::default();
-    tokio::select! { biased;
-        settled = created_files::settle_created_files(cx, earlier) => created = settled,
-        // A second cancel does not skip the check: what the command has left may run.
-        () = look_after_cancel(cx) => created.notes.push(
-            "[the check for files that make other programs run was cut short; it goes on with the next command]".to_owned()
-        ),
-    }
+    let mut created = settle_created_files(cx, earlier).await;
     created.notes.extend(closed_submodules);
     if let Some(access) = access
         && matches!(result, Ok(_) | Err(ToolError::CutShort(_)))
@@ -121,6 +114,10 @@ pub(super) async fn run_to_end(
             .notes
             .extend(left_files::note_left_files(cx, &access).await);
     }
+    let was_stopped = !matches!(&result, Ok(done) if !done.output.timed_out);
+    created
+        .notes
+        .extend(note_git_traces(cx, before.as_ref(), was_stopped).await);
     let notes = std::mem::take(&mut created.notes);
     match &mut result {
         Ok(done) => append_notes(&mut done.output, notes),
@@ -135,6 +132,29 @@ pub(super) async fn run_to_end(
     // Only now, as a call that takes too long after a cancel has no result.
     created.mark_reported();
     result
+}
+
+/// Settles the files that make other programs run, for a limited time after a cancel.
+async fn settle_created_files(cx: &ToolContext, earlier: EarlierChanges) -> CreatedFiles {
+    tokio::select! { biased;
+        settled = created_files::settle_created_files(cx, earlier) => settled,
+        // A second cancel does not skip the check: what the command has left may run.
+        () = look_after_cancel(cx) => {
+            let mut created = CreatedFiles::default();
+            created.notes.push(
+                "[the check for files that make other programs run was cut short; it goes on with the next command]".to_owned()
+            );
+            created
+        }
+    }
+}
+
+/// Returns notes on what the command did to git, within a limited time after a cancel.
+async fn note_git_traces(cx: &ToolContext, before: Option<&FilesBefore>, was_stopped: bool) -> Vec<String> {
+    tokio::select! { biased;
+        notes = command_snapshot::note_git_traces(cx, before, was_stopped) => notes,
+        () = look_after_cancel(cx) => Vec::new(),
+    }
 }
 
 /// Confines a command as its call was judged. Returns the watch for files that it creates.

@@ -26,6 +26,7 @@ pub mod git_index;
 mod git_names;
 mod git_reader;
 pub mod git_summary;
+pub mod git_traces;
 pub mod ignore_rules;
 mod left_files;
 mod line_diff;

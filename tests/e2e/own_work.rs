@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::harness::{Client, Notification, World, contents};
 use crate::mock_llm::Reply;
 use crate::revert::{bash, revert};
+use crate::sandbox::last_result;
 
 /// The files of the workspace: committed, changed since, new, ignored, and below an ignored folder.
 const FILES: [(&str, &str); 6] = [
@@ -296,6 +297,39 @@ fn what_cannot_be_brought_back_is_asked_about() {
     }
     assert!(big.exists() && outside.exists());
     assert_eq!(world.read("notes.md").unwrap(), "never added\n");
+}
+
+/// Whoever runs git next finds out where the work went, and is not stopped by what a killed git has left.
+#[test]
+fn a_moved_head_is_told_and_locks_of_a_stopped_command_are_removed() {
+    let world = World::new();
+    fill(&world, true);
+    git(&world, &["commit", "-qam", "second"]);
+    world.write(".git/config.lock", "of the user\n");
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    let run = |command: &str| {
+        world.mock().push(Reply::new().call("bash", bash(command).1));
+        world.mock().push(Reply::text("done"));
+        client.prompt(&session, "do it")
+    };
+    client.prompt_result(&run("git status --short"));
+    assert!(!last_result(&world).contains("[HEAD"));
+    client.prompt_result(&run("git reset -q --soft HEAD~1; git commit -qm again"));
+    let result = last_result(&world);
+    assert!(result.contains("[HEAD moved from "), "{result}");
+    assert!(
+        result.contains("(commit: again); HEAD@{2} is the former]"),
+        "{result}"
+    );
+    let id = run("touch .git/index.lock .git/refs/heads/other.lock && echo > up; sleep 600");
+    world.wait_until(|| world.path("work/up").exists());
+    client.cancel(&session);
+    client.prompt_result(&id);
+    let git_folder = world.workspace().join(".git");
+    let remaining =
+        ["index.lock", "refs/heads/other.lock", "config.lock"].map(|name| git_folder.join(name).exists());
+    assert_eq!(remaining, [false, false, true]);
 }
 
 #[test]
