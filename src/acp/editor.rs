@@ -259,13 +259,11 @@ impl AcpEditor {
         // All positions refer to the text before the edit, so the last edit is made first.
         let mut edits = edit.edits;
         edits.sort_by_key(|edit| edit.range.start);
-        for edit in edits.into_iter().rev() {
-            let change = DocumentChange {
-                range: Some(edit.range),
-                text: edit.text,
-            };
-            apply_changes(&mut text, &[change], encoding);
-        }
+        let changes = edits.into_iter().rev().map(|edit| DocumentChange {
+            range: Some(edit.range),
+            text: edit.text,
+        });
+        apply_changes(&mut text, &changes.collect::<Vec<_>>(), encoding);
         let named = self.client_path(&session, &path);
         let params = json!({"sessionId": session.as_str(), "path": named, "content": text});
         self.request("fs/write_text_file", params).await?;

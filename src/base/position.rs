@@ -40,25 +40,109 @@ pub struct DocumentChange {
 
 /// Returns the byte offset of a position: clamped, and never inside a character or a `\r\n`.
 pub fn offset_of(text: &str, position: Position, encoding: PositionEncoding) -> usize {
-    let Some(start) = line_start(text, position.line) else {
-        return text.len();
-    };
-    let line = &text[start..];
-    let line = &line[..memchr::memchr2(b'\n', b'\r', line.as_bytes()).unwrap_or(line.len())];
-    let wanted = position.character as usize;
-    start
-        + match encoding {
-            PositionEncoding::Utf8 => line.floor_char_boundary(wanted),
-            PositionEncoding::Utf16 => {
-                let mut units = 0;
-                line.char_indices()
-                    .find(|(_, ch)| {
-                        units += ch.len_utf16();
-                        units > wanted
-                    })
-                    .map_or(line.len(), |(at, _)| at)
+    PositionCursor::default().seek(text, position, encoding)
+}
+
+/// A place in a text from which positions are found. Changes are mostly close to each other, so each is found from the
+/// last one: a line may have many megabytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PositionCursor {
+    line: u32,
+    line_start: usize,
+    character: usize,
+    /// In bytes, and never inside a character or a `\r\n`.
+    offset: usize,
+}
+
+impl PositionCursor {
+    /// Applies changes in order. Each one's range refers to the text after the changes before it.
+    ///
+    /// The text must be the one that the last call has left.
+    pub fn apply_changes(
+        &mut self,
+        text: &mut String,
+        changes: &[DocumentChange],
+        encoding: PositionEncoding,
+    ) {
+        for change in changes {
+            match change.range {
+                None => {
+                    text.clear();
+                    text.push_str(&change.text);
+                    *self = Self::default();
+                }
+                Some(range) => self.replace_range(text, range, &change.text, encoding),
             }
         }
+    }
+
+    fn replace_range(&mut self, text: &mut String, range: Range, new: &str, encoding: PositionEncoding) {
+        let a = self.seek(text, range.start, encoding);
+        let mut end = *self;
+        let b = end.seek(text, range.end, encoding);
+        // A careless client may send a range whose start lies after its end.
+        if b < a {
+            *self = end;
+        }
+        text.replace_range(a.min(b)..a.max(b), new);
+        // The change may have completed a line end around the cursor. Otherwise, nothing before the cursor has changed.
+        if text[..self.offset].ends_with('\r') && text[self.offset..].starts_with('\n') {
+            *self = Self::default();
+        }
+    }
+
+    /// Moves to a position, or to the nearest place before it that exists. Returns the byte offset.
+    fn seek(&mut self, text: &str, position: Position, encoding: PositionEncoding) -> usize {
+        if position.line < self.line {
+            *self = Self::default();
+        }
+        while self.line < position.line {
+            let Some(next) = next_line(text, self.offset) else {
+                return text.len();
+            };
+            *self = Self {
+                line: self.line + 1,
+                line_start: next,
+                character: 0,
+                offset: next,
+            };
+        }
+        let wanted = position.character as usize;
+        if wanted < self.character / 2 {
+            (self.character, self.offset) = (0, self.line_start);
+        }
+        match encoding {
+            PositionEncoding::Utf8 => {
+                let target = text.floor_char_boundary(self.line_start + wanted);
+                self.offset = match text.get(self.offset..target) {
+                    Some(between) => self.offset + line_length(between),
+                    None => target,
+                };
+                self.character = self.offset - self.line_start;
+            }
+            PositionEncoding::Utf16 => self.seek_utf16(text, wanted),
+        }
+        self.offset
+    }
+
+    /// Moves within the line.
+    fn seek_utf16(&mut self, text: &str, wanted: usize) {
+        let back = text[self.line_start..self.offset].chars().rev();
+        for ch in back {
+            if self.character <= wanted {
+                break;
+            }
+            self.character -= ch.len_utf16();
+            self.offset -= ch.len_utf8();
+        }
+        for ch in text[self.offset..].chars() {
+            if matches!(ch, '\n' | '\r') || self.character + ch.len_utf16() > wanted {
+                break;
+            }
+            self.character += ch.len_utf16();
+            self.offset += ch.len_utf8();
+        }
+    }
 }
 
 /// Returns the position of a byte offset, clamped to the text and to the start of a character.
@@ -84,28 +168,12 @@ pub fn position_of(text: &str, offset: usize, encoding: PositionEncoding) -> Pos
 
 /// Applies changes in order. Each one's range refers to the text after the changes before it.
 pub fn apply_changes(text: &mut String, changes: &[DocumentChange], encoding: PositionEncoding) {
-    for change in changes {
-        match change.range {
-            None => {
-                text.clear();
-                text.push_str(&change.text);
-            }
-            Some(range) => {
-                let a = offset_of(text, range.start, encoding);
-                let b = offset_of(text, range.end, encoding);
-                // A careless client may send a range whose start lies after its end.
-                text.replace_range(a.min(b)..a.max(b), &change.text);
-            }
-        }
-    }
+    PositionCursor::default().apply_changes(text, changes, encoding);
 }
 
-fn line_start(text: &str, line: u32) -> Option<usize> {
-    let mut start = 0;
-    for _ in 0..line {
-        start = next_line(text, start)?;
-    }
-    Some(start)
+/// Returns the length of the text up to its first line end.
+fn line_length(text: &str) -> usize {
+    memchr::memchr2(b'\n', b'\r', text.as_bytes()).unwrap_or(text.len())
 }
 
 /// Returns where the line after the one at `start` begins.
@@ -172,6 +240,44 @@ mod tests {
         assert_eq!(text, "x\n1\n2\nend");
         apply_changes(&mut text, &[change(None, "whole")], Utf16);
         assert_eq!(text, "whole");
+    }
+
+    #[test]
+    fn positions_are_found_from_the_last_one() {
+        // What precedes the cursor is not what it says: whoever reads it counts other lines or characters.
+        let text = format!("{}{}", "\n".repeat(1_000), "a".repeat(1_000));
+        for encoding in [Utf8, Utf16] {
+            let mut cursor = PositionCursor {
+                character: 1_000,
+                offset: 1_000,
+                ..PositionCursor::default()
+            };
+            for wanted in [1_500, 1_100, 1_900, 1_001] {
+                assert_eq!(cursor.seek(&text, at(0, wanted), encoding), wanted as usize);
+            }
+        }
+    }
+
+    #[test]
+    fn change_that_completes_a_line_end_moves_later_lines() {
+        for encoding in [Utf8, Utf16] {
+            let mut text = "a\rb\nc".to_owned();
+            let insert = |place, text: &str| DocumentChange {
+                range: Some(Range {
+                    start: place,
+                    end: place,
+                }),
+                text: text.to_owned(),
+            };
+            // The first one turns `\r` into `\r\n`, so that `b` stays in line 1.
+            let changes = [
+                insert(at(1, 0), "\n"),
+                insert(at(1, 1), "x"),
+                insert(at(2, 0), "y"),
+            ];
+            apply_changes(&mut text, &changes, encoding);
+            assert_eq!(text, "a\r\nbx\nyc");
+        }
     }
 
     #[test]

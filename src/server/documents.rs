@@ -6,9 +6,10 @@ use tower_lsp::jsonrpc::Result;
 
 use super::from_wire::{self, PromptPart};
 use super::language_query::to_range;
-use super::lsp::{DidChangeParams, DidCloseParams, DidOpenParams, DidSaveParams};
+use super::lsp::{DidChangeParams, DidCloseParams, DidOpenParams, DidSaveParams, DocumentVersion};
 use super::state::{ServerContext, invalid_param};
 use crate::base::position::DocumentChange;
+use crate::base::spawn::{run_blocking, spawn};
 use crate::domain::Block;
 use crate::protocol::PromptContent;
 use crate::session::resolve_reference;
@@ -30,11 +31,15 @@ pub(super) fn did_change(state: &ServerContext, params: DidChangeParams) {
             text: change.text,
         })
         .collect();
-    let document = params.text_document;
-    state
-        .workspace
-        .overlay()
-        .did_change(&document.uri, document.version, &changes);
+    let DocumentVersion { uri, version } = params.text_document;
+    if state.workspace.overlay().did_change(&uri, version, changes) {
+        let workspace = state.workspace.clone();
+        // Not part of the notification: too many that run at once would be dropped. A lookup does not rely on it either.
+        spawn(run_blocking(move || {
+            workspace.overlay().apply_waiting_changes(&uri)
+        }))
+        .detach();
+    }
 }
 
 pub(super) fn did_save(state: &ServerContext, params: DidSaveParams) {

@@ -53,7 +53,7 @@ impl Simulated {
         };
         self.workspace
             .overlay()
-            .did_change(&uri::uri_of(&self.path), version, &[change]);
+            .did_change(&uri::uri_of(&self.path), version, vec![change]);
     }
 
     fn make(&self, edit: &DocumentEdit) {

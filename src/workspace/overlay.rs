@@ -1,6 +1,7 @@
 //! Owns the editor's open documents: the agent reads what the user sees (R-TOOL-3). One for the whole server.
 //!
-//! Notifications only touch memory, in order of arrival. Whether a document differs from the disk is found by
+//! Notifications only touch memory, in order of arrival. Changes of parts of a text wait until
+//! [`Overlay::apply_waiting_changes`] or a lookup applies them, because a text may be huge. Whether a document differs from the disk is found by
 //! comparing. That happens in [`Overlay::reconcile_with_disk`] (call it off the async threads after open and save) and
 //! at every lookup. An editor reports neither that it reloaded a file nor that an undo led back to the saved text. The
 //! text of a document that equals the disk is dropped (R-SESS-6).
@@ -21,7 +22,7 @@ use super::resolve::real_path;
 use super::text_file::{MAX_TEXT, TextFile, unix_lines};
 use super::watch::ExternalWrites;
 use crate::base::nofollow::{self, OpenError, RegularFile};
-use crate::base::position::{DocumentChange, PositionEncoding, apply_changes};
+use crate::base::position::{DocumentChange, PositionCursor, PositionEncoding};
 use crate::base::uri;
 
 /// What the editor has of a file.
@@ -84,6 +85,10 @@ struct OverlayEntry {
     path: PathBuf,
     version: i32,
     body: DocumentBody,
+    /// Changes of a held text that it does not contain yet, by notification.
+    waiting: Vec<Arc<[DocumentChange]>>,
+    /// Held while they are applied, which happens without the lock of all documents.
+    applying: Arc<Mutex<()>>,
 }
 
 #[derive(Debug)]
@@ -111,35 +116,78 @@ impl Overlay {
         let mut open = self.lock();
         open.notify_shown_text(uri, text);
         open.by_path.entry(path.clone()).or_default().push(uri.to_owned());
-        let body = DocumentBody::Held(text.into());
-        open.by_uri
-            .insert(uri.to_owned(), OverlayEntry { path, version, body });
+        let entry = OverlayEntry {
+            path,
+            version,
+            body: DocumentBody::Held(text.into()),
+            waiting: Vec::new(),
+            applying: Arc::default(),
+        };
+        open.by_uri.insert(uri.to_owned(), entry);
     }
 
     /// Records a change of a document. See the module about incremental changes.
-    pub fn did_change(&self, uri: &str, version: i32, changes: &[DocumentChange]) {
+    ///
+    /// Returns whether the caller has to let [`Overlay::apply_waiting_changes`] run on another thread.
+    pub fn did_change(&self, uri: &str, version: i32, mut changes: Vec<DocumentChange>) -> bool {
         let mut open = self.lock();
-        let encoding = open.encoding;
         let Some(entry) = open.by_uri.get_mut(uri) else {
-            return;
+            return false;
         };
         entry.version = version;
         // Whatever precedes the last full text does not matter.
-        let last_full = changes.iter().rposition(|change| change.range.is_none());
-        let (base, changes) = match last_full {
-            Some(at) => (Some(changes[at].text.clone()), &changes[at + 1..]),
-            None => (entry.read_base_text(), changes),
+        if let Some(at) = changes.iter().rposition(|change| change.range.is_none()) {
+            let later = changes.split_off(at + 1);
+            let full = changes.swap_remove(at).text;
+            changes = later;
+            entry.replace_text(&full);
+            if changes.is_empty() {
+                open.notify_shown_text(uri, &full);
+                return false;
+            }
+        }
+        entry.hold_clean_text();
+        if changes.is_empty() || !matches!(entry.body, DocumentBody::Held(_)) {
+            return false;
+        }
+        entry.waiting.push(changes.into());
+        entry.waiting.len() == 1
+    }
+
+    /// Applies the changes of a document that wait. Blocks: it copies the text.
+    pub fn apply_waiting_changes(&self, uri: &str) {
+        let applying = self.lock().by_uri.get(uri).map(|entry| entry.applying.clone());
+        let Some(applying) = applying else {
+            return;
         };
-        let text = base.map(|mut text| {
-            apply_changes(&mut text, changes, encoding);
-            text
-        });
-        entry.body = match &text {
-            Some(text) => DocumentBody::Held(text.as_str().into()),
-            None => DocumentBody::Lost,
-        };
-        if let Some(text) = text {
-            open.notify_shown_text(uri, &text);
+        let _applying = applying.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let open = self.lock();
+            let Some((base, waiting)) = open.find_waiting_changes(uri) else {
+                return;
+            };
+            let encoding = open.encoding;
+            drop(open);
+            let (mut text, mut cursor) = (base.to_string(), PositionCursor::default());
+            for changes in &waiting {
+                cursor.apply_changes(&mut text, changes, encoding);
+                // After each notification: a user may type on right after an edit that is expected.
+                self.lock().notify_shown_text(uri, &text);
+            }
+            self.lock().finish_changes(uri, &base, &text, waiting.len());
+        }
+    }
+
+    /// Locks the documents once no change of these waits. Blocks.
+    fn lock_up_to_date(&self, uris: &[impl AsRef<str>]) -> MutexGuard<'_, OpenDocuments> {
+        loop {
+            let open = self.lock();
+            let is_behind = |uri: &&str| open.find_waiting_changes(uri).is_some();
+            let Some(uri) = uris.iter().map(AsRef::as_ref).find(is_behind) else {
+                return open;
+            };
+            drop(open);
+            self.apply_waiting_changes(uri);
         }
     }
 
@@ -176,7 +224,7 @@ impl Overlay {
             // A command that runs meanwhile must not be charged with the user's save.
             self.external_writes.write(&entry.path);
             match text {
-                Some(text) => entry.body = DocumentBody::Held(text.into()),
+                Some(text) => entry.replace_text(text),
                 // Whatever was saved is on the disk now.
                 None if matches!(entry.body, DocumentBody::Lost) => {
                     if let Some(text) = on_disk(&entry.path) {
@@ -205,7 +253,7 @@ impl Overlay {
     /// Compares a document with the disk and drops its text if they are equal. Blocks.
     pub fn reconcile_with_disk(&self, uri: &str) {
         // The lock is not held while the disk is read: notifications must not wait for it.
-        let held_document = self.lock().find_held_document(uri);
+        let held_document = self.lock_up_to_date(&[uri]).find_held_document(uri);
         if let Some((path, document)) = held_document
             && compare_with_disk(&path, &document.text) == VersionOrder::Same
         {
@@ -215,10 +263,10 @@ impl Overlay {
 
     /// Returns what the editor has of the resolved `path`. Blocks: it compares with the disk.
     pub fn lookup_buffer(&self, path: &Path) -> Buffer {
+        let uris = self.lock().by_path.get(path).cloned().unwrap_or_default();
         // Collect under the lock and compare without it, since comparing reads the disk.
         let (documents, lost) = {
-            let open = self.lock();
-            let uris = open.by_path.get(path).map_or(&[][..], Vec::as_slice);
+            let open = self.lock_up_to_date(&uris);
             let documents: Vec<UnsavedDocument> = uris
                 .iter()
                 .filter_map(|uri| Some(open.find_held_document(uri)?.1))
@@ -256,7 +304,7 @@ impl Overlay {
 
     fn find_opened_at(&self, uri: &str, path: &Path) -> Option<OpenedDocument> {
         let (version, content) = {
-            let open = self.lock();
+            let open = self.lock_up_to_date(&[uri]);
             let entry = open.by_uri.get(uri)?;
             let content = match &entry.body {
                 DocumentBody::Held(text) => Ok(text.clone()),
@@ -300,6 +348,7 @@ impl Overlay {
         let mut open = self.lock();
         // Only the text that was compared: a change may have come meanwhile.
         if let Some(entry) = open.by_uri.get_mut(&compared.uri)
+            && entry.waiting.is_empty()
             && matches!(&entry.body, DocumentBody::Held(text) if Arc::ptr_eq(text, &compared.text))
         {
             entry.body = DocumentBody::Clean(TextHash::from_text(&compared.text));
@@ -328,6 +377,25 @@ impl OpenDocuments {
         }
     }
 
+    /// Returns the text of a document and the changes that wait to be applied to it, if there are any.
+    fn find_waiting_changes(&self, uri: &str) -> Option<(Arc<str>, Vec<Arc<[DocumentChange]>>)> {
+        let entry = self.by_uri.get(uri).filter(|entry| !entry.waiting.is_empty())?;
+        match &entry.body {
+            DocumentBody::Held(text) => Some((text.clone(), entry.waiting.clone())),
+            DocumentBody::Clean(_) | DocumentBody::Lost => None,
+        }
+    }
+
+    /// Replaces the text by that with its first `count` waiting changes, unless it was replaced meanwhile.
+    fn finish_changes(&mut self, uri: &str, base: &Arc<str>, text: &str, count: usize) {
+        if let Some(entry) = self.by_uri.get_mut(uri)
+            && matches!(&entry.body, DocumentBody::Held(held) if Arc::ptr_eq(held, base))
+        {
+            entry.body = DocumentBody::Held(text.into());
+            entry.waiting.drain(..count);
+        }
+    }
+
     fn find_held_document(&self, uri: &str) -> Option<(PathBuf, UnsavedDocument)> {
         let entry = self.by_uri.get(uri)?;
         let DocumentBody::Held(text) = &entry.body else {
@@ -343,15 +411,18 @@ impl OpenDocuments {
 }
 
 impl OverlayEntry {
-    /// Returns the text that the next change applies to.
-    fn read_base_text(&self) -> Option<String> {
-        match &self.body {
-            DocumentBody::Held(text) => Some(text.to_string()),
+    /// Replaces the text, whatever changes wait.
+    fn replace_text(&mut self, text: &str) {
+        self.waiting.clear();
+        self.body = DocumentBody::Held(text.into());
+    }
+
+    /// Reads a clean text back, so that a change can apply to it.
+    fn hold_clean_text(&mut self) {
+        if let DocumentBody::Clean(hash) = self.body {
             // The disk counts only while it still has the text that the editor had.
-            DocumentBody::Clean(hash) => {
-                on_disk(&self.path).filter(|text| TextHash::from_text(text) == *hash)
-            }
-            DocumentBody::Lost => None,
+            let text = on_disk(&self.path).filter(|text| TextHash::from_text(text) == hash);
+            self.body = text.map_or(DocumentBody::Lost, |text| DocumentBody::Held(text.into()));
         }
     }
 }
@@ -463,7 +534,7 @@ mod tests {
         assert_eq!(p.overlay.measure_held_texts(), (1, 4));
         p.overlay.reconcile_with_disk(&p.uri);
         assert_eq!((p.overlay.measure_held_texts(), p.text()), ((0, 0), None));
-        p.overlay.did_change(&p.uri, 2, &make_full_change("two\n"));
+        p.overlay.did_change(&p.uri, 2, make_full_change("two\n"));
         assert_eq!(p.text().as_deref(), Some("two\n"));
         assert!(p.overlay.is_dirty(&p.path));
         let opened = p.overlay.find_open_document(&p.path).unwrap();
@@ -481,11 +552,11 @@ mod tests {
     fn an_undo_or_a_reload_makes_a_document_clean_again() {
         let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
-        p.overlay.did_change(&p.uri, 2, &make_full_change("two\n"));
-        p.overlay.did_change(&p.uri, 3, &make_full_change("one\n"));
+        p.overlay.did_change(&p.uri, 2, make_full_change("two\n"));
+        p.overlay.did_change(&p.uri, 3, make_full_change("one\n"));
         assert_eq!((p.text(), p.overlay.measure_held_texts()), (None, (0, 0)));
         fs::write(&p.path, "formatted\n").unwrap();
-        p.overlay.did_change(&p.uri, 4, &make_full_change("formatted\n"));
+        p.overlay.did_change(&p.uri, 4, make_full_change("formatted\n"));
         assert_eq!(p.text(), None);
     }
 
@@ -494,7 +565,7 @@ mod tests {
         let p = create_test_document("one\n");
         p.overlay.did_open(&p.uri, 1, "one\n");
         let compared = p.overlay.lock().find_held_document(&p.uri).unwrap().1;
-        p.overlay.did_change(&p.uri, 2, &make_full_change("two\n"));
+        p.overlay.did_change(&p.uri, 2, make_full_change("two\n"));
         p.overlay.mark_clean(&compared);
         assert_eq!(p.text().as_deref(), Some("two\n"));
     }
@@ -511,8 +582,8 @@ mod tests {
         let p = create_test_document("one\r\ntwo\r\n");
         p.overlay.did_open(&p.uri, 1, "one\r\ntwo\r\n");
         p.overlay.reconcile_with_disk(&p.uri);
-        p.overlay.did_change(&p.uri, 2, &insert(1, "x"));
-        p.overlay.did_change(&p.uri, 3, &insert(0, "y"));
+        p.overlay.did_change(&p.uri, 2, insert(1, "x"));
+        p.overlay.did_change(&p.uri, 3, insert(0, "y"));
         assert_eq!(p.text().as_deref(), Some("yone\r\nxtwo\r\n"));
     }
 
@@ -522,15 +593,15 @@ mod tests {
         p.overlay.did_open(&p.uri, 1, "one\n");
         p.overlay.reconcile_with_disk(&p.uri);
         fs::write(&p.path, "other\n").unwrap();
-        p.overlay.did_change(&p.uri, 2, &insert(0, "x"));
+        p.overlay.did_change(&p.uri, 2, insert(0, "x"));
         assert_eq!(p.overlay.lookup_buffer(&p.path), Buffer::Unknown);
         assert!(p.overlay.is_dirty(&p.path));
-        p.overlay.did_change(&p.uri, 3, &make_full_change("told\n"));
+        p.overlay.did_change(&p.uri, 3, make_full_change("told\n"));
         assert_eq!(p.text().as_deref(), Some("told\n"));
         fs::write(&p.path, "told\n").unwrap();
         p.overlay.reconcile_with_disk(&p.uri);
         fs::write(&p.path, "other\n").unwrap();
-        p.overlay.did_change(&p.uri, 4, &insert(0, "x"));
+        p.overlay.did_change(&p.uri, 4, insert(0, "x"));
         p.overlay.did_save(&p.uri, None);
         assert_eq!(p.text(), None);
     }
@@ -546,7 +617,7 @@ mod tests {
         assert_eq!(p.text().as_deref(), Some("through the link\n"));
         p.overlay.did_close(&other);
         assert_eq!(p.text(), None);
-        p.overlay.did_change(&other, 2, &make_full_change("late"));
+        p.overlay.did_change(&other, 2, make_full_change("late"));
         assert_eq!(p.text(), None);
         p.overlay.did_open("untitled:x", 1, "text");
         assert_eq!(p.overlay.measure_held_texts(), (0, 0));
@@ -559,7 +630,7 @@ mod tests {
         p.overlay.did_open(&p.uri, 0, "\n");
         assert_eq!(p.text(), None, "nothing was written yet");
         assert!(!p.overlay.find_open_document(&p.path).unwrap().unsaved);
-        p.overlay.did_change(&p.uri, 1, &make_full_change("x\n"));
+        p.overlay.did_change(&p.uri, 1, make_full_change("x\n"));
         assert_eq!(p.text().as_deref(), Some("x\n"));
     }
 
@@ -581,7 +652,7 @@ mod tests {
         // A command changed the file, and the editor has not reloaded it: what it shows is unknown.
         fs::write(&p.path, "other\n").unwrap();
         assert_eq!(p.overlay.find_open_document(&p.path), None);
-        p.overlay.did_change(&p.uri, 1, &make_full_change("other\n"));
+        p.overlay.did_change(&p.uri, 1, make_full_change("other\n"));
         assert!(!p.overlay.find_open_document(&p.path).unwrap().unsaved);
     }
 
@@ -591,12 +662,40 @@ mod tests {
         p.overlay.did_open(&p.uri, 1, "one\n");
         let mut confirmation = p.overlay.expect_text(&p.uri, "two\r\n");
         drop(p.overlay.expect_text(&p.uri, "nobody waits"));
-        p.overlay.did_change(&p.uri, 2, &make_full_change("tw\n"));
+        p.overlay.did_change(&p.uri, 2, make_full_change("tw\n"));
         assert!(confirmation.try_recv().is_err());
-        p.overlay.did_change(&p.uri, 3, &make_full_change("two"));
+        p.overlay.did_change(&p.uri, 3, make_full_change("two"));
         p.overlay
-            .did_change(&p.uri, 4, &make_full_change("two and typed on"));
+            .did_change(&p.uri, 4, make_full_change("two and typed on"));
         assert_eq!(confirmation.try_recv(), Ok(()));
         assert!(p.overlay.lock().expected.is_empty());
+    }
+
+    #[test]
+    fn changes_wait_until_the_text_is_needed() {
+        let p = create_test_document("one\n");
+        p.overlay.did_open(&p.uri, 1, "one\n");
+        let mut confirmation = p.overlay.expect_text(&p.uri, "xone");
+        assert!(
+            p.overlay.did_change(&p.uri, 2, insert(0, "x")),
+            "somebody must apply it"
+        );
+        assert!(
+            !p.overlay.did_change(&p.uri, 3, insert(0, "y")),
+            "the same one applies this"
+        );
+        assert_eq!(p.overlay.measure_held_texts(), (1, 4), "the text is as before");
+        assert!(confirmation.try_recv().is_err());
+        assert_eq!(p.text().as_deref(), Some("yxone\n"));
+        assert_eq!(
+            confirmation.try_recv(),
+            Ok(()),
+            "the text between the changes counts"
+        );
+        // A full text does not need the changes before it.
+        assert!(p.overlay.did_change(&p.uri, 4, insert(0, "z")));
+        assert!(!p.overlay.did_change(&p.uri, 5, make_full_change("two\n")));
+        p.overlay.apply_waiting_changes(&p.uri);
+        assert_eq!(p.text().as_deref(), Some("two\n"));
     }
 }
