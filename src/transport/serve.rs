@@ -34,11 +34,14 @@ use super::parent::ParentProcess;
 use super::reader::FrameReader;
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
-use crate::base::spawn::{AbortOnDrop, TaskError, panic_text, spawn};
+use crate::base::spawn::{AbortOnDrop, TaskError, panic_text, run_blocking, spawn};
 use crate::base::text::one_line;
 
 /// Notifications whose handlers may still run, on top of the limit of requests.
 const NOTIFICATIONS: usize = 1_024;
+
+/// Longest message that is parsed in the loop, in bytes. While a longer one is parsed elsewhere, answers still leave.
+const PARSED_IN_LOOP: usize = 256 << 10;
 
 /// Time for handlers to answer once `on_end` has finished.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
@@ -171,6 +174,7 @@ where
             options: self.options,
             live: HashMap::new(),
             running: FuturesUnordered::new(),
+            parsing: None,
             handshake: Handshake::default(),
             after_shutdown: false,
             parent: None,
@@ -203,6 +207,8 @@ struct ServeLoop<S> {
     live: HashMap<Id, RunningCall>,
     /// Handlers that were not done at their first poll.
     running: FuturesUnordered<SpawnedHandler>,
+    /// A long message. Until it is parsed, no other one is read: messages are handled in wire order.
+    parsing: Option<AbortOnDrop<Result<ClientMessage, TaskError>>>,
     handshake: Handshake,
     after_shutdown: bool,
     parent: Option<ParentProcess>,
@@ -227,6 +233,7 @@ enum LoopEvent {
     End(EndReason),
     Answered(HandlerAnswer),
     Input(std::io::Result<Option<FrameItem>>),
+    Parsed(ClientMessage),
 }
 
 /// The result of a handler.
@@ -267,6 +274,12 @@ where
                         return end;
                     }
                 }
+                LoopEvent::Parsed(message) => {
+                    self.parsing = None;
+                    if let Some(end) = self.handle_message(message).await {
+                        return end;
+                    }
+                }
             }
         }
     }
@@ -284,7 +297,8 @@ where
             () = self.root.cancelled() => LoopEvent::End(if outbox.is_closed() { EndReason::PipeBroken } else { EndReason::Cancelled }),
             () = wait_for_parent_exit(self.parent.as_ref()) => LoopEvent::End(EndReason::ParentGone),
             Some(answered) = self.running.next(), if !self.running.is_empty() => LoopEvent::Answered(answered),
-            input = input => input,
+            message = wait_until_parsed(self.parsing.as_mut()), if self.parsing.is_some() => LoopEvent::Parsed(message),
+            input = input, if self.parsing.is_none() => input,
         }
     }
 
@@ -309,10 +323,15 @@ where
                 return Some(EndReason::InputFailed);
             }
         };
-        let verdict = classify_message(&body);
-        // The request owns its data: free the body, up to 32 MiB, before the handler runs.
-        drop(body);
-        match verdict {
+        if body.len() > PARSED_IN_LOOP {
+            self.parsing = Some(spawn(run_blocking(move || classify_message(&body))));
+            return None;
+        }
+        self.handle_message(classify_message(&body)).await
+    }
+
+    async fn handle_message(&mut self, message: ClientMessage) -> Option<EndReason> {
+        match message {
             ClientMessage::Call(request) => return self.handle_request(request).await,
             ClientMessage::Answer(answer) => {
                 if !self.requests.take_answer(answer) {
@@ -576,6 +595,21 @@ fn with_data(response: Response) -> Response {
             Response::from_error(response.id().clone(), complete)
         }
         _ => response,
+    }
+}
+
+async fn wait_until_parsed(
+    parsing: Option<&mut AbortOnDrop<Result<ClientMessage, TaskError>>>,
+) -> ClientMessage {
+    let Some(parsing) = parsing else {
+        return std::future::pending().await;
+    };
+    match parsing.await.flatten() {
+        Ok(message) => message,
+        Err(error) => {
+            tracing::error!(%error, "a message was not parsed");
+            ClientMessage::Refused(Response::from_error(Id::Null, internal_error(PANICKED)))
+        }
     }
 }
 

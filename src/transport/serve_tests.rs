@@ -222,6 +222,38 @@ async fn handlers_start_in_wire_order() {
     }
 }
 
+#[test]
+fn answers_leave_while_a_long_message_is_parsed() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut client = start();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        // Parsing has to wait for this.
+        let busy = spawn(run_blocking(move || released.recv().unwrap()));
+        let long = json!(["x".repeat(PARSED_IN_LOOP)]);
+        let requests = [
+            request(1, "sleep", json!([1])),
+            request(2, "echo", long.clone()),
+            request(3, "echo", json!([3])),
+        ];
+        client
+            .send(requests[0].clone() + &requests[1][..PARSED_IN_LOOP])
+            .await;
+        client
+            .send(requests[1][PARSED_IN_LOOP..].to_owned() + &requests[2])
+            .await;
+        assert_eq!(client.answer().await, (json!(1), json!([1])));
+        release.send(()).unwrap();
+        busy.await.unwrap().unwrap();
+        assert_eq!(client.answer().await, (json!(2), long));
+        assert_eq!(client.answer().await, (json!(3), json!([3])));
+    });
+}
+
 #[tokio::test]
 async fn a_cancel_right_after_its_request_takes_effect() {
     let mut client = start();
