@@ -21,6 +21,9 @@ pub const MAX_ID: usize = 1_024;
 /// Longest accepted method name in bytes. It is bounded because errors quote the name.
 pub const MAX_METHOD: usize = 1_024;
 
+/// Most values in a message: more than any editor sends, and few enough to be handled in a fraction of a second.
+pub const MAX_VALUES: usize = 250_000;
+
 /// Too many requests run at once. The same request may succeed later.
 pub const OVERLOADED: ErrorCode = ErrorCode::ServerError(-32_000);
 
@@ -76,15 +79,16 @@ pub fn classify_message(body: &[u8]) -> ClientMessage {
         Err(_) => {
             let error = protocol_error(ErrorCode::ParseError, "body is not UTF-8");
             // Replacement characters keep the structure, so an id outside the bad bytes can still be read.
-            match serde_json::from_str(&String::from_utf8_lossy(body)) {
-                Ok(TopLevelValue::Object(members)) => refuse_unusable(&members, error),
-                _ => refuse_request(Id::Null, error),
-            }
+            refuse_by_outline(&String::from_utf8_lossy(body), error)
         }
     }
 }
 
 fn classify_text(text: &str) -> ClientMessage {
+    if has_too_many_values(text) {
+        let reason = format!("the message has more than {MAX_VALUES} values; send less at once");
+        return refuse_by_outline(text, invalid_request_error(reason));
+    }
     match serde_json::from_str::<TopLevelValue<Value>>(text) {
         Ok(TopLevelValue::Object(members)) => classify_members(*members),
         Ok(TopLevelValue::Array) => {
@@ -108,11 +112,47 @@ fn diagnose_json(text: &str, error: &serde_json::Error) -> ClientMessage {
             protocol_error(ErrorCode::ParseError, format!("body is not JSON: {error}")),
         );
     }
-    let response_error = invalid_request_error(format!("malformed message: {error}"));
+    refuse_by_outline(text, invalid_request_error(format!("malformed message: {error}")))
+}
+
+/// Refuses a message of which only the outline is read.
+fn refuse_by_outline(text: &str, error: Error) -> ClientMessage {
     match serde_json::from_str(text) {
-        Ok(TopLevelValue::Object(members)) => refuse_unusable(&members, response_error),
-        _ => refuse_request(Id::Null, response_error),
+        Ok(TopLevelValue::Object(members)) => refuse_unusable(&members, error),
+        _ => refuse_request(Id::Null, error),
     }
+}
+
+/// Counts what begins or separates values, outside of strings. Each value costs many times its bytes in memory and time.
+fn has_too_many_values(text: &str) -> bool {
+    // Each takes a byte.
+    if text.len() <= MAX_VALUES {
+        return false;
+    }
+    let bytes = text.as_bytes();
+    let (mut at, mut values) = (0, 0);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b',' | b'[' | b'{' => values += 1,
+            b'"' => at = find_string_end(bytes, at),
+            _ => {}
+        }
+    }
+    values > MAX_VALUES
+}
+
+/// Returns where the string that is open at `at` ends.
+fn find_string_end(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(found) = memchr::memchr2(b'"', b'\\', &bytes[at..]) {
+        at += found + 1;
+        if bytes[at - 1] == b'"' {
+            return at;
+        }
+        // The escaped character may be a quote.
+        at = bytes.len().min(at + 1);
+    }
+    bytes.len()
 }
 
 /// Classifies a message if only its outline can be read.

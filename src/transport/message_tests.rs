@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{ErrorCode, Id, Response};
 
-use super::{ClientMessage, classify_message, protocol_error, replace_lone_surrogates};
+use super::{ClientMessage, MAX_VALUES, classify_message, protocol_error, replace_lone_surrogates};
 
 const PARSE: i64 = -32_700;
 const INVALID: i64 = -32_600;
@@ -478,4 +478,24 @@ proptest! {
         if remove { body.remove(at); } else { body[at] = byte; }
         classify_message(&body);
     }
+}
+
+#[test]
+fn messages_with_too_many_values_are_refused_with_their_id() {
+    let message = |value: &str, count: usize| {
+        let values = vec![value; count].join(",");
+        format!(r#"{{"jsonrpc":"2.0","id":7,"method":"m","params":[{values}]}}"#)
+    };
+    // The message has five values besides.
+    for (value, each) in [("1", 1), ("\"\"", 1), ("[]", 2), (r#"{"a":[1,2]}"#, 4)] {
+        let most = (MAX_VALUES - 5) / each;
+        let fitting = verdict(message(value, most).as_bytes());
+        assert_eq!(fitting, ExpectedBody::Request("m", json!(7)), "{value}");
+        let refused = verdict(message(value, most + 2).as_bytes());
+        assert_eq!(refused, Refused(INVALID, json!(7)), "{value}");
+    }
+    // What looks like values within a string is text.
+    let text = json!({"text": ",[{\"\\,".repeat(MAX_VALUES)}).to_string();
+    let verdict = verdict(message(&text, 1).as_bytes());
+    assert_eq!(verdict, ExpectedBody::Request("m", json!(7)));
 }
