@@ -2,11 +2,14 @@
 //!
 //! Plain values behind one lock. Which trust applies to a path is decided in [`super::state`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::tool::EditorAbilities;
 use crate::workspace::Folder;
+
+/// Most workspace folders in use: each has settings, instructions, and a trust decision of its own.
+const MAX_FOLDERS: usize = 256;
 
 /// Facts that the client reported about itself.
 #[derive(Debug, Default)]
@@ -17,7 +20,10 @@ pub(super) struct ClientInfo {
     pub(super) questions: bool,
     /// Its abilities as an editor.
     pub(super) editor: EditorAbilities,
+    /// The workspace folders in use.
     pub(super) folders: Vec<Folder>,
+    /// Workspace folders beyond the limit. They replace folders that the client removes.
+    unused_folders: Vec<Folder>,
     /// The editor's own statement about the trust of its workspace folders.
     pub(super) trusted: Option<bool>,
     /// The user's trust decisions that the store may not have yet.
@@ -40,6 +46,39 @@ pub(super) struct TrustDecision {
 }
 
 impl ClientInfo {
+    /// Replaces the workspace folders.
+    pub(super) fn set_folders(&mut self, mut folders: Vec<Folder>) {
+        self.unused_folders = folders.split_off(folders.len().min(MAX_FOLDERS));
+        self.folders = folders;
+    }
+
+    /// Adds and removes workspace folders. Returns those that are no longer in use.
+    pub(super) fn change_folders(&mut self, added: Vec<Folder>, removed: &[Folder]) -> Vec<PathBuf> {
+        let removed: HashSet<&Path> = removed.iter().map(|folder| folder.path.as_path()).collect();
+        let mut folders = std::mem::take(&mut self.folders);
+        let dropped = folders.iter().filter(|folder| removed.contains(&*folder.path));
+        let dropped = dropped.map(|folder| folder.path.clone()).collect();
+        folders.append(&mut self.unused_folders);
+        folders.retain(|folder| !removed.contains(&*folder.path));
+        let mut known: HashSet<PathBuf> = folders.iter().map(|folder| folder.path.clone()).collect();
+        folders.extend(
+            added
+                .into_iter()
+                .filter(|folder| known.insert(folder.path.clone())),
+        );
+        self.set_folders(folders);
+        dropped
+    }
+
+    /// Describes for people which workspace folders are not in use, if there are any.
+    pub(super) fn describe_unused_folders(&self) -> Option<String> {
+        let used = self.folders.len();
+        let all = used + self.unused_folders.len();
+        (all > used).then(|| {
+            format!("agentls uses the first {used} of {all} workspace folders; remove folders that you do not need")
+        })
+    }
+
     /// Returns how many decisions about folders the user has made.
     pub(super) fn count_decisions(&self) -> u64 {
         self.decisions
@@ -77,5 +116,31 @@ impl ClientInfo {
     /// Whether the editor trusts this folder. Its statement covers its own workspace folders only.
     pub(super) fn is_trusted_folder(&self, folder: &Path) -> bool {
         self.trusted == Some(true) && self.folders.iter().any(|own| own.path == folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_beyond_the_limit_replace_removed_ones() {
+        let folders = |numbers: std::ops::Range<usize>| -> Vec<Folder> {
+            let folder = |n| Folder {
+                name: String::new(),
+                path: format!("/w/{n}").into(),
+            };
+            numbers.map(folder).collect()
+        };
+        let mut client = ClientInfo::default();
+        client.set_folders(folders(0..300));
+        assert_eq!(client.folders, folders(0..256));
+        let warning = client.describe_unused_folders().unwrap();
+        assert!(warning.contains("256 of 300"), "{warning}");
+        let dropped = client.change_folders(folders(295..310), &folders(0..100));
+        assert_eq!(dropped.len(), 100);
+        assert_eq!(client.folders, folders(100..310));
+        assert_eq!(client.describe_unused_folders(), None);
+        assert!(client.change_folders(Vec::new(), &folders(0..100)).is_empty());
     }
 }

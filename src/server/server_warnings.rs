@@ -31,6 +31,8 @@ struct ActiveWarnings {
     folders: BTreeMap<PathBuf, Vec<String>>,
     /// What of the network the configuration of each folder gives to commands; `None` if it disables the sandbox.
     networks: BTreeMap<PathBuf, Option<SandboxNetwork>>,
+    /// Says that the client names more workspace folders than are used.
+    unused_folders: Option<String>,
     /// The store's last message; it applies while the disk fails.
     store: Option<String>,
 }
@@ -64,6 +66,13 @@ impl ServerWarnings {
         self.0.borrow().folders.keys().cloned().collect()
     }
 
+    /// Sets or clears the message about workspace folders beyond the limit.
+    pub(super) fn set_unused_folders(&self, message: Option<String>) {
+        self.0.send_if_modified(|active| {
+            std::mem::replace(&mut active.unused_folders, message.clone()) != message
+        });
+    }
+
     /// Sets or clears the store's message.
     pub(super) fn set_store(&self, message: Option<&str>) {
         let message = message.map(str::to_owned);
@@ -85,6 +94,11 @@ impl ActiveWarnings {
     fn list_active(&self, health: StoreHealth) -> Vec<(&'static str, String)> {
         let store = self.store.iter().filter(|_| health != StoreHealth::Ok);
         let mut all: Vec<_> = store.map(|message| ("store", message.clone())).collect();
+        all.extend(
+            self.unused_folders
+                .iter()
+                .map(|message| ("workspace_folders", message.clone())),
+        );
         let problems: BTreeSet<&String> = self.folders.values().flatten().collect();
         all.extend(problems.into_iter().map(|problem| ("config", problem.clone())));
         if all.len() > MAX_LISTED {

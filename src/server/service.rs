@@ -166,7 +166,6 @@ impl Service {
         let root = params.root_uri.as_deref().and_then(read_root);
         let options = InitializationOptions::read(params.initialization_options);
         let folders = collect_folders(params.workspace_folders, root);
-        self.state.workspace.set_folders(&folders);
         self.state.workspace.overlay().set_encoding(if utf8 {
             PositionEncoding::Utf8
         } else {
@@ -187,9 +186,10 @@ impl Service {
                 language: flags.language_queries,
                 code_fixes: flags.language_queries && flags.code_fixes,
             };
-            client.folders = folders;
+            client.set_folders(folders);
             client.trusted = options.trusted;
         }
+        self.state.apply_folders();
         let settings = (!options.settings.is_empty()).then(|| options.settings.into());
         self.state.configured.set_options(settings);
         json!({
@@ -239,24 +239,14 @@ impl Service {
     async fn did_change_workspace_folders(&self, params: DidChangeWorkspaceFoldersParams) {
         let removed = collect_folders(Some(params.event.removed), None);
         let added = collect_folders(Some(params.event.added), None);
-        let now = {
-            let mut client = self.state.lock_client();
-            client
-                .folders
-                .retain(|folder| removed.iter().all(|other| other.path != folder.path));
-            let new = |folder: &&Folder| client.folders.iter().all(|known| known.path != folder.path);
-            let new: Vec<Folder> = added.iter().filter(new).cloned().collect();
-            client.folders.extend(new);
-            client.folders.clone()
-        };
-        self.state.workspace.set_folders(&now);
+        let dropped = self.state.lock_client().change_folders(added, &removed);
+        self.state.apply_folders();
         self.state.configured.mcp().note_roots_changed();
-        for folder in &removed {
-            self.state.notices.forget_folder(&folder.path);
+        for folder in &dropped {
+            self.state.notices.forget_folder(folder);
         }
         // Removed folders too: the editor's trust no longer covers them.
-        let removed = removed.into_iter().map(|folder| folder.path);
-        for folder in removed.chain(self.state.folders()) {
+        for folder in dropped.into_iter().chain(self.state.folders()) {
             self.state.resolve_trust(&folder).await;
         }
         self.state.apply_settings();

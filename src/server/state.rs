@@ -61,6 +61,13 @@ impl ServerContext {
         }
     }
 
+    /// Applies the workspace folders of the client, and warns if it names more than are used.
+    pub(super) fn apply_folders(&self) {
+        let client = self.lock_client();
+        self.workspace.set_folders(&client.folders);
+        self.notices.set_unused_folders(client.describe_unused_folders());
+    }
+
     /// Returns the same folders as roots, for checks of paths.
     pub(super) fn build_roots(&self) -> Roots {
         let folder = |path| Folder {
