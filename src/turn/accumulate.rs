@@ -17,6 +17,9 @@ use crate::provider::{StopReason, StreamEvent};
 /// The largest message, in bytes. A larger one ends the turn with `max_output_tokens` (R-WIRE-3).
 pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
 
+/// Most tool calls of a message. No client sees further ones, and they are not part of the message.
+pub(super) const MAX_CALLS: usize = 128;
+
 /// A message in progress.
 #[derive(Debug)]
 pub(super) struct Accumulator {
@@ -24,6 +27,8 @@ pub(super) struct Accumulator {
     blocks: Vec<BlockDraft>,
     /// Positions in `blocks` by the provider's index of the tool use.
     tools: BTreeMap<u32, usize>,
+    /// Tool calls that were begun, those beyond the limit included.
+    calls: usize,
     text_bytes: u64,
     reasoning_bytes: u64,
     bytes: usize,
@@ -76,6 +81,8 @@ pub(super) struct RequestedCall {
 pub(super) struct CompletedMessage {
     pub(super) message: Option<Message>,
     pub(super) wanted: Vec<RequestedCall>,
+    /// Calls beyond [`MAX_CALLS`].
+    pub(super) left_out: usize,
     /// What the provider's own search found; nothing unless the request offered it.
     pub(super) findings: SearchFindings,
 }
@@ -86,6 +93,7 @@ impl Accumulator {
             id,
             blocks: Vec::new(),
             tools: BTreeMap::new(),
+            calls: 0,
             text_bytes: 0,
             reasoning_bytes: 0,
             bytes: 0,
@@ -176,25 +184,7 @@ impl Accumulator {
                 }
                 PushResult::Quiet
             }
-            StreamEvent::ToolUseStarted { index, name } => {
-                // Our own id, because a provider's may repeat within a session.
-                let id = ToolCallId::new_random();
-                let delta = Delta::ToolInput {
-                    message: self.id.clone(),
-                    tool_call: id.clone(),
-                    name: name.clone(),
-                    text: String::new(),
-                };
-                self.tools.insert(index, self.blocks.len());
-                self.blocks.push(BlockDraft::Tool {
-                    id,
-                    name,
-                    json: String::new(),
-                    attached: None,
-                    complete: false,
-                });
-                PushResult::Show(delta)
-            }
+            StreamEvent::ToolUseStarted { index, name } => self.start_tool_call(index, name),
             StreamEvent::ToolUseAttached { index, id, extra } => {
                 self.attach_to_tool_call(index, (id, extra));
                 PushResult::Quiet
@@ -220,6 +210,32 @@ impl Accumulator {
             }
             StreamEvent::Stop(reason) => PushResult::Stopped(reason),
         }
+    }
+
+    fn start_tool_call(&mut self, index: u32, name: String) -> PushResult {
+        self.calls += 1;
+        if self.calls > MAX_CALLS {
+            // Its input must not go to an earlier call.
+            self.tools.remove(&index);
+            return PushResult::Quiet;
+        }
+        // Our own id, because a provider's may repeat within a session.
+        let id = ToolCallId::new_random();
+        let delta = Delta::ToolInput {
+            message: self.id.clone(),
+            tool_call: id.clone(),
+            name: name.clone(),
+            text: String::new(),
+        };
+        self.tools.insert(index, self.blocks.len());
+        self.blocks.push(BlockDraft::Tool {
+            id,
+            name,
+            json: String::new(),
+            attached: None,
+            complete: false,
+        });
+        PushResult::Show(delta)
     }
 
     fn attach_to_tool_call(&mut self, index: u32, attached: Attached) {
@@ -384,6 +400,7 @@ impl Accumulator {
         CompletedMessage {
             message,
             wanted,
+            left_out: self.calls.saturating_sub(MAX_CALLS),
             findings: self.findings,
         }
     }
@@ -579,6 +596,25 @@ mod tests {
                 .len(),
             MAX_MESSAGE_BYTES
         );
+    }
+
+    #[test]
+    fn calls_beyond_the_limit_are_counted_and_left_out() {
+        let call = |n: usize| {
+            // Some providers use an index again.
+            let index = (n % MAX_CALLS) as u32;
+            let (name, json) = ("grep".to_owned(), format!(r#"{{"pattern":"{n}"}}"#));
+            [
+                StreamEvent::ToolUseStarted { index, name },
+                StreamEvent::ToolInput { index, json },
+                StreamEvent::ToolUseCompleted { index },
+            ]
+        };
+        let (deltas, completed) = run((0..MAX_CALLS + 3).flat_map(call).collect(), false);
+        assert_eq!((completed.wanted.len(), completed.left_out), (MAX_CALLS, 3));
+        assert_eq!(deltas.len(), 2 * MAX_CALLS, "clients see nothing of the others");
+        let last = completed.wanted[MAX_CALLS - 1].input.clone().unwrap();
+        assert_eq!(last["pattern"], (MAX_CALLS - 1).to_string());
     }
 
     proptest! {

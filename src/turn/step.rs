@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use super::accumulate::MAX_CALLS;
 use super::attempt::{ModelAnswer, OutputVisibility};
 use super::compact::learn_window;
 use super::context::TurnContext;
-use super::emit::{emit_late_warning, retract_output};
+use super::emit::{emit_late_warning, emit_warning, retract_output};
 use super::loop_state::LoopState;
 use super::model_call::{CallOutcome, call_with_retries};
 use super::model_choice::ResolvedModel;
@@ -25,6 +26,9 @@ const OUTPUT_LIMIT: &str = "output_limit";
 
 /// The code of the warning that a provider rejected a part of our requests.
 const PART_LEFT_OUT: &str = "part_left_out";
+
+/// The code of the warning that a message had more tool calls than can run.
+const CALLS_LEFT_OUT: &str = "tool_calls_left_out";
 
 /// Runs one step with the given history.
 pub(super) async fn run_step(
@@ -233,12 +237,30 @@ async fn process_answer(
             ..StepOutcome::from_outcome(Outcome::Answered)
         });
     }
-    run_tool_step(
-        cx,
-        &mut state.conduct,
-        answer.wanted.into_iter().map(ToolRun::new).collect(),
-    )
-    .await
+    let mut calls: Vec<ToolRun> = answer.wanted.into_iter().map(ToolRun::new).collect();
+    if answer.left_out > 0 {
+        report_calls_left_out(cx, &mut calls, answer.left_out).await?;
+    }
+    run_tool_step(cx, &mut state.conduct, calls).await
+}
+
+/// Reports to the user and the model that a message had too many tool calls.
+async fn report_calls_left_out(
+    cx: &TurnContext,
+    calls: &mut [ToolRun],
+    left_out: usize,
+) -> Result<(), TurnStopped> {
+    if let Some(last) = calls.last_mut() {
+        last.add_note(&format!(
+            "[{left_out} more calls of this message were not run: a message can have {MAX_CALLS}. Make those that are \
+             still needed in later messages.]"
+        ));
+    }
+    let message = format!(
+        "the model made {} tool calls in one message; {left_out} of them were left out",
+        calls.len() + left_out
+    );
+    emit_warning(cx, CALLS_LEFT_OUT, message).await
 }
 
 fn refused_outcome(model: &ResolvedModel, words: Option<String>) -> StepOutcome {
