@@ -38,6 +38,7 @@ mod editor;
 mod environment;
 mod faults;
 mod flood;
+mod flood_of_input;
 mod git;
 mod hanging_folder;
 mod hidden_text;
