@@ -234,7 +234,14 @@ impl Actor {
         let Some(turn) = self.turn.as_ref().map(|turn| turn.id.clone()) else {
             return;
         };
-        self.settle_below(Some(turn), Some(call));
+        let open = &self.state.open;
+        let is_child = |parent: &Option<ToolCallId>| parent.as_ref() == Some(call);
+        // Thousands of calls may end at once, and few have sub-agents. What is open further below has a child above it.
+        if open.calls.values().any(|call| is_child(&call.parent))
+            || open.inquiries.iter().any(|open| is_child(&open.inquiry.parent))
+        {
+            self.settle_below(Some(turn), Some(call));
+        }
     }
 
     fn settle_below(&mut self, turn: Option<TurnId>, top: Option<&ToolCallId>) {

@@ -379,7 +379,9 @@ impl SubagentBridge {
             // Sub-agents that were cut with the call that started them do not end their own calls.
             let below = self.take_below(&update.id);
             self.end_open_calls(below).await;
-            self.open.retain(|call| call.id != update.id);
+            if let Some(at) = self.open.iter().position(|call| call.id == update.id) {
+                self.open.remove(at);
+            }
         } else {
             match self.open.iter_mut().find(|call| call.id == update.id) {
                 Some(call) => call.clone_from(&update),
@@ -391,6 +393,10 @@ impl SubagentBridge {
 
     /// Removes and returns the open calls of sub-agents below `call`, at all depths.
     fn take_below(&mut self, call: &ToolCallId) -> Vec<ToolCallUpdate> {
+        // Thousands of calls may end at once, and few have sub-agents.
+        if self.open.iter().all(|open| open.parent.as_ref() != Some(call)) {
+            return Vec::new();
+        }
         let mut above = vec![call.clone()];
         // Each call follows the one that started its sub-agent, so one pass finds all.
         let is_below = |open: &ToolCallUpdate| {
