@@ -80,13 +80,16 @@ struct ExpectedEdit {
     sender: oneshot::Sender<()>,
 }
 
+/// Changes that wait to be applied, by notification.
+type WaitingChanges = Vec<Arc<[DocumentChange]>>;
+
 #[derive(Debug)]
 struct OverlayEntry {
     path: PathBuf,
     version: i32,
     body: DocumentBody,
-    /// Changes of a held text that it does not contain yet, by notification.
-    waiting: Vec<Arc<[DocumentChange]>>,
+    /// What a held text does not contain yet.
+    waiting: WaitingChanges,
     /// Held while they are applied, which happens without the lock of all documents.
     applying: Arc<Mutex<()>>,
 }
@@ -378,7 +381,7 @@ impl OpenDocuments {
     }
 
     /// Returns the text of a document and the changes that wait to be applied to it, if there are any.
-    fn find_waiting_changes(&self, uri: &str) -> Option<(Arc<str>, Vec<Arc<[DocumentChange]>>)> {
+    fn find_waiting_changes(&self, uri: &str) -> Option<(Arc<str>, WaitingChanges)> {
         let entry = self.by_uri.get(uri).filter(|entry| !entry.waiting.is_empty())?;
         match &entry.body {
             DocumentBody::Held(text) => Some((text.clone(), entry.waiting.clone())),
