@@ -1,10 +1,11 @@
 //! Owns the editor's open documents: the agent reads what the user sees (R-TOOL-3). One for the whole server.
 //!
 //! Notifications only touch memory, in order of arrival. Changes of parts of a text wait until
-//! [`Overlay::apply_waiting_changes`] or a lookup applies them, because a text may be huge. Whether a document differs from the disk is found by
-//! comparing. That happens in [`Overlay::reconcile_with_disk`] (call it off the async threads after open and save) and
-//! at every lookup. An editor reports neither that it reloaded a file nor that an undo led back to the saved text. The
-//! text of a document that equals the disk is dropped (R-SESS-6).
+//! [`Overlay::apply_waiting_changes`] or a lookup applies them, because a text may be huge.
+//!
+//! Whether a document differs from the disk is found by comparing. That happens in [`Overlay::reconcile_with_disk`] (call
+//! it off the async threads after open and save) and at every lookup. An editor reports neither that it reloaded a file
+//! nor that an undo led back to the saved text. The text of a document that equals the disk is dropped (R-SESS-6).
 //!
 //! The server should request **full** document sync. With incremental sync, the first change of a clean document needs
 //! the text before it, which is read back from the disk. If the disk has changed meanwhile, for example
