@@ -14,6 +14,17 @@ use crate::sandbox::{CommandNeeds, PathRule, SandboxPlan};
 use crate::workspace::process::exec_protocol::{BUBBLEWRAP_STAGE, OUTER_STAGE};
 use crate::workspace::{CommandConfinement, SandboxAccess};
 
+/// Inherited variables by which a script would read other files than the rules examined: another folder for `cd src`,
+/// hidden files for `*` and for searches.
+const CHANGES_MEANING: [&str; 6] = [
+    "BASHOPTS",
+    "CDPATH",
+    "GLOBIGNORE",
+    "GREP_OPTIONS",
+    "RIPGREP_CONFIG_PATH",
+    "SHELLOPTS",
+];
+
 /// A command to start. It inherits our environment without what the launcher strips, plus the additions made here.
 #[derive(Clone)]
 pub struct Command {
@@ -82,9 +93,7 @@ impl Command {
             ours: true,
             ..Self::from_argv([OsString::from("bash"), "-c".into(), script.into()])
         };
-        // With CDPATH set, `cd src` may lead to another folder than the one that the rules examined.
-        // The person's settings of ripgrep may include hidden files, which the rules take to be skipped.
-        command.env_remove("CDPATH").env_remove("RIPGREP_CONFIG_PATH")
+        CHANGES_MEANING.into_iter().fold(command, Self::env_remove)
     }
 
     /// Confines the command (default: it is not confined). If the plan cannot be enforced, it does not start.

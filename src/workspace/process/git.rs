@@ -40,18 +40,23 @@ const FOR_COMMANDS: [(&str, &str); 5] = [
     ("log.showSignature", "false"),
 ];
 
-/// Inherited variables that point git at another repository or at a program.
-const UNSET: [&str; 10] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
+/// Inherited variables that point git at another repository or at a program, or change what its arguments mean. An editor
+/// that git started passes some of them on.
+const UNSET: [&str; 14] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_SSH_COMMAND",
     "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_INDEX_FILE",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NAMESPACE",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_WORK_TREE",
 ];
 
 /// Commands that show diffs, which attributes may route through programs.
@@ -90,12 +95,10 @@ where
         .env("GIT_ASKPASS", "true")
         .env("GIT_EDITOR", "true")
         .env("GIT_PAGER", "cat")
-        .env("LC_ALL", "C");
+        .env("LC_ALL", "C")
+        .env_remove("GIT_SSH_COMMAND");
     command.ours = true;
-    for name in UNSET {
-        command = command.env_remove(name);
-    }
-    command
+    UNSET.into_iter().fold(command, Command::env_remove)
 }
 
 /// Returns whether commands never follow this setting of a repository, not even in a folder that the user trusts.
@@ -108,11 +111,14 @@ pub fn is_always_replaced(key: &str) -> bool {
 impl Command {
     /// Keeps every git below from starting a file system monitor, pager, or signature check that a repository names.
     ///
-    /// See R-TOOL-7. The repository's hooks still run, and settings that a command passes with `git -c` win.
+    /// Git finds its repository by the folder alone, as the rules do. The repository's hooks still run, and settings that a
+    /// command passes with `git -c` win.
     #[must_use]
     pub fn harden_git(self) -> Self {
         let settings = FOR_COMMANDS.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        self.git_settings(settings)
+        let command = UNSET.into_iter().fold(self, Command::env_remove);
+        command
+            .git_settings(settings)
             // Without it, `git status` writes the index, which runs a hook.
             .env("GIT_OPTIONAL_LOCKS", "0")
     }
