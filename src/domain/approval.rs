@@ -77,6 +77,8 @@ pub struct Effect {
     /// What the check found about the files that a command line names. `None` means that no check ran, so no file of
     /// the line is known to stay inside the workspace.
     pub findings: Option<Vec<FileFinding>>,
+    /// The line that runs in place of its command, if that would show secrets that it does not name.
+    pub narrowed: Option<Arc<NarrowedCommand>>,
     /// The losses that its command would cause; `None` if it deletes and overwrites nothing, as far as its text shows.
     pub losses: Option<Losses>,
     /// Whether a program of this machine does it: its command, or that of an MCP server.
@@ -208,6 +210,17 @@ pub struct FileFinding {
     pub kind: FindingKind,
     /// The file, as shown to users.
     pub file: String,
+    /// Its name in git, from the top of the work tree, if git shows it only because it is tracked. So git can leave it
+    /// out.
+    pub tracked_as: Option<String>,
+}
+
+/// A command line that shows less than the one that was given, and runs in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NarrowedCommand {
+    pub line: String,
+    /// What its git commands leave out, as git names it.
+    pub left_out: Vec<String>,
 }
 
 /// What is special about a file that a command names.

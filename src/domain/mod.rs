@@ -34,7 +34,7 @@ pub(crate) mod words;
 pub use answer::FinalAnswer;
 pub use approval::{
     Approval, CommandFiles, Decision, DecisionKind, Effect, EffectKind, FileFinding, FileUsage, FileWord,
-    FindingKind, ForeignTool, Grant, GrantScope, Mode, OpenApproval, ResolvedBy, Risk,
+    FindingKind, ForeignTool, Grant, GrantScope, Mode, NarrowedCommand, OpenApproval, ResolvedBy, Risk,
 };
 pub use checkpoint::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, TurnDiff};
 pub use delta::{Delta, DeltaEnvelope};

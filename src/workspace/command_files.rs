@@ -3,11 +3,12 @@
 //! Must not know commands or rules: `approval` collects the words and judges the findings. Reads names, links, and
 //! git's small files; blocks. Fails closed: what cannot be checked within the bounds is a finding of its own.
 
+mod repository;
+
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::git_folder::find_git_folder;
-use super::git_index::{GitIndex, UnknownIndex};
+use super::git_folder::{find_common_folder, find_git_folder};
 use super::read_deny::ReadDeny;
 use super::resolve::real_path;
 use super::roots::Roots;
@@ -16,7 +17,7 @@ use crate::base::glob::GlobPattern;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{CommandFiles, FileFinding, FileUsage, FileWord, FindingKind};
-use crate::sandbox::{find_linked_repository, find_outer_repository};
+use repository::holds_password;
 
 /// Most names examined per command line.
 const MAX_NAMES: usize = 100_000;
@@ -62,6 +63,12 @@ pub(super) fn look_up(
             lookup.check_word(folder, word);
         }
     }
+    if lookup.findings.len() == MAX_FINDINGS {
+        // Others may be missing, so leaving these out would not be enough.
+        for finding in &mut lookup.findings {
+            finding.tracked_as = None;
+        }
+    }
     lookup.findings
 }
 
@@ -104,11 +111,15 @@ struct CommandFileLookup<'a> {
 
 impl CommandFileLookup<'_> {
     fn record_finding(&mut self, part: usize, kind: FindingKind, file: impl AsRef<Path>) {
-        let finding = FileFinding {
+        self.record(FileFinding {
             part,
             kind,
             file: file.as_ref().to_string_lossy().into_owned(),
-        };
+            tracked_as: None,
+        });
+    }
+
+    fn record(&mut self, finding: FileFinding) {
         if self.findings.len() < MAX_FINDINGS && !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
@@ -242,12 +253,9 @@ impl CommandFileLookup<'_> {
 
     /// Checks what a search below a folder would read.
     fn check_search_tree(&mut self, part: usize, top: &Path, hidden: bool) {
-        // A search also reads the ignore files above the folder, up to the root.
-        let mut includes = false;
+        // A search also reads the ignore files above the folder, even above the workspace, and those of git's settings.
+        let mut includes = self.check_global_ignore_files(part);
         for folder in top.ancestors().skip(1) {
-            if self.roots.find_containing(folder).is_none() {
-                break;
-            }
             includes |= self.check_ignore_files(part, folder);
         }
         let mut folders = vec![top.to_owned()];
@@ -293,94 +301,56 @@ impl CommandFileLookup<'_> {
 
     /// Checks the ignore files of a folder. Returns whether one of them includes files, which can be hidden ones.
     fn check_ignore_files(&mut self, part: usize, folder: &Path) -> bool {
+        let has_git = nofollow::kind(&folder.join(".git")).is_some();
+        let git = has_git
+            .then(|| find_common_folder(&find_git_folder(folder)?))
+            .flatten();
+        let is_inside = self.roots.find_containing(folder).is_some();
         let mut includes = false;
-        for name in IGNORE_FILES {
-            let path = folder.join(name);
-            if nofollow::kind(&path).is_none() {
-                continue;
-            }
-            match nofollow::read(&path, MAX_SMALL_FILE) {
-                Ok(text) => {
-                    includes |= text
-                        .split(|byte| *byte == b'\n')
-                        .any(|line| line.starts_with(b"!"))
-                }
-                Err(_) => self.record_finding(part, FindingKind::Unchecked, &path),
-            }
+        for path in IGNORE_FILES.iter().map(|name| folder.join(name)) {
+            includes |= self.check_ignore_file(part, &path, is_inside);
+        }
+        if let Some(git) = git {
+            includes |= self.check_ignore_file(part, &git.join("info/exclude"), is_inside);
         }
         includes
     }
 
-    // ---- git ----
-
-    /// Finds the repository as git does. It must be inside the roots, or around one as confined commands may write it, and
-    /// its settings must not lead elsewhere.
-    fn check_repository(&mut self, part: usize, start: &Path, (urls, contents): (bool, bool)) {
-        for folder in start.ancestors() {
-            let dot_git = folder.join(".git");
-            let Some(kind) = nofollow::kind(&dot_git) else {
-                if ["HEAD", "objects", "refs"]
-                    .iter()
-                    .all(|name| nofollow::kind(&folder.join(name)).is_some())
-                {
-                    // A bare repository among the files of another: which settings apply depends on git's own settings.
-                    return self.record_finding(part, FindingKind::Unchecked, folder);
-                }
-                continue;
-            };
-            if self.roots.find_containing(folder).is_none() && !self.is_around_root(&dot_git, start) {
-                return self.record_finding(part, FindingKind::Outside, folder);
-            }
-            let kind_in = |name: &str| nofollow::kind(&dot_git.join(name));
-            // A `.git` folder with a `commondir` takes its settings from another place.
-            let git_dir = match kind {
-                FileKind::Folder => (kind_in("HEAD") == Some(FileKind::Regular)
-                    && kind_in("commondir").is_none())
-                .then(|| dot_git.clone()),
-                _ => find_linked_repository(&dot_git).map(|(_, common)| common),
-            };
-            let config = git_dir.and_then(|git_dir| small_text(&git_dir.join("config")));
-            // Git ignores the case of section names and keys.
-            let Some(config) = config.map(|config| config.to_lowercase()) else {
-                return self.record_finding(part, FindingKind::Unchecked, &dot_git);
-            };
-            // Either setting can lead git to files elsewhere.
-            if config.contains("worktree") || config.contains("include") {
-                self.record_finding(part, FindingKind::Unchecked, dot_git.join("config"));
-            }
-            if urls && holds_password(&config) {
-                self.record_finding(part, FindingKind::Secret, dot_git.join("config"));
-            }
-            if contents {
-                self.check_tracked_files(part, folder);
-            }
-            return;
-        }
-        // Outside a repository, `git diff a b` compares any two folders.
-        self.record_finding(part, FindingKind::Unchecked, start);
-    }
-
-    /// Looks for secrets among the tracked files: git shows how they differ from what is committed.
-    fn check_tracked_files(&mut self, part: usize, work_tree: &Path) {
-        let index = find_git_folder(work_tree).map(|folder| folder.join("index"));
-        let Some(index) = index.filter(|index| nofollow::kind(index).is_some()) else {
-            // Nothing was ever added.
-            return;
+    /// Checks the ignore files that are the user's own, for all repositories.
+    fn check_global_ignore_files(&mut self, part: usize) -> bool {
+        let Some(home) = self.home else {
+            return false;
         };
-        let tracked = GitIndex::read(work_tree).ok_or(UnknownIndex);
-        match tracked.and_then(|tracked| tracked.find_tracked_path(|path| self.is_secret(path))) {
-            Ok(Some(secret)) => self.record_finding(part, FindingKind::Secret, &secret),
-            Ok(None) => {}
-            Err(UnknownIndex) => self.record_finding(part, FindingKind::Unchecked, &index),
+        let named = [".gitconfig", ".config/git/config"].map(|name| small_text(&home.join(name)));
+        let mut files = vec![home.join(".config/git/ignore")];
+        for line in named.iter().flatten().flat_map(|text| text.lines()) {
+            if let Some((key, value)) = line.split_once('=')
+                && key.trim().eq_ignore_ascii_case("excludesfile")
+            {
+                files.extend(self.resolve_word_path(home, value.trim().trim_matches('"')));
+            }
         }
+        let mut includes = false;
+        for path in files {
+            includes |= self.check_ignore_file(part, &path, false);
+        }
+        includes
     }
 
-    /// Returns whether commands in the root that contains `folder` may write this `.git` around the root.
-    fn is_around_root(&self, dot_git: &Path, folder: &Path) -> bool {
-        let home = self.home.and_then(|home| real_path(home).ok());
-        let root = self.roots.find_containing(folder);
-        let outer = root.and_then(|root| find_outer_repository(root.path(), home.as_deref()));
-        outer.as_deref() == Some(dot_git)
+    fn check_ignore_file(&mut self, part: usize, path: &Path, is_inside: bool) -> bool {
+        if nofollow::kind(path).is_none() {
+            return false;
+        }
+        // People keep their own files elsewhere, behind links.
+        let real = (!is_inside).then(|| real_path(path).ok()).flatten();
+        let Ok(text) = nofollow::read(real.as_deref().unwrap_or(path), MAX_SMALL_FILE) else {
+            self.record_finding(part, FindingKind::Unchecked, path);
+            return false;
+        };
+        // Searches skip a byte order mark.
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+        text.split(|byte| *byte == b'\n')
+            .any(|line| line.starts_with(b"!"))
     }
 }
 
@@ -430,15 +400,6 @@ fn small_text(path: &Path) -> Option<String> {
 fn is_harmless_git_config(path: &Path) -> bool {
     path.ends_with(".git/config")
         && small_text(path).is_some_and(|text| !holds_password(&text.to_lowercase()))
-}
-
-/// Returns whether an address in git's settings contains a password or a token.
-fn holds_password(config: &str) -> bool {
-    config.split("://").skip(1).any(|rest| {
-        let host = rest.split(['/', '\n', '"']).next().unwrap_or_default();
-        // `git@` is the usual SSH user, not a credential.
-        host.rsplit_once('@').is_some_and(|(user, _)| user != "git")
-    })
 }
 
 #[cfg(unix)]
@@ -646,7 +607,16 @@ mod tests {
         fixture.write("ws/sub/deep/.env", "x");
         fixture.write("ws/sub/.gitignore", "*.log\n");
         assert_eq!(search(), []);
-        for file in ["ws/.ignore", "ws/sub/.rgignore", "ws/sub/deep/.gitignore"] {
+        fixture.write("home/.gitconfig", "[core]\n\texcludesFile = \"~/mine\"\n");
+        for file in [
+            "ws/.ignore",
+            "ws/sub/.rgignore",
+            "ws/sub/deep/.gitignore",
+            "ws/.git/info/exclude",
+            ".ignore",
+            "home/mine",
+            "home/.config/git/ignore",
+        ] {
             fixture.write(file, "*.log\n!.env\n");
             assert_eq!(search(), [FindingKind::Secret], "{file}");
             fs::remove_file(fixture.base.join(file)).unwrap();
@@ -684,6 +654,14 @@ mod tests {
         assert_eq!((look(true), look(false)), (vec![FindingKind::Secret], vec![]));
         run_git(&ws, &["update-index", "--split-index"]);
         assert_eq!(look(true), [FindingKind::Unchecked]);
+        fs::remove_file(ws.join(".git/index")).unwrap();
+        assert_eq!(look(true), []);
+        fixture.write("ws/.git/packed-refs", "");
+        assert_eq!(
+            look(true),
+            [FindingKind::Unchecked],
+            "what is committed is unknown"
+        );
     }
 
     #[test]

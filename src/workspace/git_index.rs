@@ -36,6 +36,14 @@ pub struct CleanFiles {
     pub id: String,
 }
 
+/// Some of the paths in an index.
+#[derive(Debug, Default)]
+pub struct TrackedPaths {
+    pub wanted: Vec<PathBuf>,
+    /// The folders of other repositories.
+    pub submodules: Vec<PathBuf>,
+}
+
 /// An index that is split, for example.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the index cannot be read")]
@@ -47,6 +55,7 @@ struct IndexEntry<'a> {
     bytes: u32,
     id: &'a [u8],
     is_link: bool,
+    is_submodule: bool,
     /// It describes the file on disk: no conflict, and not a file that git was told to skip.
     is_plain: bool,
 }
@@ -78,20 +87,23 @@ impl GitIndex {
         &self.root
     }
 
-    /// Returns the first tracked path that `is_wanted`, or `None` if there is none.
+    /// Returns the tracked paths that are wanted, and the submodules.
     ///
     /// # Errors
     /// The index is of a kind that is not understood.
-    pub fn find_tracked_path(
+    pub fn find_tracked_paths(
         &self,
         is_wanted: impl Fn(&Path) -> bool,
-    ) -> Result<Option<PathBuf>, UnknownIndex> {
+    ) -> Result<TrackedPaths, UnknownIndex> {
         let find = |length| {
-            let mut found = None;
-            for_each_entry(&self.bytes, length, |name, _| {
-                if found.is_none() {
-                    let path = self.root.join(OsStr::from_bytes(name));
-                    found = is_wanted(&path).then_some(path);
+            let mut found = TrackedPaths::default();
+            for_each_entry(&self.bytes, length, |name, entry| {
+                let path = self.root.join(OsStr::from_bytes(name));
+                if entry.is_submodule {
+                    found.submodules.push(path);
+                } else if is_wanted(&path) && found.wanted.last() != Some(&path) {
+                    // In a conflict, a path has several entries.
+                    found.wanted.push(path);
                 }
             })?;
             Some(found)
@@ -207,6 +219,7 @@ fn for_each_entry(bytes: &[u8], length: usize, mut visit: impl FnMut(&[u8], &Ind
             bytes: read_u32(bytes, begin + 36)?,
             id: bytes.get(begin + 40..begin + 40 + length)?,
             is_link: kind == 0o12,
+            is_submodule: kind == 0o16,
             // First flags: assume-valid and conflict stage. Extended flags: skip-worktree and intent-to-add.
             is_plain: matches!(kind, 0o10 | 0o12) && flags & 0xb000 == 0 && more & 0x6000 == 0,
         };

@@ -483,6 +483,7 @@ impl Workspace {
                 part: *part,
                 kind: FindingKind::WorkspaceProgram,
                 file: program.display().to_string(),
+                tracked_as: None,
             })
         });
         // First, as the reason that matters most to a user who is asked.

@@ -249,6 +249,7 @@ fn questions_state_the_reason_the_risk_and_the_offered_rule() {
             part: 0,
             kind: FindingKind::Outside,
             file: "/etc/hosts".to_owned(),
+            tracked_as: None,
         }]),
         ..Effect::from_command("cat /etc/hosts")
     };

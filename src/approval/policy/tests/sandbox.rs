@@ -59,6 +59,7 @@ fn in_plan_a_command_that_only_reads_asks_about_files_elsewhere() {
                 part: 0,
                 kind,
                 file: "/elsewhere".to_owned(),
+                tracked_as: None,
             }]),
             ..command(line, confinement)
         };

@@ -1,0 +1,154 @@
+//! What a git command shows of its repository: where it is, and which secrets it tracks.
+//!
+//! Reads git's small files and the index. Starts nothing.
+
+use std::path::{Path, PathBuf};
+
+use super::{CommandFileLookup, small_text};
+use crate::base::nofollow::{self, FileKind, OpenFolder};
+use crate::domain::{FileFinding, FindingKind};
+use crate::sandbox::{find_linked_repository, find_outer_repository};
+use crate::workspace::git_folder::find_git_folder;
+use crate::workspace::git_index::{GitIndex, TrackedPaths, UnknownIndex};
+use crate::workspace::real_path::real_path;
+
+/// Most tracked secrets that git leaves out. With more, somebody should look.
+const MAX_LEFT_OUT: usize = 8;
+/// How deeply submodules may be nested.
+const MAX_SUBMODULES: usize = 8;
+
+impl CommandFileLookup<'_> {
+    /// Finds the repository as git does. It must be inside the roots, or around one as confined commands may write it, and
+    /// its settings must not lead elsewhere.
+    pub(super) fn check_repository(&mut self, part: usize, start: &Path, (urls, contents): (bool, bool)) {
+        for folder in start.ancestors() {
+            let dot_git = folder.join(".git");
+            let Some(kind) = nofollow::kind(&dot_git) else {
+                if ["HEAD", "objects", "refs"]
+                    .iter()
+                    .all(|name| nofollow::kind(&folder.join(name)).is_some())
+                {
+                    // A bare repository among the files of another: which settings apply depends on git's own settings.
+                    return self.record_finding(part, FindingKind::Unchecked, folder);
+                }
+                continue;
+            };
+            if self.roots.find_containing(folder).is_none() && !self.is_around_root(&dot_git, start) {
+                return self.record_finding(part, FindingKind::Outside, folder);
+            }
+            let kind_in = |name: &str| nofollow::kind(&dot_git.join(name));
+            // A `.git` folder with a `commondir` takes its settings from another place.
+            let git_dir = match kind {
+                FileKind::Folder => (kind_in("HEAD") == Some(FileKind::Regular)
+                    && kind_in("commondir").is_none())
+                .then(|| dot_git.clone()),
+                _ => find_linked_repository(&dot_git).map(|(_, common)| common),
+            };
+            let config = git_dir.and_then(|git_dir| small_text(&git_dir.join("config")));
+            // Git ignores the case of section names and keys.
+            let Some(config) = config.map(|config| config.to_lowercase()) else {
+                return self.record_finding(part, FindingKind::Unchecked, &dot_git);
+            };
+            // Either setting can lead git to files elsewhere.
+            if config.contains("worktree") || config.contains("include") {
+                self.record_finding(part, FindingKind::Unchecked, dot_git.join("config"));
+            }
+            if urls && holds_password(&config) {
+                self.record_finding(part, FindingKind::Secret, dot_git.join("config"));
+            }
+            if contents {
+                self.check_tracked_files(part, folder);
+            }
+            return;
+        }
+        // Outside a repository, `git diff a b` compares any two folders.
+        self.record_finding(part, FindingKind::Unchecked, start);
+    }
+
+    /// Looks for secrets among the tracked files: git shows how they differ from what is committed.
+    fn check_tracked_files(&mut self, part: usize, work_tree: &Path) {
+        let Some(tracked) = self.find_tracked_secrets(part, work_tree) else {
+            return;
+        };
+        let names = tracked
+            .wanted
+            .iter()
+            .map(|secret| secret.strip_prefix(work_tree).ok()?.to_str());
+        let names = names
+            .collect::<Option<Vec<&str>>>()
+            .filter(|names| names.len() <= MAX_LEFT_OUT);
+        for (at, secret) in tracked.wanted.iter().take(MAX_LEFT_OUT).enumerate() {
+            self.record(FileFinding {
+                part,
+                kind: FindingKind::Secret,
+                file: secret.to_string_lossy().into_owned(),
+                tracked_as: names.as_ref().map(|names| names[at].to_owned()),
+            });
+        }
+        self.check_submodules(part, tracked.submodules, MAX_SUBMODULES);
+    }
+
+    /// Looks for tracked secrets in submodules, which git includes if its settings say so.
+    fn check_submodules(&mut self, part: usize, folders: Vec<PathBuf>, depth: usize) {
+        for folder in folders {
+            if nofollow::kind(&folder.join(".git")).is_none() {
+                continue;
+            }
+            if depth == 0 || !self.has_time() {
+                return self.record_finding(part, FindingKind::Unchecked, &folder);
+            }
+            let Some(tracked) = self.find_tracked_secrets(part, &folder) else {
+                continue;
+            };
+            if let Some(secret) = tracked.wanted.first() {
+                self.record_finding(part, FindingKind::Secret, secret);
+            }
+            self.check_submodules(part, tracked.submodules, depth - 1);
+        }
+    }
+
+    /// Returns the secrets and the submodules that a work tree tracks; `None` if there are none, or they are unknown.
+    fn find_tracked_secrets(&mut self, part: usize, work_tree: &Path) -> Option<TrackedPaths> {
+        let folder = find_git_folder(work_tree)?;
+        let index = folder.join("index");
+        if nofollow::kind(&index).is_none() {
+            if !is_new_repository(&folder) {
+                // What is committed has no list.
+                self.record_finding(part, FindingKind::Unchecked, &index);
+            }
+            return None;
+        }
+        let tracked = GitIndex::read(work_tree).ok_or(UnknownIndex);
+        let tracked = tracked.and_then(|tracked| tracked.find_tracked_paths(|path| self.is_secret(path)));
+        if tracked.is_err() {
+            self.record_finding(part, FindingKind::Unchecked, &index);
+        }
+        tracked.ok()
+    }
+
+    /// Returns whether commands in the root that contains `folder` may write this `.git` around the root.
+    fn is_around_root(&self, dot_git: &Path, folder: &Path) -> bool {
+        let home = self.home.and_then(|home| real_path(home).ok());
+        let root = self.roots.find_containing(folder);
+        let outer = root.and_then(|root| find_outer_repository(root.path(), home.as_deref()));
+        outer.as_deref() == Some(dot_git)
+    }
+}
+
+/// Returns whether nothing was ever committed: the only branch does not exist yet.
+fn is_new_repository(git_folder: &Path) -> bool {
+    let is_on_branch = small_text(&git_folder.join("HEAD")).is_some_and(|text| text.starts_with("ref: "));
+    let heads = OpenFolder::open(&git_folder.join("refs/heads")).and_then(|folder| folder.read_entries());
+    is_on_branch
+        && heads.is_ok_and(|mut entries| entries.next().is_none())
+        && nofollow::kind(&git_folder.join("packed-refs")).is_none()
+}
+
+/// Returns whether an address in git's settings contains a password or a token.
+pub(super) fn holds_password(config: &str) -> bool {
+    config.split("://").skip(1).any(|rest| {
+        let host = rest.split(['/', '\n', '"']).next().unwrap_or_default();
+        // `git@` is the usual SSH user, not a credential.
+        host.rsplit_once('@').is_some_and(|(user, _)| user != "git")
+    })
+}
