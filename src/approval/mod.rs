@@ -10,6 +10,7 @@
 //! - `command`: what a command may run, what a rule must spell out, what "always" may offer.
 //! - `known`: commands that surely run nothing else, for lines that a `deny` rule watches.
 //! - `read_only`: the reviewed commands and options. They are free inside the workspace.
+//! - `narrowing`: lets git leave out tracked secrets.
 //! - `dangerous_flags`: options of other programs that run programs or write files; a rule must spell them out.
 //! - `sed_script`: the same for the scripts of `sed`.
 //! - `risk`: how much harm a command could do.
@@ -23,6 +24,7 @@ mod dangerous_flags;
 pub mod fuzz_tests;
 mod known;
 mod losses;
+mod narrowing;
 pub mod policy;
 mod programs;
 mod read_only;
@@ -33,6 +35,7 @@ use crate::base::secret_path as secret;
 mod shell;
 
 pub use losses::find_command_losses;
+pub use narrowing::leave_out_secrets;
 pub use policy::{GrantedRule, Policy, Verdict, choose_sandbox_policy, judge_tool_call};
 pub use read_only::{command_files, only_reads};
 pub use rule::{Rule, RuleError};

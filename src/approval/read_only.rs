@@ -83,6 +83,8 @@ pub(super) struct ReadOnlyReview {
     pub(super) is_read_only: bool,
     /// The files that it names.
     files: Vec<FileArgument>,
+    /// Whether git limits everything that it shows by pathspecs at its end.
+    pub(super) takes_pathspecs: bool,
     /// Whether `git -C` was read.
     moved: bool,
 }
@@ -189,6 +191,7 @@ impl ReadOnlyReview {
             unreviewed: Vec::new(),
             is_read_only: true,
             files: Vec::new(),
+            takes_pathspecs: false,
             moved: false,
         }
     }
@@ -215,7 +218,10 @@ impl ReadOnlyReview {
                 self.files.extend(below);
                 self.add_file(folder, false, FileUsage::List);
             }
-            _ if table::GIT_GLOBAL.contains(text) => {}
+            _ if table::GIT_GLOBAL.contains(text) => {
+                // With that option, pathspecs have no magic.
+                self.takes_pathspecs &= text != "--literal-pathspecs";
+            }
             _ => self.mark_unreviewed(word),
         }
     }
@@ -458,8 +464,18 @@ impl<'a> ArgumentReader<'a> {
             OperandRule::Compare => FileUsage::Search { hidden: true },
             OperandRule::Grep if self.has_option(&["r", "recursive"]) => FileUsage::Search { hidden: true },
             OperandRule::Ripgrep => FileUsage::Search {
-                // By default `rg` skips hidden files, unless a pattern of the command line includes them.
-                hidden: self.has_option(&["u", "unrestricted", "hidden", ".", "g", "glob", "iglob"]),
+                // By default `rg` skips hidden files, unless a pattern or a type of the command line includes them.
+                hidden: self.has_option(&[
+                    "u",
+                    "unrestricted",
+                    "hidden",
+                    ".",
+                    "g",
+                    "glob",
+                    "iglob",
+                    "t",
+                    "type",
+                ]),
             },
             _ => FileUsage::Read,
         };
@@ -483,6 +499,8 @@ impl<'a> ArgumentReader<'a> {
             OperandRule::Grep => operands.is_empty() && usage != FileUsage::Read,
             _ => false,
         };
+        let contents = self.shows_contents(first, &operands);
+        self.review.takes_pathspecs = contents && self.takes_pathspecs(&operands);
         if rule != OperandRule::Find {
             for (index, word) in operands.into_iter().enumerate() {
                 self.judge_operand(word, index, usage);
@@ -493,14 +511,13 @@ impl<'a> ArgumentReader<'a> {
         }
         if self.subcommand.is_some() && rule != OperandRule::RuleOnly {
             let urls = self.subcommand == Some("remote") && self.has_option(&["v", "verbose"]);
-            let contents = self.shows_contents(first);
             self.review
                 .add_file(".", false, FileUsage::Repository { urls, contents });
         }
     }
 
     /// Returns whether a command of git may print the content of tracked files, also of those that it does not name.
-    fn shows_contents(&self, first_operand: Option<&str>) -> bool {
+    fn shows_contents(&self, first_operand: Option<&str>, operands: &[&ShellWord]) -> bool {
         let has_only = |known: &[&str]| {
             let mut options = self.options.iter();
             options.all(|option| known.contains(option) || option.bytes().all(|byte| byte.is_ascii_digit()))
@@ -510,14 +527,30 @@ impl<'a> ArgumentReader<'a> {
                 !self.has_option(&["l", "L", "c", "q", "count", "quiet", "name-only"])
                     && !self.has_option(&["files-with-matches", "files-without-match"])
             }
+            // Whatever the options say, `git show` prints a blob.
+            Some("show") if operands.iter().any(|word| may_name_blob(word)) => true,
             Some("diff" | "show") => {
                 !(self.has_option(SHOWS_NO_CONTENT) && has_only(&[SHOWS_NO_CONTENT, LIST_OPTIONS].concat()))
             }
+            Some("cat-file") => !self.has_option(&["e", "s", "t"]),
             Some("log" | "whatchanged" | "reflog") => !has_only(&[SHOWS_NO_CONTENT, LIST_OPTIONS].concat()),
             Some("stash") => first_operand != Some("list") || !has_only(LIST_OPTIONS),
             // They print the lines of a file that they name, or no lines.
             _ => false,
         }
+    }
+
+    /// Returns whether git limits everything that this command shows by pathspecs at its end.
+    fn takes_pathspecs(&self, operands: &[&ShellWord]) -> bool {
+        // Blobs are shown as a whole. A pattern may expand to anything.
+        let is_limited = |word: &&ShellWord| {
+            let is_pathspec = word.as_literal().is_some_and(|text| text.starts_with(":("));
+            !is_glob(word) && !may_name_blob(word) && (is_pathspec || !names_object(word))
+        };
+        matches!(self.subcommand, Some("diff" | "grep" | "log" | "show" | "whatchanged"))
+            // These take no pathspecs, or a single one.
+            && !self.has_option(&["follow", "L"])
+            && operands.iter().all(is_limited)
     }
 
     fn judge_operand(&mut self, word: &ShellWord, index: usize, usage: FileUsage) {
@@ -546,6 +579,18 @@ impl<'a> ArgumentReader<'a> {
             _ => self.add_operand(word, usage),
         }
     }
+}
+
+/// Returns whether the word may be the name of what git keeps under a path, such as `HEAD:a` or `:a`.
+fn names_object(word: &ShellWord) -> bool {
+    word.as_literal().is_none_or(|text| text.contains(':'))
+}
+
+/// Returns whether the word may be the name of an object, such as `git ls-tree` prints it, and not of a commit.
+fn may_name_blob(word: &ShellWord) -> bool {
+    let text = word.as_literal().unwrap_or_default();
+    let name = text.split_once("^{").map_or(text, |(name, _)| name);
+    name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns whether bash's `printf` only prints with this format: it writes a variable for `%n`.

@@ -4,6 +4,7 @@
 //! as in a session. Stored grants come from a server; if it fails, the report says that they are missing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -11,7 +12,9 @@ use super::args::GlobalArgs;
 use super::client::{ClientError, Launch, ServerClient};
 use super::screen::Screen;
 use super::style::Color;
-use crate::approval::{GrantedRule, Policy, Rule, Verdict, command_files, judge_tool_call};
+use crate::approval::{
+    GrantedRule, Policy, Rule, Verdict, command_files, judge_tool_call, leave_out_secrets,
+};
 use crate::base::nofollow;
 use crate::base::text::reveal_hidden_characters;
 use crate::config::{ConfigSource, SandboxedCommands, Settings, ToolEffect, Trust};
@@ -165,10 +168,15 @@ fn effect(
         }));
     }
     match call.tool.as_str() {
-        "bash" => Ok(Effect {
-            findings: command_files(&call.subject).map(|named| workspace.look_up_files(folder, &named)),
-            ..Effect::from_command(&*call.subject)
-        }),
+        "bash" => {
+            let mut effect = Effect::from_command(&*call.subject);
+            effect.findings =
+                command_files(&call.subject).map(|named| workspace.look_up_files(folder, &named));
+            if let Some(findings) = &mut effect.findings {
+                effect.narrowed = leave_out_secrets(&call.subject, findings).map(Arc::new);
+            }
+            Ok(effect)
+        }
         "read_file" | "list_dir" | "glob" | "grep" => on_file(EffectKind::Read),
         "write_file" | "edit_file" | "rename_symbol" | "fix_code" => on_file(EffectKind::Write),
         // As if the patch did all that patches can do.

@@ -353,6 +353,7 @@ pub(super) fn revert_context(
         allows_uncheckpointed: true,
         is_carried: false,
         judged: None,
+        narrowed: None,
         sandbox: CallSandbox::default(),
     }
 }

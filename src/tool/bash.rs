@@ -16,7 +16,7 @@ use super::terminal_output::collect_in_background;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::text::{one_line, reveal_hidden_characters};
-use crate::domain::{Confinement, Effect};
+use crate::domain::{Confinement, Effect, NarrowedCommand};
 use crate::workspace::process::Command;
 use crate::workspace::{BackgroundError, ResolvedPath};
 
@@ -141,16 +141,46 @@ impl Tool for Bash {
             &cx,
         )
         .await?;
-        Ok(done.output)
+        let mut output = done.output;
+        if let Some(narrowed) = &cx.narrowed {
+            output.text = run_command::with_notes(&output.text, [explain_left_out(narrowed)]);
+        }
+        Ok(output)
     }
 }
 
+fn explain_left_out(narrowed: &NarrowedCommand) -> String {
+    let files = narrowed.left_out.join(", ");
+    format!("[git left out what looks like it holds secrets: {files}; name a file to ask for it]")
+}
+
 fn build_command(input: &BashInput, cx: &ToolContext) -> Result<Command, ToolError> {
-    let command = run_command::prepare_command(Command::from_script(&*input.command), cx);
-    Ok(match resolve_folder(input, cx)? {
+    let folder = resolve_folder(input, cx)?;
+    let script = match &cx.narrowed {
+        Some(narrowed) => narrowed_script(narrowed, input, folder.as_ref(), cx)?,
+        None => &input.command,
+    };
+    let command = run_command::prepare_command(Command::from_script(script), cx);
+    Ok(match folder {
         Some(folder) => command.current_dir(folder.absolute),
         None => command,
     })
+}
+
+/// Returns what runs in place of a call's command: the narrowed line without the `cd` by which the command was judged.
+fn narrowed_script<'a>(
+    narrowed: &'a NarrowedCommand,
+    input: &BashInput,
+    folder: Option<&ResolvedPath>,
+    cx: &ToolContext,
+) -> Result<&'a str, ToolError> {
+    let judged = match folder {
+        Some(folder) => judged_line(cx, folder, &input.command)?,
+        None => input.command.clone(),
+    };
+    let prefix = judged.strip_suffix(&input.command);
+    let script = prefix.and_then(|prefix| narrowed.line.strip_prefix(prefix));
+    script.ok_or_else(|| ToolError::Internal("the narrowed command is another one".to_owned()))
 }
 
 /// Returns the folder that a call names, which must be inside the workspace.
@@ -239,9 +269,13 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
         (true, true) => OWN_NETWORK.to_owned(),
         (true, false) => format!("{OWN_NETWORK}{REACHABLE_SERVER}"),
     };
+    let left_out = match &cx.narrowed {
+        Some(narrowed) => format!("\n{}", explain_left_out(narrowed)),
+        None => String::new(),
+    };
     Ok(ToolOutput::text(format!(
         "started in the background as {id} (process {pid})\nread its output with bash_output, end it with \
-         bash_kill; it ends with {owner} at the latest{network}",
+         bash_kill; it ends with {owner} at the latest{network}{left_out}",
         id = status.id,
         pid = status.pid,
         owner = cx.workspace.background_owner(),

@@ -14,7 +14,9 @@ use super::output::refuse_input;
 use super::progress::{OutputClosed, ToolProgress};
 use super::{CurrentModel, EditorLink, Spawner, ToolError, stored_output};
 use crate::base::CancellationToken;
-use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, SessionId, ToolCallId};
+use crate::domain::{
+    AgentQuestion, ContentRef, FileChange, InquiryReply, NarrowedCommand, SessionId, ToolCallId,
+};
 use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::prompts::Skills;
 use crate::workspace::{ResolvedPath, Workspace};
@@ -56,6 +58,8 @@ pub struct ToolContext {
     pub is_carried: bool,
     /// The resolved paths by which the running call was judged; `None` while it is being judged.
     pub judged: Option<Arc<[PathBuf]>>,
+    /// The line that runs in place of the call's command.
+    pub narrowed: Option<Arc<NarrowedCommand>>,
     /// What the call's command may do.
     pub sandbox: CallSandbox,
 }

@@ -114,6 +114,7 @@ impl ToolHarness {
             allows_uncheckpointed: false,
             is_carried: false,
             judged: None,
+            narrowed: None,
             sandbox: CallSandbox::default(),
         };
         Self {

@@ -18,14 +18,15 @@ use super::tool_guard::{self, PreToolOutcome};
 use super::tool_run::{
     StopFlag, ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context,
 };
-use crate::approval::{self, Verdict, command_files};
+use crate::approval::{self, Verdict, command_files, leave_out_secrets};
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::{
     Approval, ApprovalId, Confinement, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Loss,
     Losses, Risk, SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy, ToolCallStatus,
 };
-use crate::tool::{CallPreview, PreparedCall, ToolError, find_losses};
+use crate::tool::bash::Bash;
+use crate::tool::{CallPreview, PreparedCall, Tool, ToolError, find_losses};
 use crate::workspace::checkpoint;
 
 /// What the model reads about a call that did not start because the turn ended first.
@@ -329,6 +330,7 @@ async fn grant_approved(
 /// Grants the call, and binds it to the paths that were judged.
 fn grant_permission(call: &mut ToolRun, prepared: Box<dyn PreparedCall>, effect: Effect) -> Permission {
     call.judged = Some(effect.paths.into());
+    call.narrowed = effect.narrowed;
     Permission::Granted(prepared)
 }
 
@@ -362,6 +364,12 @@ async fn resolve_effect(
         let found = run_blocking(move || context.workspace.look_up_files(&context.cwd, &files));
         // Without findings, no part of the command runs unasked.
         effect.findings = found.await.ok();
+        if call.name == Bash::NAME
+            && effect.confinement != Confinement::Declined
+            && let Some(findings) = &mut effect.findings
+        {
+            effect.narrowed = leave_out_secrets(&effect.subject, findings).map(Arc::new);
+        }
     }
     if effect.kind == EffectKind::Execute {
         effect.confinement = find_confinement(cx, &effect).await;

@@ -21,7 +21,8 @@ use crate::base::spawn::panic_text;
 use crate::base::text;
 use crate::config::FailurePolicy;
 use crate::domain::{
-    ApprovalId, Effect, SandboxPolicy, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult,
+    ApprovalId, Effect, NarrowedCommand, SandboxPolicy, ToolCallId, ToolCallStatus, ToolCallUpdate,
+    ToolResult,
 };
 use crate::tool::{PreparedCall, ToolContext, ToolError, ToolProgress, lenient};
 use crate::workspace::command_sandbox::CallSandbox;
@@ -41,6 +42,8 @@ pub(super) struct ToolRun {
     pub(super) uncheckpointed: bool,
     /// The resolved paths by which it was judged.
     pub(super) judged: Option<Arc<[PathBuf]>>,
+    /// The line that runs in place of its command.
+    pub(super) narrowed: Option<Arc<NarrowedCommand>>,
     /// What the user allowed, if the user was asked.
     pub(super) approved: Option<Effect>,
     /// What its command may do.
@@ -127,6 +130,7 @@ impl ToolRun {
             note: None,
             uncheckpointed: false,
             judged: None,
+            narrowed: None,
             approved: None,
             sandbox: SandboxPolicy::default(),
         }
@@ -261,6 +265,7 @@ pub(super) fn tool_context(
         allows_uncheckpointed: call.uncheckpointed,
         is_carried: call.carried,
         judged: call.judged.clone(),
+        narrowed: call.narrowed.clone(),
         sandbox: CallSandbox {
             settings: cx.settings.sandbox.clone(),
             policy: call.sandbox,

@@ -103,6 +103,37 @@ fn outputs(world: &World, trapped: &Path, commands: &[&str], trusted: bool) -> V
     commands.iter().enumerate().map(run).collect()
 }
 
+/// `ask` would ask about anything but a command that shows no secret.
+#[test]
+fn git_leaves_out_tracked_secrets_in_place_of_a_question() {
+    let world = World::new();
+    let script = "set -e; git init -q; git config user.name a; git config user.email a@example.org
+        mkdir sub; echo KEY=none >.env; echo old >sub/a; git add -f .; git commit -qm first
+        echo KEY=canary >.env; echo new >sub/a";
+    run(&world, script, Path::new(""));
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "ask"}));
+    for (index, input) in [
+        json!({"command": "git diff"}),
+        json!({"command": "git grep -n '' | cat"}),
+        json!({"command": "git diff HEAD -- .. 2>&1", "workdir": "sub"}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        world.mock().push(Reply::tool("bash", input.clone()));
+        client.ask(&session, "Go");
+        let request = world.wait_for_request(index * 2 + 1);
+        let message = request.messages().last().unwrap().to_string();
+        assert!(message.contains("new"), "{input}: {message}");
+        assert!(!message.contains("KEY"), "{input}: {message}");
+        assert!(
+            message.contains("[git left out what looks like it holds secrets: .env;"),
+            "{input}: {message}"
+        );
+    }
+}
+
 #[test]
 fn git_runs_no_program_of_an_untrusted_repository() {
     let world = World::new();

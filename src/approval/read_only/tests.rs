@@ -406,6 +406,7 @@ fn a_command_whose_files_are_special_is_not_free() {
             part: 1,
             kind,
             file: "x".to_owned(),
+            tracked_as: None,
         };
         let effect = |command: &str| Effect {
             findings: Some(vec![finding.clone()]),
@@ -550,6 +551,23 @@ fn the_files_of_a_line_are_collected() {
         ("git stash list", vec![(".", git)]),
         ("git stash show", vec![(".", contents)]),
         ("git show --name-only", vec![(".", git)]),
+        (
+            "git show --stat main",
+            vec![("main", FileUsage::Read), (".", git)],
+        ),
+        (
+            "git show --stat 12ab",
+            vec![("12ab", FileUsage::Read), (".", contents)],
+        ),
+        (
+            "git cat-file -p main",
+            vec![("main", FileUsage::Read), (".", contents)],
+        ),
+        (
+            "git cat-file -t main",
+            vec![("main", FileUsage::Read), (".", git)],
+        ),
+        ("rg -tjson x a", vec![("a", search(true))]),
         ("git grep x", vec![("x", FileUsage::Read), (".", contents)]),
         ("git grep -l x", vec![("x", FileUsage::Read), (".", git)]),
         ("git status", vec![(".", git)]),

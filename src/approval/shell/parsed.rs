@@ -12,7 +12,7 @@ pub(crate) struct ParsedCommand {
 }
 
 /// One simple command.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SimpleCommand {
     /// Each `NAME=value` before the command, or alone.
     pub(crate) assignments: Vec<ShellWord>,
@@ -23,7 +23,7 @@ pub(crate) struct SimpleCommand {
 }
 
 /// A redirection to or from a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     /// Whether it creates or changes the file.
     pub(crate) writes: bool,
