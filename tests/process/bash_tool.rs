@@ -69,15 +69,15 @@ impl ContentWriter for FileWriter {
 }
 
 /// A session with its own directory, and a client that decides when to read progress.
-struct Session {
-    cx: ToolContext,
+pub(crate) struct Session {
+    pub(crate) cx: ToolContext,
     progress: mpsc::Receiver<ToolProgress>,
     content_folder: TempDir,
     cwd: TempDir,
 }
 
 impl Session {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (content_folder, cwd) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let shared = WorkspaceShared::new(&[], None);
         shared.set_launcher(Launcher::with_helper(HELPER, []));
@@ -102,6 +102,7 @@ impl Session {
             allows_uncheckpointed: false,
             is_carried: false,
             judged: None,
+            narrowed: None,
             sandbox: CallSandbox::default(),
         };
         Self {
@@ -113,7 +114,7 @@ impl Session {
     }
 
     /// Calls `bash` while reading its progress, and returns the live output, too.
-    async fn bash(&mut self, input: Value) -> (Result<ToolOutput, ToolError>, String) {
+    pub(crate) async fn bash(&mut self, input: Value) -> (Result<ToolOutput, ToolError>, String) {
         let mut live = String::new();
         let mut call = Box::pin(call_tool(Bash, &self.cx, input));
         let result = loop {

@@ -12,6 +12,7 @@
 // Not among the tests of the sandbox: what tries the sandbox runs this program again, as if it were agentls, and would
 // select them by their name.
 mod bash_tool;
+mod free_commands;
 #[path = "../support/frozen_clock.rs"]
 mod frozen_clock;
 mod waiting;
