@@ -116,7 +116,7 @@ fn git_leaves_out_tracked_secrets_in_place_of_a_question() {
     for (index, input) in [
         json!({"command": "git diff"}),
         json!({"command": "git grep -n '' | cat"}),
-        json!({"command": "git diff HEAD -- .. 2>&1", "workdir": "sub"}),
+        json!({"command": "git diff HEAD 2>&1", "workdir": "sub"}),
     ]
     .into_iter()
     .enumerate()

@@ -141,7 +141,9 @@ impl TestWorld {
     /// Runs what is free of a topic's commands, and returns how many that were, and those that showed a secret.
     fn find_leaks(&self, name: &str, topic: Topic, variables: &[(&str, &str)]) -> (usize, Vec<String>) {
         let blob = self.find_blob();
-        let commands = list_commands(topic).into_iter();
+        // The variables act on many commands alike.
+        let step = if variables.is_empty() { 1 } else { 4 };
+        let commands = list_commands(topic).into_iter().step_by(step);
         let free: Vec<String> = commands
             .filter_map(|command| self.find_free_line(&command.replace("{blob}", &blob)))
             .collect();
@@ -193,6 +195,7 @@ fn is_free(command: &str, findings: Vec<FileFinding>) -> bool {
     })
 }
 
+#[expect(clippy::print_stdout, reason = "who runs the tests should know")]
 fn say_what_is_missing() {
     let path = std::env::var_os("PATH").unwrap();
     for program in ["rg", "fd", "fdfind", "tree", "file"] {
@@ -213,7 +216,6 @@ fn check_topic(topic: Topic, least: usize) {
         if repository.topics.contains(&topic) {
             let world = TestWorld::new(&format!("(\n{}\n)", repository.script));
             let found = world.find_leaks(repository.name, topic, &[]);
-            println!("{}: {} free", repository.name, found.0);
             free += found.0;
             leaks.extend(found.1);
         }

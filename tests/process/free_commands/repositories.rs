@@ -140,9 +140,12 @@ pub(super) fn list_repositories() -> Vec<Repository> {
     plain.chain(included).collect()
 }
 
+/// Names and values.
+pub(super) type Variables = &'static [(&'static str, &'static str)];
+
 /// Variables that agentls may have inherited, and the repository in which commands run with them. `{base}` is the folder
 /// that contains the repository, `out` next to it, and the home folder.
-pub(super) const VARIABLES: &[(&str, &[Topic], &[(&str, &str)])] = &[
+pub(super) const VARIABLES: &[(&str, &[Topic], Variables)] = &[
     (
         "hidden",
         &[Topic::Plain, Topic::Search, Topic::Ripgrep],
