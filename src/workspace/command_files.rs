@@ -17,7 +17,6 @@ use crate::base::glob::GlobPattern;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{CommandFiles, FileFinding, FileUsage, FileWord, FindingKind};
-use repository::holds_password;
 
 /// Most names examined per command line.
 const MAX_NAMES: usize = 100_000;
@@ -400,6 +399,15 @@ fn small_text(path: &Path) -> Option<String> {
 fn is_harmless_git_config(path: &Path) -> bool {
     path.ends_with(".git/config")
         && small_text(path).is_some_and(|text| !holds_password(&text.to_lowercase()))
+}
+
+/// Returns whether an address in git's settings contains a password or a token.
+fn holds_password(config: &str) -> bool {
+    config.split("://").skip(1).any(|rest| {
+        let host = rest.split(['/', '\n', '"']).next().unwrap_or_default();
+        // `git@` is the usual SSH user, not a credential.
+        host.rsplit_once('@').is_some_and(|(user, _)| user != "git")
+    })
 }
 
 #[cfg(unix)]

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CommandFileLookup, small_text};
+use super::{CommandFileLookup, holds_password, small_text};
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::domain::{FileFinding, FindingKind};
 use crate::sandbox::{find_linked_repository, find_outer_repository};
@@ -142,13 +142,4 @@ fn is_new_repository(git_folder: &Path) -> bool {
     is_on_branch
         && heads.is_ok_and(|mut entries| entries.next().is_none())
         && nofollow::kind(&git_folder.join("packed-refs")).is_none()
-}
-
-/// Returns whether an address in git's settings contains a password or a token.
-pub(super) fn holds_password(config: &str) -> bool {
-    config.split("://").skip(1).any(|rest| {
-        let host = rest.split(['/', '\n', '"']).next().unwrap_or_default();
-        // `git@` is the usual SSH user, not a credential.
-        host.rsplit_once('@').is_some_and(|(user, _)| user != "git")
-    })
 }
