@@ -67,6 +67,9 @@ pub struct Loss {
     pub bytes: Option<u64>,
 }
 
+/// Most losses that are listed.
+pub const MAX_LISTED_LOSSES: usize = 20;
+
 /// Things that a command would make disappear for good.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LossList {
@@ -105,6 +108,7 @@ impl Losses {
             list.listed.extend(self.outside.listed.iter().cloned());
             list.count += self.outside.count;
         }
+        list.listed.truncate(MAX_LISTED_LOSSES);
         list
     }
 

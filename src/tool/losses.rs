@@ -14,7 +14,7 @@ use crate::base::clock::{self, Instant};
 use crate::base::glob::GlobPattern;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::word_list::WordList;
-use crate::domain::{CommandLosses, Loss, LossList, LossReach, LossTarget, Losses};
+use crate::domain::{CommandLosses, Loss, LossList, LossReach, LossTarget, Losses, MAX_LISTED_LOSSES};
 use crate::workspace::resolve::real_path;
 use crate::workspace::watch::{self, WatchedTree};
 
@@ -22,8 +22,6 @@ use crate::workspace::watch::{self, WatchedTree};
 const MAX_NAMES: usize = 50_000;
 /// Time limit per command.
 const MAX_TIME: Duration = Duration::from_secs(2);
-/// Most losses that are listed.
-const MAX_LISTED: usize = 20;
 
 /// Folders that builds and package managers make, and make again. They count only where git ignores them.
 const PRODUCTS: WordList = WordList(
@@ -277,7 +275,7 @@ impl LossLookup<'_> {
     fn list_files(&self, mut files: Vec<(&PathBuf, &Option<u64>)>) -> LossList {
         // What has no size is a whole repository or a device.
         files.sort_by_key(|(_, bytes)| std::cmp::Reverse(bytes.unwrap_or(u64::MAX)));
-        let listed = files.iter().take(MAX_LISTED).map(|(path, bytes)| Loss {
+        let listed = files.iter().take(MAX_LISTED_LOSSES).map(|(path, bytes)| Loss {
             what: self.cx.workspace.format_for_model(&self.cx.cwd, path),
             bytes: **bytes,
         });

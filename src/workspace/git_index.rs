@@ -165,7 +165,9 @@ impl std::fmt::Debug for GitIndex {
 
 fn to_hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-    digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])).collect()
+    digits
+        .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
+        .collect()
 }
 
 /// Visits all entries. Returns `None` if this is not an index that we understand; discard what was visited then.

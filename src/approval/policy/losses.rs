@@ -34,6 +34,7 @@ pub(super) fn describe_losses(list: &LossList, is_partial: bool) -> String {
 
 fn format_bytes(bytes: u64) -> String {
     match bytes {
+        1 => "1 byte".to_owned(),
         0..1_000 => format!("{bytes} bytes"),
         1_000..1_000_000 => format!("{} KB", bytes / 1_000),
         _ => format!("{:.1} MB", bytes as f64 / 1e6),
