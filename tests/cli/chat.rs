@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -71,7 +72,7 @@ fn lone_esc_does_not_take_the_next_key() {
     chat.wait_for_text("› ");
     chat.send_keys("\u{1b}");
     // The line editor waits in real time for a key that belongs to the Esc, and nothing shows that it gave up.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     chat.send_keys("slow\r");
     chat.wait_for_text("\rslow\r");
     chat.wait_for_text("word word");
@@ -234,15 +235,23 @@ fn only_a_single_key_approves_and_typed_text_never_does() {
     for sentence in [
         "why do you need this?",
         "yes but why",
-        "always ask me",
+        "no, first the tests",
         "say no",
-        "nay",
+        "session files too",
+        "always ask me",
+        "edit it yourself",
+        "do not touch it",
+        "1 and 2 are wrong",
+        "\rand then?",
     ] {
-        chat.send_keys(sentence);
-        chat.wait_for_text(&format!("› {sentence}▏"));
-        // Esc clears the line; the question remains.
-        chat.send_keys("\u{1b}");
-        chat.wait_for_text("? Write new.txt");
+        for pause in [300, 1_000, 5_000] {
+            chat.advance(Duration::from_millis(pause));
+            chat.send_keys(sentence);
+            chat.wait_for_text(&format!("› {}▏", sentence.trim_start()));
+            // Esc clears the line; the question remains.
+            chat.send_keys("\u{1b}");
+            chat.wait_for_text("? Write new.txt");
+        }
     }
     // However slowly it is typed: after a letter that is not a key, everything is text.
     for typed in ["w", "wy", "wya", "wyas"] {
@@ -713,14 +722,14 @@ fn a_typed_answer_has_a_prompt_and_leaves_the_screen() {
     chat.send_keys("ask\r");
     chat.wait_for_text("t type an answer");
     // A key that comes at once may have been meant for what was on the screen before.
-    chat.advance(std::time::Duration::from_secs(1));
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("t");
     chat.wait_for_text("› answer: ");
     chat.send_keys("hunter2");
     chat.wait_for_text("hunter2");
     chat.send_keys("\u{1b}");
     let mut shown = chat.wait_for_text("t type an answer");
-    chat.advance(std::time::Duration::from_secs(1));
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("x");
     shown += &chat.wait_for_text("not answered");
     assert!(!shown.contains("hunter2"), "{shown}");
@@ -729,7 +738,7 @@ fn a_typed_answer_has_a_prompt_and_leaves_the_screen() {
     // A wrong answer is not confirmed, and only its field is asked again.
     chat.send_keys("ask\r");
     let type_answer = |chat: &mut Terminal, answer: &str| {
-        chat.advance(std::time::Duration::from_secs(1));
+        chat.advance(Duration::from_secs(1));
         chat.send_keys("t");
         chat.wait_for_text("› answer: ");
         chat.send_keys(&format!("{answer}\r"));
@@ -748,7 +757,7 @@ fn a_typed_answer_has_a_prompt_and_leaves_the_screen() {
     );
     chat.wait_for_text("t type an answer");
     // Words need no key before them, and do not steer.
-    chat.advance(std::time::Duration::from_secs(1));
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("36");
     chat.wait_for_text("› answer: 36");
     chat.send_keys("\r");
