@@ -352,7 +352,10 @@ fn commands_in_a_large_repository_can_be_reverted() {
     }
     world.mock().push(Reply::text("done"));
     let done = client.ask(&session, "do it");
-    assert_eq!(client.next(&session, "agent/turnDiff").params.get("partial"), None);
+    assert_eq!(
+        client.next(&session, "agent/turnDiff").params.get("partial"),
+        None
+    );
     assert_ne!(files(&world), before);
     revert(&client, &session, &done.turn_id, json!({}));
     assert_eq!(files(&world), before);
