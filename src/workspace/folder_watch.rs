@@ -35,8 +35,8 @@ mod linux {
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
     use rustix::io::Errno;
 
-    use super::NameChanges;
     use crate::base::nofollow;
+    use crate::workspace::folder_watch::NameChanges;
 
     /// Where the kernel says how many watches a user may have.
     const LIMIT_FILE: &str = "/proc/sys/fs/inotify/max_user_watches";
@@ -58,9 +58,16 @@ mod linux {
         0x8584_58F6, // ramfs
     ];
 
+    #[expect(clippy::allow_attributes, reason = "needed on some systems only")]
+    #[allow(clippy::unnecessary_cast, reason = "the field's type differs between systems")]
+    fn is_local(folder: &Path) -> bool {
+        let found = rustix::fs::statfs(folder);
+        found.is_ok_and(|found| LOCAL.contains(&(found.f_type as u64)))
+    }
+
     /// Watches folders.
     #[derive(Debug)]
-    pub(in crate::workspace) struct FolderWatch {
+    pub(in super::super) struct FolderWatch {
         descriptor: OwnedFd,
         folders: HashMap<i32, PathBuf>,
         by_path: BTreeMap<PathBuf, i32>,
@@ -70,14 +77,15 @@ mod linux {
 
     impl FolderWatch {
         /// Creates a watch for folders below `roots`; `None` if changes there could go unnoticed.
-        pub(in crate::workspace) fn for_roots(roots: &[PathBuf]) -> Option<Self> {
-            let is_local = |root: &PathBuf| {
-                let found = rustix::fs::statfs(root).ok();
-                found.is_some_and(|found| LOCAL.iter().any(|local| *local == found.f_type as u64))
-            };
+        pub(in super::super) fn for_roots(roots: &[PathBuf]) -> Option<Self> {
+            // Each folder has one watch, which belongs to one root.
+            let is_inside =
+                |root: &PathBuf| roots.iter().any(|other| root != other && root.starts_with(other));
+            if roots.iter().any(is_inside) {
+                return None;
+            }
             let limit = String::from_utf8(nofollow::read(Path::new(LIMIT_FILE), 64).ok()?).ok()?;
             let limit: usize = limit.trim().parse().ok()?;
-            roots.iter().all(is_local).then_some(())?;
             Some(Self {
                 descriptor: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?,
                 folders: HashMap::new(),
@@ -88,7 +96,7 @@ mod linux {
         }
 
         /// Watches the names in a folder. Call it before you read the folder.
-        pub(in crate::workspace) fn add(&mut self, folder: &Path) {
+        pub(in super::super) fn add(&mut self, folder: &Path) {
             let flags = WatchFlags::CREATE
                 | WatchFlags::DELETE
                 | WatchFlags::MOVED_FROM
@@ -100,12 +108,18 @@ mod linux {
                 | WatchFlags::MOVE_SELF
                 | WatchFlags::ONLYDIR
                 | WatchFlags::DONT_FOLLOW;
-            let added = (self.folders.len() < self.most)
-                .then(|| inotify::add_watch(&self.descriptor, folder, flags).ok())
-                .flatten();
-            let Some(watch) = added else {
+            if self.folders.len() >= self.most || !is_local(folder) {
                 self.is_complete = false;
                 return;
+            }
+            let watch = match inotify::add_watch(&self.descriptor, folder, flags) {
+                Ok(watch) => watch,
+                // Nobody here can read it either; its folder tells when that changes.
+                Err(Errno::ACCESS) => return,
+                Err(_) => {
+                    self.is_complete = false;
+                    return;
+                }
             };
             let other = self.folders.insert(watch, folder.to_owned());
             // A folder in two places tells only one of them.
@@ -114,17 +128,17 @@ mod linux {
         }
 
         /// Returns whether all folders that were added are watched.
-        pub(in crate::workspace) fn is_complete(&self) -> bool {
+        pub(in super::super) fn is_complete(&self) -> bool {
             self.is_complete
         }
 
         /// Returns whether a folder is watched.
-        pub(in crate::workspace) fn has(&self, folder: &Path) -> bool {
+        pub(in super::super) fn has(&self, folder: &Path) -> bool {
             self.by_path.contains_key(folder)
         }
 
         /// Ends the watch of a folder and of all below it.
-        pub(in crate::workspace) fn forget_below(&mut self, folder: &Path) {
+        pub(in super::super) fn forget_below(&mut self, folder: &Path) {
             let from = (Bound::Included(folder), Bound::Unbounded);
             let below = self.by_path.range::<Path, _>(from);
             let below: Vec<PathBuf> = below
@@ -141,7 +155,7 @@ mod linux {
         }
 
         /// Returns what has changed since the last call; `None` if that is unknown.
-        pub(in crate::workspace) fn read_changes(&mut self) -> Option<NameChanges> {
+        pub(in super::super) fn read_changes(&mut self) -> Option<NameChanges> {
             let mut changes = NameChanges::default();
             let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];
             let mut reader = Reader::new(&self.descriptor, &mut buffer);
@@ -152,7 +166,8 @@ mod linux {
                     Err(Errno::INTR) => continue,
                     Err(_) => return None,
                 };
-                if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                let is_lost = ReadFlags::QUEUE_OVERFLOW | ReadFlags::UNMOUNT;
+                if event.events().intersects(is_lost) {
                     return None;
                 }
                 let Some(folder) = self.folders.get(&event.wd()) else {
@@ -162,7 +177,7 @@ mod linux {
                     let is_top = !folder
                         .parent()
                         .is_some_and(|parent| self.by_path.contains_key(parent));
-                    if is_top && !event.events().intersects(ReadFlags::ATTRIB) {
+                    if is_top {
                         return None;
                     }
                     continue;
@@ -185,34 +200,34 @@ mod linux {
 mod none {
     use std::path::{Path, PathBuf};
 
-    use super::NameChanges;
+    use crate::workspace::folder_watch::NameChanges;
 
     /// There is none on this system.
     #[derive(Debug)]
-    pub(in crate::workspace) enum FolderWatch {}
+    pub(in super::super) enum FolderWatch {}
 
     impl FolderWatch {
-        pub(in crate::workspace) fn for_roots(_: &[PathBuf]) -> Option<Self> {
+        pub(in super::super) fn for_roots(_: &[PathBuf]) -> Option<Self> {
             None
         }
 
-        pub(in crate::workspace) fn add(&mut self, _: &Path) {
+        pub(in super::super) fn add(&mut self, _: &Path) {
             match *self {}
         }
 
-        pub(in crate::workspace) fn is_complete(&self) -> bool {
+        pub(in super::super) fn is_complete(&self) -> bool {
             match *self {}
         }
 
-        pub(in crate::workspace) fn has(&self, _: &Path) -> bool {
+        pub(in super::super) fn has(&self, _: &Path) -> bool {
             match *self {}
         }
 
-        pub(in crate::workspace) fn forget_below(&mut self, _: &Path) {
+        pub(in super::super) fn forget_below(&mut self, _: &Path) {
             match *self {}
         }
 
-        pub(in crate::workspace) fn read_changes(&mut self) -> Option<NameChanges> {
+        pub(in super::super) fn read_changes(&mut self) -> Option<NameChanges> {
             match *self {}
         }
     }

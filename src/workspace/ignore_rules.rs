@@ -196,6 +196,23 @@ impl IgnoreRules {
     }
 }
 
+/// Lists the ignore files around the resolved folder `start` that may apply there, whether they exist or not.
+pub(super) fn list_outer_rules(start: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = gitconfig_excludes_path().into_iter().collect();
+    let is_top = |folder: &&Path| nofollow::kind(&folder.join(".git")).is_some();
+    let Some(top) = start.ancestors().find(is_top) else {
+        return files;
+    };
+    for folder in start
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| folder.starts_with(top))
+    {
+        files.extend(IGNORE_FILES.map(|name| folder.join(name)));
+    }
+    files
+}
+
 /// The verdict of the rules on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IgnoreVerdict {
@@ -261,6 +278,6 @@ fn has_wildcards(line: &str) -> bool {
 }
 
 /// Returns the file where git keeps what only this clone of the repository excludes.
-fn exclude_file(repository: &Path) -> Option<PathBuf> {
+pub(super) fn exclude_file(repository: &Path) -> Option<PathBuf> {
     Some(find_common_folder(&find_git_folder(repository)?)?.join("info/exclude"))
 }

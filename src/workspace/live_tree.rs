@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::folder_watch::FolderWatch;
+use super::ignore_rules::list_outer_rules;
 use super::own_files::OwnFiles;
-use super::watch::{MAX_WATCHED, WatchedTree, scan_watched_files};
+use super::watch::{FileStamp, MAX_WATCHED, WatchedTree, read_stamp, scan_watched_files};
 use crate::base::clock::{self, Instant};
+use crate::base::nofollow;
 
 /// Age after which everything is scanned again. A program that has mapped a file into its memory changes it without a
 /// notification.
@@ -27,8 +29,33 @@ pub struct LiveTree {
 #[derive(Debug)]
 struct FollowedTree {
     scanned_at: Instant,
+    surroundings: Surroundings,
     tree: WatchedTree,
     watch: FolderWatch,
+}
+
+/// What decides about the files and is outside of the watched folders.
+#[derive(Debug, PartialEq, Eq)]
+struct Surroundings {
+    /// Device and inode number of each root: another folder may have taken its place.
+    places: Vec<Option<(u64, u64)>>,
+    outer_rules: Vec<(PathBuf, Option<FileStamp>)>,
+}
+
+impl Surroundings {
+    #[expect(clippy::allow_attributes, reason = "needed on some systems only")]
+    #[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
+    fn read(roots: &[PathBuf]) -> Self {
+        let place = |root: &PathBuf| {
+            let status = nofollow::status_of(root).ok()?;
+            Some((status.st_dev as u64, status.st_ino as u64))
+        };
+        let files = roots.iter().flat_map(|root| list_outer_rules(root));
+        Self {
+            places: roots.iter().map(place).collect(),
+            outer_rules: files.map(|file| (file.clone(), read_stamp(&file))).collect(),
+        }
+    }
 }
 
 impl LiveTree {
@@ -45,13 +72,15 @@ impl LiveTree {
     /// Returns a snapshot of the files, as [`scan_watched_files`] would take it now.
     pub fn take_snapshot(&self) -> WatchedTree {
         let mut followed = lock(&self.followed);
-        if let Some(known) = followed.as_mut()
+        // Taken out, so that no half of an update remains. Its watches end before new ones begin.
+        if let Some(mut known) = followed.take()
             && known.update(&self.roots)
         {
-            return known.tree.clone();
+            let tree = known.tree.clone();
+            *followed = Some(known);
+            return tree;
         }
-        // Its watches end first, so that the new ones have room.
-        *followed = None;
+        let surroundings = Surroundings::read(&self.roots);
         let mut watch = FolderWatch::for_roots(&self.roots);
         let scanned_at = clock::now();
         let tree = scan_watched_files(&self.roots, MAX_WATCHED, |folder| {
@@ -62,6 +91,7 @@ impl LiveTree {
         let watch = watch.filter(|watch| watch.is_complete() && !tree.partial);
         *followed = watch.map(|watch| FollowedTree {
             scanned_at,
+            surroundings,
             tree: tree.clone(),
             watch,
         });
@@ -73,7 +103,9 @@ impl FollowedTree {
     /// Brings the snapshot up to date. Returns false if only another scan can.
     fn update(&mut self, roots: &[PathBuf]) -> bool {
         self.tree.mark_taken_now();
-        if clock::now().saturating_duration_since(self.scanned_at) >= MAX_AGE {
+        if clock::now().saturating_duration_since(self.scanned_at) >= MAX_AGE
+            || Surroundings::read(roots) != self.surroundings
+        {
             return false;
         }
         let changes = self.watch.read_changes();

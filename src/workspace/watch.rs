@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::Stat;
 
 use super::folder_watch::{FolderWatch, NameChanges};
-use super::ignore_rules::IGNORE_FILES;
+use super::ignore_rules::{IGNORE_FILES, exclude_file};
 use super::tree::{Walk, WalkOptions};
 use super::write::is_unfinished;
 use crate::base::clock;
@@ -38,6 +38,8 @@ pub struct FileStamp {
     mode: u32,
     /// The inode number, 0 if unknown. Comparisons ignore it.
     node: u64,
+    /// The file has several names. Comparisons ignore it.
+    has_other_names: bool,
     /// Time of the last change of anything, including its place, in nanoseconds since 1970. Comparisons ignore it.
     touched: u128,
 }
@@ -110,6 +112,7 @@ fn stamp_of(status: &Stat) -> Option<FileStamp> {
         link,
         mode: status.st_mode as u32 & 0o7777,
         node: status.st_ino as u64,
+        has_other_names: status.st_nlink as u64 > 1,
         touched: nanos(status.st_ctime as i64, status.st_ctime_nsec as i64),
     })
 }
@@ -122,8 +125,14 @@ const WALK: WalkOptions = WalkOptions {
     with_folders: true,
 };
 
+/// Most changed folders that are read one by one. With more, a scan is cheaper.
+const MAX_CHANGED_FOLDERS: usize = 200;
+
 fn read_excludes(trees: &[PathBuf]) -> BTreeMap<PathBuf, Option<FileStamp>> {
-    let exclude = |tree: &PathBuf| (tree.clone(), read_stamp(&tree.join(".git/info/exclude")));
+    let exclude = |tree: &PathBuf| {
+        let file = exclude_file(tree).and_then(|file| read_stamp(&file));
+        (tree.clone(), file)
+    };
     trees.iter().map(exclude).collect()
 }
 
@@ -213,9 +222,7 @@ impl WatchedTree {
         self.excludes = read_excludes(&self.trees);
     }
 
-    /// Brings the snapshot up to date after `changes`. Returns false if only another scan can. Blocks.
-    ///
-    /// Each folder that it enters is below one of the `roots`.
+    /// Brings the snapshot up to date after `changes` below the `roots`. Returns false if only another scan can. Blocks.
     pub(super) fn apply_changes(
         &mut self,
         roots: &[PathBuf],
@@ -225,6 +232,7 @@ impl WatchedTree {
         let is_rule = |name: &OsString| name == ".git" || IGNORE_FILES.iter().any(|file| name == file);
         if changes.names.values().flatten().any(is_rule)
             || changes.folders.iter().any(|folder| folder.ends_with(".git"))
+            || changes.folders.len() > MAX_CHANGED_FOLDERS
             || read_excludes(&self.trees) != self.excludes
         {
             return false;
@@ -233,26 +241,46 @@ impl WatchedTree {
         for (folder, names) in &changes.names {
             for name in names.iter().filter(|name| !is_unfinished(name)) {
                 let path = folder.join(name);
-                match (self.files.contains_key(&path), read_stamp(&path)) {
-                    (true, Some(stamp)) => drop(Arc::make_mut(&mut self.files).insert(path, stamp)),
-                    (true, None) => drop(Arc::make_mut(&mut self.files).remove(&path)),
-                    // Only the rules of its folder tell whether it counts.
-                    (false, Some(_)) => drop(to_read.insert(folder.clone())),
-                    (false, None) => {}
+                // Only the rules of its folder tell whether a new file counts.
+                if !self.update_file(&path) && nofollow::kind(&path).is_some() {
+                    to_read.insert(folder.clone());
                 }
             }
         }
+        self.update_files_with_other_names();
         let until = clock::now() + MAX_TIME;
-        for folder in to_read {
-            let Some(root) = roots.iter().find(|root| folder.starts_with(root)) else {
-                return false;
-            };
-            if watch.has(&folder) {
-                self.read_folder_again(&folder, root, until, watch);
-            }
-        }
+        let is_read = to_read.len() <= MAX_CHANGED_FOLDERS
+            && to_read
+                .iter()
+                .all(|folder| self.read_folder_again(folder, roots, until, watch));
         self.settle_trees();
-        watch.is_complete() && !self.partial && self.files.len() <= MAX_WATCHED
+        is_read && watch.is_complete() && !self.partial && self.files.len() <= MAX_WATCHED
+    }
+
+    /// Reads the stamp of a file again. Returns false if the snapshot does not have the file.
+    fn update_file(&mut self, path: &Path) -> bool {
+        if !self.files.contains_key(path) {
+            return false;
+        }
+        let files = Arc::make_mut(&mut self.files);
+        match read_stamp(path) {
+            Some(stamp) => files.insert(path.to_owned(), stamp),
+            None => files.remove(path),
+        };
+        true
+    }
+
+    /// A file that is written by a name elsewhere is not reported as changed.
+    fn update_files_with_other_names(&mut self) {
+        let named_twice = self.files.iter().filter(|(_, stamp)| stamp.has_other_names);
+        let differs = |(path, stamp): &(&PathBuf, &FileStamp)| read_stamp(path) != Some(**stamp);
+        let differing: Vec<PathBuf> = named_twice
+            .filter(differs)
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in differing {
+            self.update_file(&path);
+        }
     }
 
     /// Removes all that is below `folders`. Returns the folders that contained them.
@@ -272,20 +300,35 @@ impl WatchedTree {
         parents
     }
 
-    /// Adds the files in a folder, and all below its new folders.
+    /// Adds the files in a folder, and all below its new folders. Returns false if only another scan can.
     fn read_folder_again(
         &mut self,
         folder: &Path,
-        root: &Path,
+        roots: &[PathBuf],
         until: clock::Instant,
         watch: &mut FolderWatch,
-    ) {
+    ) -> bool {
+        let Some(root) = roots.iter().find(|root| folder.starts_with(root)) else {
+            return false;
+        };
+        if !watch.has(folder) {
+            return true;
+        }
+        // A scan applies the `.ignore` files around an inner repository too.
+        let mut inner = self
+            .trees
+            .iter()
+            .filter(|tree| *tree != root && tree.starts_with(root));
+        if inner.any(|tree| folder.starts_with(tree)) {
+            return false;
+        }
         let options = WalkOptions {
             max_depth: Some(1),
             ..WALK
         };
         let mut new = Vec::new();
-        for entry in Walk::new(folder, Some(root), options, || clock::now() >= until) {
+        let mut walk = Walk::new(folder, Some(root), options, || clock::now() >= until);
+        for entry in walk.by_ref() {
             if entry.kind == FileKind::Folder {
                 new.extend((!watch.has(&entry.path)).then_some(entry.path));
             } else if let Some(stamp) = entry.status.as_ref().and_then(stamp_of)
@@ -294,11 +337,13 @@ impl WatchedTree {
                 Arc::make_mut(&mut self.files).insert(entry.path, stamp);
             }
         }
+        let is_read = !walk.is_halted();
         for folder in new {
             self.look_below(&folder, Some(root), MAX_WATCHED, until, &mut |folder| {
                 watch.add(folder)
             });
         }
+        is_read
     }
 
     /// Records that the snapshot describes the present.
