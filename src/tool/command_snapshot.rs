@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::own_work::{self, store_file_state};
 use super::{PartialReason, ToolContext, git_blobs};
+use crate::base::text::one_line;
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
@@ -26,6 +27,9 @@ const READ_AFTER: u64 = 512 << 20;
 
 /// Most bytes read to recognize what was kept before the server was started.
 const READ_TO_RECALL: u64 = 64 << 20;
+
+/// Most moves of HEAD that are told: a command may update many submodules.
+const MAX_HEAD_MOVES: usize = 5;
 
 /// The files before a command.
 pub(super) struct FilesBefore {
@@ -83,23 +87,34 @@ pub(super) async fn note_git_traces(
     };
     let cwd = cx.cwd.clone();
     let looked = tokio::task::spawn_blocking(move || {
-        let shorten = |path: &Path| path.strip_prefix(&cwd).unwrap_or(path).display().to_string();
-        let moves = traces.find_head_moves().into_iter().map(|moved| {
-            let place = shorten(&moved.tree);
-            let place = if place.is_empty() {
-                String::new()
-            } else {
-                format!(" of {place}")
-            };
-            let HeadMove {
-                from,
-                to,
-                reason,
-                steps,
-                ..
-            } = moved;
-            format!("[HEAD{place} moved from {from} to {to} ({reason}); HEAD@{{{steps}}} is the former]")
-        });
+        let shorten = |path: &Path| {
+            one_line(
+                &path.strip_prefix(&cwd).unwrap_or(path).display().to_string(),
+                120,
+            )
+        };
+        let moves = traces
+            .find_head_moves()
+            .into_iter()
+            .take(MAX_HEAD_MOVES)
+            .map(|moved| {
+                let place = shorten(&moved.tree);
+                let place = if place.is_empty() {
+                    String::new()
+                } else {
+                    format!(" of {place}")
+                };
+                let HeadMove {
+                    from,
+                    to,
+                    reason,
+                    steps,
+                    ..
+                } = moved;
+                let former =
+                    steps.map_or_else(String::new, |steps| format!("; HEAD@{{{steps}}} is the former"));
+                format!("[HEAD{place} moved from {from} to {to} ({reason}){former}]")
+            });
         let mut notes: Vec<String> = moves.collect();
         if was_stopped {
             let locks = traces.remove_new_locks();

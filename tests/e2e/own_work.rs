@@ -322,13 +322,12 @@ fn a_moved_head_is_told_and_locks_of_a_stopped_command_are_removed() {
         result.contains("(commit: again); HEAD@{2} is the former]"),
         "{result}"
     );
-    let id = run("touch .git/index.lock .git/refs/heads/other.lock && echo > up; sleep 600");
+    let id = run("touch .git/index.lock .git/HEAD.lock && echo > up; sleep 600");
     world.wait_until(|| world.path("work/up").exists());
     client.cancel(&session);
     client.prompt_result(&id);
     let git_folder = world.workspace().join(".git");
-    let remaining =
-        ["index.lock", "refs/heads/other.lock", "config.lock"].map(|name| git_folder.join(name).exists());
+    let remaining = ["index.lock", "HEAD.lock", "config.lock"].map(|name| git_folder.join(name).exists());
     assert_eq!(remaining, [false, false, true]);
 }
 
