@@ -346,7 +346,7 @@ fn up_to_glob(word: &ShellWord) -> Option<String> {
 }
 
 /// Returns a secret-like file that the command names in a word, an assignment, or a redirection.
-fn find_secret_word(part: &SimpleCommand) -> Option<String> {
+pub(super) fn find_secret_word(part: &SimpleCommand) -> Option<String> {
     let targets = part.redirects.iter().map(|redirect| &redirect.target);
     part.words
         .iter()

@@ -3,9 +3,10 @@
 //! Pure: adds pathspecs to the text of a command line, and accepts the new line only if the parser reads it as the old one
 //! with these words added. The look at the files says which secrets there are.
 
+use super::command::find_secret_word;
 use super::read_only::{reading_parts, review_command};
 use super::shell::{self, ShellWord};
-use crate::domain::{FileFinding, NarrowedCommand};
+use crate::domain::{FileFinding, FindingKind, NarrowedCommand};
 
 /// Longest line that is narrowed, in bytes: each place in it may have to be tried.
 const MAX_LINE: usize = 4_000;
@@ -31,7 +32,12 @@ pub fn leave_out_secrets(line: &str, findings: &mut Vec<FileFinding>) -> Option<
         let found = findings.iter().filter(|finding| finding.part == part);
         let names: Vec<String> = found.filter_map(|finding| finding.tracked_as.clone()).collect();
         let takes_pathspecs = || review_command(command).is_some_and(|review| review.takes_pathspecs);
-        if names.is_empty() || !is_read_only || !takes_pathspecs() {
+        // What the command names is asked about, and shown once that is allowed.
+        let names_secret = find_secret_word(command).is_some()
+            || findings.iter().any(|finding| {
+                finding.part == part && finding.tracked_as.is_none() && finding.kind == FindingKind::Secret
+            });
+        if names.is_empty() || names_secret || !is_read_only || !takes_pathspecs() {
             continue;
         }
         let Some(line) = add_exclusions(&narrowed.line, part, &names) else {
@@ -69,7 +75,6 @@ fn add_exclusions(line: &str, part: usize, names: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::FindingKind;
 
     fn narrow(line: &str, found: &[(usize, &str)]) -> Option<(String, usize)> {
         let finding = |(part, name): &(usize, &str)| FileFinding {
@@ -118,7 +123,11 @@ mod tests {
     fn what_pathspecs_do_not_limit_is_left_as_it_is() {
         for line in [
             "git show 1234abcd",
+            "git show x-g1234abcd",
             "git show HEAD:a HEAD",
+            "git show --stat a^{b}-g1234abcd^{}^{blob}",
+            "git diff HEAD -- .env",
+            "git log -p -S x",
             "git diff HEAD:a b",
             "git diff *",
             "git log -L1,2:a",

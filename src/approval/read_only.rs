@@ -477,6 +477,8 @@ impl<'a> ArgumentReader<'a> {
                     "type",
                 ]),
             },
+            // Where git finds no repository that it may use, it compares folders.
+            _ if self.subcommand == Some("diff") && operands.len() >= 2 => FileUsage::Search { hidden: true },
             _ => FileUsage::Read,
         };
         match rule {
@@ -542,15 +544,17 @@ impl<'a> ArgumentReader<'a> {
 
     /// Returns whether git limits everything that this command shows by pathspecs at its end.
     fn takes_pathspecs(&self, operands: &[&ShellWord]) -> bool {
-        // Blobs are shown as a whole. A pattern may expand to anything.
-        let is_limited = |word: &&ShellWord| {
+        let has_pattern = self.subcommand == Some("grep") && !self.has_option(&["e", "f"]);
+        // Blobs are shown as a whole. A pattern of the shell may expand to anything.
+        let is_limited = |(index, word): (usize, &&ShellWord)| {
             let is_pathspec = word.as_literal().is_some_and(|text| text.starts_with(":("));
-            !is_glob(word) && !may_name_blob(word) && (is_pathspec || !names_object(word))
+            let is_object = may_name_blob(word) || !is_pathspec && names_object(word);
+            !is_glob(word) && (!is_object || has_pattern && index == 0)
         };
         matches!(self.subcommand, Some("diff" | "grep" | "log" | "show" | "whatchanged"))
-            // These take no pathspecs, or a single one.
-            && !self.has_option(&["follow", "L"])
-            && operands.iter().all(is_limited)
+            // These take no pathspecs, or a single one; or the answer would depend on what is left out.
+            && !self.has_option(&["follow", "L", "S", "G", "exit-code"])
+            && operands.iter().enumerate().all(is_limited)
     }
 
     fn judge_operand(&mut self, word: &ShellWord, index: usize, usage: FileUsage) {
@@ -589,8 +593,15 @@ fn names_object(word: &ShellWord) -> bool {
 /// Returns whether the word may be the name of an object, such as `git ls-tree` prints it, and not of a commit.
 fn may_name_blob(word: &ShellWord) -> bool {
     let text = word.as_literal().unwrap_or_default();
-    let name = text.split_once("^{").map_or(text, |(name, _)| name);
-    name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let mut peeled = text;
+    while let Some((name, _)) = peeled.strip_suffix('}').and_then(|rest| rest.rsplit_once("^{")) {
+        peeled = name;
+    }
+    let first = text.split_once("^{").map_or(text, |(name, _)| name);
+    let is_hex = |name: &str| name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // Git takes the end of `ANYTHING-gABBREVIATION` for the name of an object, as `git describe` writes it.
+    let is_name = |name: &str| is_hex(name) || name.rsplit_once("-g").is_some_and(|(_, end)| is_hex(end));
+    is_name(peeled) || is_name(first)
 }
 
 /// Returns whether bash's `printf` only prints with this format: it writes a variable for `%n`.

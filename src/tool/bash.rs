@@ -151,7 +151,9 @@ impl Tool for Bash {
 
 fn explain_left_out(narrowed: &NarrowedCommand) -> String {
     let files = narrowed.left_out.join(", ");
-    format!("[git left out what looks like it holds secrets: {files}; name a file to ask for it]")
+    format!(
+        "[git left out what looks like it holds secrets: {files}; commits that change only these are missing; name a file to ask for it]"
+    )
 }
 
 fn build_command(input: &BashInput, cx: &ToolContext) -> Result<Command, ToolError> {

@@ -56,6 +56,8 @@ struct IndexEntry<'a> {
     id: &'a [u8],
     is_link: bool,
     is_submodule: bool,
+    /// It stands for all files in a folder that is not checked out.
+    is_folder: bool,
     /// It describes the file on disk: no conflict, and not a file that git was told to skip.
     is_plain: bool,
 }
@@ -97,8 +99,10 @@ impl GitIndex {
     ) -> Result<TrackedPaths, UnknownIndex> {
         let find = |length| {
             let mut found = TrackedPaths::default();
+            let mut has_folders = false;
             for_each_entry(&self.bytes, length, |name, entry| {
                 let path = self.root.join(OsStr::from_bytes(name));
+                has_folders |= entry.is_folder;
                 if entry.is_submodule {
                     found.submodules.push(path);
                 } else if is_wanted(&path) && found.wanted.last() != Some(&path) {
@@ -106,7 +110,7 @@ impl GitIndex {
                     found.wanted.push(path);
                 }
             })?;
-            Some(found)
+            (!has_folders).then_some(found)
         };
         [20, 32].into_iter().find_map(find).ok_or(UnknownIndex)
     }
@@ -222,6 +226,7 @@ fn for_each_entry(bytes: &[u8], length: usize, mut visit: impl FnMut(&[u8], &Ind
             id: bytes.get(begin + 40..begin + 40 + length)?,
             is_link: kind == 0o12,
             is_submodule: kind == 0o16,
+            is_folder: kind == 0o04,
             // First flags: assume-valid and conflict stage. Extended flags: skip-worktree and intent-to-add.
             is_plain: matches!(kind, 0o10 | 0o12) && flags & 0xb000 == 0 && more & 0x6000 == 0,
         };
