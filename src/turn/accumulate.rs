@@ -153,6 +153,14 @@ impl Accumulator {
         match event {
             StreamEvent::Text(text) if text.is_empty() => PushResult::Quiet,
             StreamEvent::Text(text) => self.text(text),
+            // It belongs to a call that is left out.
+            StreamEvent::Reasoning(_)
+            | StreamEvent::ReasoningSignature(_)
+            | StreamEvent::RedactedReasoning(_)
+                if self.calls > MAX_CALLS =>
+            {
+                PushResult::Quiet
+            }
             StreamEvent::Reasoning(text) if text.is_empty() => PushResult::Quiet,
             StreamEvent::Reasoning(text) => self.push_reasoning(text),
             StreamEvent::ReasoningSignature(proof) => {
