@@ -1,5 +1,7 @@
 //! Limits that a turn shares with its sub-agents.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::mock_llm::Reply;
@@ -41,11 +43,10 @@ fn children_at_a_limit_ask_once_and_share_the_raise() {
         delegate(json!({"prompt": "", "tasks": tasks})).tokens(4_000, 10),
     );
     for name in names {
+        // The limit counts what the requests in progress may cost, so these must be so at the same time.
+        let first = Reply::tool("read_file", json!({"path": "a.txt"})).tokens(10, 10);
         agents
-            .push_reply(
-                name,
-                Reply::tool("read_file", json!({"path": "a.txt"})).tokens(10, 10),
-            )
+            .push_reply(name, first.delay(Duration::from_secs(1)))
             .push_reply(name, Reply::text("done").tokens(10, 10));
     }
     agents.push_reply("me", Reply::text("done").tokens(10, 10));
