@@ -296,6 +296,71 @@ mod tests {
         assert_ne!(scanned_at(&live), Some(scan));
     }
 
+    /// What decides about the files, and is not below the root.
+    #[test]
+    fn changes_around_the_root_are_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let root = top.join("package");
+        fs::create_dir_all(top.join(".git/info")).unwrap();
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("a.o"), "a").unwrap();
+        let live = follow(&root);
+        check(&live);
+        fs::write(top.join(".gitignore"), "*.o\n").unwrap();
+        check(&live);
+        fs::write(top.join(".gitignore"), "").unwrap();
+        fs::write(top.join(".git/info/exclude"), "a.o\n").unwrap();
+        check(&live);
+        // The old folder is still there, so nothing is deleted.
+        fs::rename(&top, top.with_extension("old")).unwrap();
+        fs::create_dir_all(&root).unwrap();
+        fs::write(root.join("new"), "n").unwrap();
+        check(&live);
+        fs::remove_dir_all(top.with_extension("old")).unwrap();
+    }
+
+    #[test]
+    fn a_file_with_another_name_elsewhere_is_looked_at_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let root = top.join("root");
+        fs::create_dir(&root).unwrap();
+        fs::write(top.join("elsewhere"), "a").unwrap();
+        fs::hard_link(top.join("elsewhere"), root.join("here")).unwrap();
+        let live = follow(&root);
+        check(&live);
+        fs::write(top.join("elsewhere"), "longer").unwrap();
+        check(&live);
+    }
+
+    #[test]
+    fn an_inner_repository_obeys_the_ignore_files_around_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("inner/.git")).unwrap();
+        fs::write(root.join(".ignore"), "*.csv\n").unwrap();
+        let live = follow(&root);
+        check(&live);
+        fs::write(root.join("inner/data.csv"), "1").unwrap();
+        fs::write(root.join("inner/code"), "1").unwrap();
+        check(&live);
+    }
+
+    #[test]
+    fn roots_inside_others_are_scanned_each_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("build/gen")).unwrap();
+        fs::write(root.join(".ignore"), "build\n").unwrap();
+        fs::write(root.join("build/gen/a"), "a").unwrap();
+        let live = LiveTrees::default().get(vec![root.clone(), root.join("build/gen")]);
+        check(&live);
+        assert_eq!(scanned_at(&live), None);
+        fs::set_permissions(root.join("build"), fs::Permissions::from_mode(0o755)).unwrap();
+        check(&live);
+    }
+
     #[test]
     fn sessions_in_a_folder_share_its_tree() {
         let trees = LiveTrees::default();
