@@ -56,7 +56,10 @@ impl GitTraces {
         // Before the locks: one that is made meanwhile is not older.
         let read_at = u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000;
         Self {
-            repositories: trees.iter().filter_map(RepositoryTrace::read).collect(),
+            repositories: trees
+                .iter()
+                .filter_map(|tree| RepositoryTrace::read(tree))
+                .collect(),
             read_at,
         }
     }
@@ -101,12 +104,12 @@ impl GitTraces {
 }
 
 impl RepositoryTrace {
-    fn read(tree: &PathBuf) -> Option<Self> {
+    fn read(tree: &Path) -> Option<Self> {
         let own = find_git_folder(tree)?;
         let mut folders = vec![own.clone()];
         folders.extend(find_common_folder(&own).filter(|common| *common != own));
         Some(Self {
-            tree: tree.clone(),
+            tree: tree.to_owned(),
             locks: list_locks(&folders).into_iter().collect(),
             last_line: read_log(&own).lines().last().unwrap_or_default().to_owned(),
             folders,
