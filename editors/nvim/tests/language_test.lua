@@ -21,7 +21,8 @@ local PYTHON_FILES = {
 }
 
 ---A busy machine may need longer than a user would wait, for an answer and to find the errors after an edit.
-local PATIENCE = "require('agentls.language').limits_ms = { attach = 60000, answer = 60000, report = 10000 }\n"
+local PATIENCE =
+  "require('agentls.language').limits_ms = { attach = 60000, answer = 60000, report = 10000 }\n"
 local FULL_MODE_SETUP = ([[{
   cmd = { %q },
   settings = { agent = { default = { mode = 'full', diagnostics_after_edit = 30 } } },
@@ -29,7 +30,8 @@ local FULL_MODE_SETUP = ([[{
 
 ---Returns Lua code that starts a language server for a file type, and waits long for it.
 local function start_server(filetype, options)
-  return PATIENCE .. ([[
+  return PATIENCE
+    .. ([[
 vim.api.nvim_create_autocmd('FileType', {
   pattern = %q,
   callback = function(event)

@@ -346,7 +346,12 @@ function M.answer_query(params, encoding, own_id)
     }
   end
   if params.kind == 'quickFixes' then
-    require('agentls.fresh_diagnostics').with_reports({ params.uri }, M.limits_ms.report, own_id or -1, function() end)
+    require('agentls.fresh_diagnostics').with_reports(
+      { params.uri },
+      M.limits_ms.report,
+      own_id or -1,
+      function() end
+    )
   end
   local tick = vim.api.nvim_buf_get_changedtick(buffer)
   local answers, is_complete = request_all(clients, method, make_params, buffer, deadline)
