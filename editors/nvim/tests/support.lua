@@ -233,9 +233,16 @@ end
 
 local number = 0
 
+---@class agentls.TestOptions
+---@field setup? string
+---@field init? string
+---@field files? table<string, string>
+---@field workspace? string
+---@field data? string
+---@field frozen? boolean The server's time stands still, so that no limit of its ends early on a slow machine.
+
 ---Starts a Neovim with the plugin in a new workspace.
----`frozen`: the server's time stands still, so that no limit of its ends early on a slow machine.
----@param options? { setup?: string, init?: string, files?: table<string, string>, workspace?: string, data?: string, frozen?: boolean }
+---@param options? agentls.TestOptions
 function M.neovim(options)
   options = options or {}
   number = number + 1
