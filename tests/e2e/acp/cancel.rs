@@ -27,12 +27,16 @@ impl EndingTurn {
             "session/set_mode",
             json!({"sessionId": session, "modeId": "full"}),
         );
-        let command = "touch started; until [ -e go ]; do sleep 0.02; done; touch ended";
+        let command = "echo started; until [ -e go ]; do sleep 0.02; done; touch ended";
         world
             .mock()
             .push(Reply::tool("bash", json!({"command": command})));
         let prompt = client.prompt(&session, "run");
-        world.wait_until(|| world.read("started").is_some());
+        // A file would tell it too early: until the server knows that the command runs, a cancel kills it.
+        client.take(|message| {
+            let update = &message["params"]["update"];
+            update["content"].to_string().contains("started")
+        });
         let turn = Self {
             world,
             client,
