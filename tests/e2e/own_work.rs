@@ -322,8 +322,10 @@ fn a_moved_head_is_told_and_locks_of_a_stopped_command_are_removed() {
         result.contains("(commit: again); HEAD@{2} is the former]"),
         "{result}"
     );
-    let id = run("touch .git/index.lock .git/HEAD.lock && echo > up; sleep 600");
-    world.wait_until(|| world.path("work/up").exists());
+    let id = run("touch .git/index.lock .git/HEAD.lock && echo up; sleep 600");
+    client.next_matching(&session, "agent/toolOutputDelta", |notification| {
+        notification.text("text").contains("up")
+    });
     client.cancel(&session);
     client.prompt_result(&id);
     let git_folder = world.workspace().join(".git");
