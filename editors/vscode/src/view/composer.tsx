@@ -122,6 +122,13 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     setSearch(found);
     if (found) postMessage({ type: "suggest", id: latestRequest.current, ...found });
   };
+  /** A click on a suggestion takes the focus too. Whoever is back by then may have begun another search. */
+  function closeSuggestionsUnlessBack(): void {
+    setTimeout(() => {
+      if (document.activeElement !== inputRef.current) setSearch(undefined);
+    }, 150);
+  }
+
   /** Ends the search when the cursor leaves its query. */
   const onCaretMoved = (box: HTMLTextAreaElement) => {
     const found = findQuery(box.value.slice(0, box.selectionStart), view.capabilities.commands);
@@ -313,7 +320,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
           onKeyUp={(event) => onCaretMoved(event.currentTarget)}
           onClick={(event) => onCaretMoved(event.currentTarget)}
           onPaste={onPaste}
-          onBlur={() => setTimeout(() => setSearch(undefined), 150)}
+          onBlur={closeSuggestionsUnlessBack}
         />
         {isBusy && (
           <button
