@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::tool::EditorAbilities;
 use crate::workspace::Folder;
 
-/// Most workspace folders in use: each has settings, instructions, and a trust decision of its own.
+/// Most active workspace folders: each has settings, instructions, and a trust decision of its own.
 const MAX_FOLDERS: usize = 256;
 
 /// Facts that the client reported about itself.
@@ -20,7 +20,7 @@ pub(super) struct ClientInfo {
     pub(super) questions: bool,
     /// Its abilities as an editor.
     pub(super) editor: EditorAbilities,
-    /// The workspace folders in use.
+    /// The active workspace folders.
     pub(super) folders: Vec<Folder>,
     /// Workspace folders beyond the limit. They replace folders that the client removes.
     unused_folders: Vec<Folder>,
@@ -52,7 +52,7 @@ impl ClientInfo {
         self.folders = folders;
     }
 
-    /// Adds and removes workspace folders. Returns those that are no longer in use.
+    /// Adds and removes workspace folders. Returns those that are no longer active.
     pub(super) fn change_folders(&mut self, added: Vec<Folder>, removed: &[Folder]) -> Vec<PathBuf> {
         let removed: HashSet<&Path> = removed.iter().map(|folder| folder.path.as_path()).collect();
         let mut folders = std::mem::take(&mut self.folders);
@@ -70,7 +70,7 @@ impl ClientInfo {
         dropped
     }
 
-    /// Describes for people which workspace folders are not in use, if there are any.
+    /// Describes for people which workspace folders are inactive, if there are any.
     pub(super) fn describe_unused_folders(&self) -> Option<String> {
         let used = self.folders.len();
         let all = used + self.unused_folders.len();

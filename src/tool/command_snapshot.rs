@@ -28,7 +28,7 @@ const READ_AFTER: u64 = 512 << 20;
 /// Most bytes read to recognize what was kept before the server was started.
 const READ_TO_RECALL: u64 = 64 << 20;
 
-/// Most moves of HEAD that are told: a command may update many submodules.
+/// Most moves of HEAD that are reported: a command may update many submodules.
 const MAX_HEAD_MOVES: usize = 5;
 
 /// The files before a command.

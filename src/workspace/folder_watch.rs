@@ -1,8 +1,8 @@
 //! Learns from the kernel which names in a set of folders have changed (inotify).
 //!
-//! Blocks, but never waits. Reports names only; must not know what is in the files, or why someone watches them. Where a
-//! change could go unnoticed, there is no watch: on other systems, on network file systems, and where too few watches
-//! are left for other programs.
+//! Blocks, but never waits. Reports names only; must not know what is in the files, or why someone watches them. There
+//! is no watch where changes could be missed: on other systems, on network file systems, and where too few watches
+//! would be left for other programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -114,7 +114,7 @@ mod linux {
             }
             let watch = match inotify::add_watch(&self.descriptor, folder, flags) {
                 Ok(watch) => watch,
-                // Nobody here can read it either; its folder tells when that changes.
+                // We cannot read it either. Its parent folder reports when that changes.
                 Err(Errno::ACCESS) => return,
                 Err(_) => {
                     self.is_complete = false;
@@ -122,7 +122,7 @@ mod linux {
                 }
             };
             let other = self.folders.insert(watch, folder.to_owned());
-            // A folder in two places tells only one of them.
+            // A folder that is mounted in two places reports only one of them.
             self.is_complete &= other.is_none_or(|other| other == folder);
             self.by_path.insert(folder.to_owned(), watch);
         }

@@ -56,7 +56,7 @@ struct IndexEntry<'a> {
     id: &'a [u8],
     is_link: bool,
     is_submodule: bool,
-    /// It stands for all files in a folder that is not checked out.
+    /// It represents all files in a folder that is not checked out.
     is_folder: bool,
     /// It describes the file on disk: no conflict, and not a file that git was told to skip.
     is_plain: bool,

@@ -1,6 +1,6 @@
-//! Keeps a snapshot of the workspace's files up to date, so that the next one costs what has changed, not what is there.
+//! Keeps a snapshot of the workspace's files up to date, so that the cost of the next one depends on what has changed.
 //!
-//! Blocks. Where the kernel does not tell what changes, each look scans everything. Must not know commands.
+//! Blocks. Where the kernel does not report changes, each snapshot scans everything. Must not know commands.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -25,7 +25,7 @@ pub struct LiveTree {
     own_files: OwnFiles,
 }
 
-/// The last snapshot, and what tells the changes since then.
+/// The last snapshot, and the watch that reports changes since then.
 #[derive(Debug)]
 struct FollowedTree {
     scanned_at: Instant,

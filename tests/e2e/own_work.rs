@@ -299,9 +299,9 @@ fn what_cannot_be_brought_back_is_asked_about() {
     assert_eq!(world.read("notes.md").unwrap(), "never added\n");
 }
 
-/// Whoever runs git next finds out where the work went, and is not stopped by what a killed git has left.
+/// The next git command finds the former commit, and no lock of a killed git is in its way.
 #[test]
-fn a_moved_head_is_told_and_locks_of_a_stopped_command_are_removed() {
+fn a_moved_head_is_reported_and_locks_of_a_stopped_command_are_removed() {
     let world = World::new();
     fill(&world, true);
     git(&world, &["commit", "-qam", "second"]);

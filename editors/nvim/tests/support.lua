@@ -239,7 +239,7 @@ local number = 0
 ---@field files? table<string, string>
 ---@field workspace? string
 ---@field data? string
----@field frozen? boolean The server's time stands still, so that no limit of its ends early on a slow machine.
+---@field frozen? boolean Stops the server's clock, so that its time limits do not expire on a slow machine.
 
 ---Starts a Neovim with the plugin in a new workspace.
 ---@param options? agentls.TestOptions

@@ -32,7 +32,7 @@ impl EndingTurn {
             .mock()
             .push(Reply::tool("bash", json!({"command": command})));
         let prompt = client.prompt(&session, "run");
-        // A file would tell it too early: until the server knows that the command runs, a cancel kills it.
+        // A file would appear too early: until the server knows that the command runs, a cancel kills it.
         client.take(|message| {
             let update = &message["params"]["update"];
             update["content"].to_string().contains("started")

@@ -122,7 +122,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     setSearch(found);
     if (found) postMessage({ type: "suggest", id: latestRequest.current, ...found });
   };
-  /** A click on a suggestion takes the focus too. Whoever is back by then may have begun another search. */
+  /** Waits, because a click on a suggestion also takes the focus. The focus may be back by then. */
   function closeSuggestionsUnlessBack(): void {
     setTimeout(() => {
       if (document.activeElement !== inputRef.current) setSearch(undefined);
