@@ -30,7 +30,7 @@ use crate::protocol::{
 
 const ALLOWED: &str = "allowed by --yes";
 /// Read by the user and by the model.
-const DENIED: &str = "nobody approves calls in `agentls run`. The user can allow it with --yes, with a mode that asks less, or with a rule in [approvals] allow";
+const DENIED: &str = "nobody approves calls in `agentls run`. The user can allow it with --yes, and most calls also with a mode that asks less, or with a rule in [approvals] allow";
 
 /// The exit code after SIGINT: 128 + 2, the convention of shells.
 const INTERRUPTED: i32 = 130;
