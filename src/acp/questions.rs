@@ -108,7 +108,7 @@ async fn ask_permission(
         }
         None => {}
     }
-    let mut about = format!("{} ({})", approval.why, approval.cwd);
+    let mut about = format!("{} ({})", approval.describe_reasons(), approval.cwd);
     if let Some(sandbox) = &approval.sandbox {
         about = format!("{about}\n{sandbox}");
     }
@@ -130,7 +130,7 @@ async fn ask_permission(
         "toolCall": call,
         "options": permission_options(approval),
         "_meta": {"agentls": {
-            "approvalId": approval.id.as_str(), "risk": approval.risk.name(), "why": approval.why,
+            "approvalId": approval.id.as_str(), "risk": approval.risk.name(), "why": approval.describe_reasons(),
             "rule": approval.rule,
         }},
     });

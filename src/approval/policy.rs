@@ -32,13 +32,12 @@ use super::secret;
 use crate::base::steering::{Steering, find_steering};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::domain::{
-    Confinement, Effect, EffectKind, FirstUses, ForeignContent, GrantedTool, Losses, Mode, Risk,
+    Confinement, Effect, EffectKind, FirstUses, ForeignContent, GrantedTool, Losses, Mode, NamedLosses, Risk,
     SandboxPolicy,
 };
 
 mod commands;
 mod definitions;
-mod losses;
 
 /// The longest text that "always" offers, in bytes. A user must be able to read all of it.
 const MAX_OFFERED_TEXT: usize = 1024;
@@ -98,6 +97,8 @@ pub enum Verdict {
         /// The rules that "always" would store, in the syntax of `Rule::parse_list`; `None` if no rule could be
         /// stored, or if it would be too broad.
         rule: Option<String>,
+        /// What would be lost, which `reason` does not repeat.
+        losses: Option<NamedLosses>,
     },
     /// It must not happen.
     Deny {
@@ -155,26 +156,35 @@ pub fn judge_tool_call(policy: &Policy, tool: &str, effect: &Effect) -> Verdict 
 /// Turns a verdict into a question if something would be lost, and says what; no mode and no rule answers it in advance.
 /// Otherwise it says that a revert helps. With `spares_outside`, files outside the workspace do not count.
 fn ask_for_losses(verdict: Verdict, found: &Losses, spares_outside: bool) -> Verdict {
-    let list = found.in_reach(spares_outside);
-    let is_lost = list.count > 0 || found.is_partial;
-    match verdict {
-        Verdict::Allow { .. } if is_lost => Verdict::Ask {
-            reason: losses::describe_losses(&list, found.is_partial),
+    match (verdict, found.in_reach(spares_outside)) {
+        (Verdict::Allow { .. }, losses @ Some(_)) => Verdict::Ask {
+            reason: String::new(),
             risk: Risk::High,
             rule: None,
+            losses,
         },
-        Verdict::Ask { reason, .. } if is_lost => Verdict::Ask {
-            reason: format!("{} · {reason}", losses::describe_losses(&list, found.is_partial)),
+        (Verdict::Ask { reason, .. }, losses @ Some(_)) => Verdict::Ask {
+            reason,
             risk: Risk::High,
             // The next one would ask again.
             rule: None,
+            losses,
         },
-        Verdict::Ask { reason, risk, rule } if found.has_restorable => Verdict::Ask {
+        (
+            Verdict::Ask {
+                reason,
+                risk,
+                rule,
+                losses,
+            },
+            None,
+        ) if found.has_restorable => Verdict::Ask {
             reason: format!("{reason} · a revert brings back what it deletes or overwrites"),
             risk: risk.max(Risk::Medium),
             rule,
+            losses,
         },
-        verdict => verdict,
+        (verdict, _) => verdict,
     }
 }
 
@@ -255,11 +265,15 @@ impl<'a> JudgedCall<'a> {
                     _ => self.assess_risk(),
                 },
                 rule: None,
+                losses: None,
             },
-            Verdict::Ask { reason, risk, .. } => Verdict::Ask {
+            Verdict::Ask {
+                reason, risk, losses, ..
+            } => Verdict::Ask {
                 reason: format!("{missing}; {reason}"),
                 risk,
                 rule: None,
+                losses,
             },
             denied @ Verdict::Deny { .. } => denied,
         }
@@ -337,6 +351,7 @@ impl<'a> JudgedCall<'a> {
             reason,
             risk: self.assess_risk(),
             rule: self.offer_rule(),
+            losses: None,
         }
     }
 

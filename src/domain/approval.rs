@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ids::{ApprovalId, ToolCallId, TurnId};
-use super::loss::{Loss, Losses};
+use super::loss::{Losses, NamedLosses};
 use super::optional::deserialize_present;
 use super::sandbox::{Confinement, SandboxPolicy};
 use super::tool_definition::{GrantedTool, ToolDefinition};
@@ -270,7 +270,7 @@ pub struct Approval {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<Arc<str>>,
     pub risk: Risk,
-    /// Why the call needs approval, for users.
+    /// Why the call needs approval, for users, without what `losses` says. Empty if these are the only reason.
     pub why: String,
     /// How its command would run, for users; `None` if it runs none or the sandbox is not enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -278,10 +278,21 @@ pub struct Approval {
     /// The rule that "always" would store; `None` if no rule can be stored for this effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What would be gone for good, as far as it is listed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
-    pub loses: Vec<Loss>,
+    /// What would be gone for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub losses: Option<NamedLosses>,
+}
+
+impl Approval {
+    /// Returns all reasons for the question, as one text for users.
+    pub fn describe_reasons(&self) -> String {
+        let losses = self.losses.as_ref().map(NamedLosses::describe);
+        match losses {
+            Some(losses) if self.why.is_empty() => losses,
+            Some(losses) => format!("{losses} · {}", self.why),
+            None => self.why.clone(),
+        }
+    }
 }
 
 /// A pending approval with the event that asked for it most recently.

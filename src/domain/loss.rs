@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::text::one_line;
+
 /// What a command line deletes or overwrites, judged by its text alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLosses {
@@ -67,16 +69,30 @@ pub struct Loss {
     pub bytes: Option<u64>,
 }
 
+/// How many losses a question names in its text.
+const NAMED: usize = 3;
+
 /// Most losses that are listed.
 pub const MAX_LISTED_LOSSES: usize = 20;
 
 /// Things that a command would make disappear for good.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct LossList {
     /// The first of them, largest first.
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub listed: Vec<Loss>,
     /// How many there are.
     pub count: u64,
+}
+
+/// What a question says about losses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+pub struct NamedLosses {
+    pub list: LossList,
+    /// Whether there may be more: not everything was looked at.
+    pub is_partial: bool,
 }
 
 /// All that a command would make disappear for good.
@@ -101,15 +117,18 @@ impl LossList {
 }
 
 impl Losses {
-    /// Returns what is lost in the sandbox or without it.
-    pub fn in_reach(&self, is_confined: bool) -> LossList {
+    /// Returns what is lost in the sandbox or without it; `None` if it is nothing.
+    pub fn in_reach(&self, is_confined: bool) -> Option<NamedLosses> {
         let mut list = self.inside.clone();
         if !is_confined {
             list.listed.extend(self.outside.listed.iter().cloned());
             list.count += self.outside.count;
         }
         list.listed.truncate(MAX_LISTED_LOSSES);
-        list
+        (list.count > 0 || self.is_partial).then_some(NamedLosses {
+            list,
+            is_partial: self.is_partial,
+        })
     }
 
     /// Returns whether nothing would be lost that is not also in `other`, as far as the lists show.
@@ -117,5 +136,42 @@ impl Losses {
         self.is_partial <= other.is_partial
             && self.inside.is_within(&other.inside)
             && self.outside.is_within(&other.outside)
+    }
+}
+
+impl NamedLosses {
+    /// Says what would be lost, for people: the first few, and how many more.
+    pub fn describe(&self) -> String {
+        let named = self.list.listed.iter().take(NAMED).map(|loss| {
+            let what = one_line(&loss.what, 60);
+            match loss.bytes {
+                Some(bytes) => format!("{what} ({})", format_bytes(bytes)),
+                None => what,
+            }
+        });
+        let named: Vec<String> = named.collect();
+        let more = self.list.count.saturating_sub(named.len() as u64);
+        let mut text = if named.is_empty() {
+            "may delete or overwrite files for good that could not be checked".to_owned()
+        } else {
+            format!("deletes or overwrites for good: {}", named.join(", "))
+        };
+        match (more, self.is_partial) {
+            (0, false) => {}
+            (0, true) if named.is_empty() => {}
+            (0, true) => text.push_str(", perhaps more"),
+            (more, false) => text.push_str(&format!(", and {more} more")),
+            (more, true) => text.push_str(&format!(", and at least {more} more")),
+        }
+        text
+    }
+}
+
+fn format_bytes(bytes: u64) -> String {
+    match bytes {
+        1 => "1 byte".to_owned(),
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} KB", bytes / 1_000),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
     }
 }

@@ -47,7 +47,9 @@ pub use foreign_content::ForeignContent;
 pub use host_rule::{HostRule, HostTarget};
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
 pub use instructions::{InstructionFile, InstructionKind};
-pub use loss::{CommandLosses, Loss, LossList, LossReach, LossTarget, Losses, MAX_LISTED_LOSSES};
+pub use loss::{
+    CommandLosses, Loss, LossList, LossReach, LossTarget, Losses, MAX_LISTED_LOSSES, NamedLosses,
+};
 pub use mcp::{McpLoginStatus, McpServerState, McpServerStatus};
 pub use media::{MediaData, PDF};
 pub use message::{Block, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};

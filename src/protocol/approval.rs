@@ -60,6 +60,16 @@ pub struct Loss {
     pub bytes: Option<u64>,
 }
 
+/// Losses that a list leaves out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MoreLosses {
+    /// How many are known.
+    pub count: u64,
+    /// Whether there may be more than `count`: not everything was looked at.
+    pub is_partial: bool,
+}
+
 /// Params of `agent/approvalRequested`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -97,10 +107,16 @@ pub struct ApprovalRequestedNotification {
     /// The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not offer those two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What the command would delete or overwrite for good, largest first; at most 20 entries. `why` says how many there
-    /// are. What a revert brings back is not listed.
+    /// What the command would delete or overwrite for good, largest first; at most 20 entries. What a revert brings back
+    /// is not listed. `why` names the first three.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loses: Vec<Loss>,
+    /// What `loses` leaves out. Absent if it lists all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loses_more: Option<MoreLosses>,
+    /// The reasons in `why` that are not losses, for clients that show `loses`. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_why: Option<String>,
     /// References to the full text of cut fields.
     #[serde(default, skip_serializing_if = "TruncatedFields::is_empty")]
     pub more: TruncatedFields,

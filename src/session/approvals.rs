@@ -62,6 +62,7 @@ impl Actor {
                     reason: approval.why.clone(),
                     risk: approval.risk,
                     rule: approval.rule.clone(),
+                    losses: approval.losses.clone(),
                 };
             }
             (Verdict::Allow { .. }, Some(_)) => DecisionKind::Allow,

@@ -22,7 +22,7 @@ use crate::approval::{self, Verdict, command_files, leave_out_secrets};
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::{
-    Approval, ApprovalId, Confinement, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation, Loss,
+    Approval, ApprovalId, Confinement, Decision, DecisionKind, Effect, EffectKind, Event, FileLocation,
     Losses, Risk, SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy, ToolCallStatus,
 };
 use crate::tool::bash::Bash;
@@ -161,6 +161,7 @@ async fn judge_or_ask(
             reason: format!("its old content cannot be kept, so the change could not be reverted: {reason}"),
             risk: Risk::High,
             rule: None,
+            losses: None,
         },
         (verdict, _) => verdict,
     };
@@ -170,7 +171,12 @@ async fn judge_or_ask(
             Ok(grant_permission(call, prepared, effect))
         }
         Verdict::Deny { reason } => Ok(Permission::Refused(ToolCallStatus::Denied, reason)),
-        Verdict::Ask { reason, risk, rule } => {
+        Verdict::Ask {
+            reason,
+            risk,
+            rule,
+            losses,
+        } => {
             let preview = match build_preview(cx, call, &effect, prepared.as_ref()).await? {
                 Ok(preview) => preview,
                 // A change that cannot be previewed cannot be made, such as an edit that does not apply.
@@ -188,7 +194,7 @@ async fn judge_or_ask(
                 why: reveal_hidden_characters(&reason).into_owned(),
                 sandbox: describe_confinement(cx, &effect, call.sandbox).await,
                 rule,
-                loses: list_losses(&effect, call.sandbox),
+                losses,
             };
             call.uncheckpointed = unkept.is_some();
             place.wait_for_earlier_questions(cx).await?;
@@ -376,13 +382,6 @@ async fn resolve_effect(
         effect.losses = find_command_losses(cx, call, &effect, prepared).await?;
     }
     Ok(effect)
-}
-
-/// Lists what a command that runs by this policy would make disappear for good.
-fn list_losses(effect: &Effect, policy: SandboxPolicy) -> Vec<Loss> {
-    let is_confined = effect.confinement == Confinement::Sandboxed && policy != SandboxPolicy::Off;
-    let losses = effect.losses.as_ref();
-    losses.map_or_else(Vec::new, |losses| losses.in_reach(is_confined).listed)
 }
 
 /// Looks for what a command would make disappear for good; a cancel does not wait for that.

@@ -2,17 +2,12 @@
 // the webview.
 
 import { formatBytes, revealHidden } from "./format";
-import type { ApprovalRequestedNotification, Loss } from "./protocol";
+import type { ApprovalRequestedNotification } from "./protocol";
 
 /** The most rows of a list. One more row is shown instead of "and 1 more". */
 const MAX_ROWS = 5;
 /** The longest path of a row, in characters. A longer one is shortened in its middle. */
 const MAX_PATH = 80;
-/** The most losses that the server lists. There may be more. */
-const MAX_LISTED = 20;
-/** How many losses the reason names. */
-const NAMED_IN_REASON = 3;
-const REASON_START = "deletes or overwrites for good: ";
 
 export interface LossRow {
   what: string;
@@ -33,12 +28,12 @@ export interface LossSummary {
 /** Summarizes what the call would delete or overwrite for good. Returns undefined if it lists nothing. */
 export function summarizeLosses({
   loses = [],
-  why,
-}: Pick<ApprovalRequestedNotification, "loses" | "why">): LossSummary | undefined {
+  losesMore,
+  otherWhy,
+}: Pick<ApprovalRequestedNotification, "loses" | "losesMore" | "otherWhy">): LossSummary | undefined {
   if (loses.length === 0) return undefined;
-  const parsed = parseReason(why, loses);
-  const count = Math.max(parsed?.count ?? 0, loses.length);
-  const isOpenEnded = parsed ? parsed.isPartial : loses.length >= MAX_LISTED;
+  const count = loses.length + (losesMore?.count ?? 0);
+  const isOpenEnded = losesMore?.isPartial ?? false;
   const all = loses.map(({ what, bytes }) => ({
     what: revealName(what),
     size: bytes === undefined ? "" : formatBytes(bytes),
@@ -54,7 +49,7 @@ export function summarizeLosses({
     rows,
     more: describeRest(count - rows.length, isOpenEnded),
     fullText: isWhole ? undefined : `${fullLines.join("\n")}\n`,
-    reason: parsed?.rest ?? why,
+    reason: otherWhy ?? "",
   };
 }
 
@@ -63,53 +58,9 @@ function describeRest(count: number, isOpenEnded: boolean): string | undefined {
   return isOpenEnded ? "and perhaps more" : undefined;
 }
 
-interface ParsedReason {
-  /** How many losses there are. */
-  count: number;
-  /** Whether there may be more. */
-  isPartial: boolean;
-  /** What the reason says about other things. */
-  rest: string;
-}
-
-/**
- * Splits a reason into what it says about losses and the rest. Returns undefined if it does not name the first losses in
- * the server's words; then all of it is shown.
- */
-function parseReason(why: string, loses: readonly Loss[]): ParsedReason | undefined {
-  if (!why.startsWith(REASON_START)) return undefined;
-  const named = loses.slice(0, NAMED_IN_REASON);
-  let at = REASON_START.length;
-  for (const [index, { what, bytes }] of named.entries()) {
-    if (index > 0 && !why.startsWith(", ", at)) return undefined;
-    const from = index > 0 ? at + 2 : at;
-    const end = findNameEnd(why, from, toLine(what));
-    if (end === undefined) return undefined;
-    const size = bytes === undefined ? undefined : /^ \([\d.]+ \w+\)/.exec(why.slice(end));
-    at = end + (size?.[0].length ?? 0);
-  }
-  const match = /^(?:, (?:and (at least )?(\d+) more|(perhaps more)))?(?: · (.*))?$/s.exec(why.slice(at));
-  if (!match) return undefined;
-  const [, atLeast, more, perhaps, rest = ""] = match;
-  return { count: named.length + Number(more ?? 0), isPartial: (atLeast ?? perhaps) !== undefined, rest };
-}
-
-/** Returns where a name at `from` ends. The reason may contain its start and an ellipsis instead. */
-function findNameEnd(why: string, from: number, name: string): number | undefined {
-  if (why.startsWith(name, from)) return from + name.length;
-  let length = 0;
-  while (length < name.length && why[from + length] === name[length]) length += 1;
-  return length > 0 && why[from + length] === "…" ? from + length + 1 : undefined;
-}
-
 /** Returns a name with nothing hidden, also no line end. */
 function revealName(name: string): string {
   return revealHidden(name).replaceAll("\n", "␊").replaceAll("\t", "␉");
-}
-
-/** Returns a name as the reason contains it. */
-function toLine(text: string): string {
-  return revealHidden(text.trim().replaceAll(/\s+/g, " "));
 }
 
 /** Shortens a path in its middle, so that its start and its file name stay. */

@@ -1013,10 +1013,12 @@ export interface ApprovalRequestedNotification {
   /** The planned changes, as a unified diff. */
   diff?: string;
   /**
-   * What the command would delete or overwrite for good, largest first; at most 20 entries. `why`
-   * says how many there are. What a revert brings back is not listed.
+   * What the command would delete or overwrite for good, largest first; at most 20 entries. What a
+   * revert brings back is not listed. `why` names the first three.
    */
   loses?: Loss[];
+  /** What `loses` leaves out. Absent if it lists all. */
+  losesMore?: MoreLosses;
   /** References to the full text of cut fields. */
   more?: Record<string, TruncatedField>;
   /**
@@ -1025,6 +1027,11 @@ export interface ApprovalRequestedNotification {
    * workspace)`.
    */
   options?: string[];
+  /**
+   * The reasons in `why` that are not losses, for clients that show `loses`. Absent if there are
+   * none.
+   */
+  otherWhy?: string;
   /**
    * The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not
    * offer those two.
@@ -1046,6 +1053,14 @@ export interface Loss {
   what: string;
   /** The size of the file in bytes. Absent if it is not a file, or if the size is unknown. */
   bytes?: number;
+}
+
+/** Losses that a list leaves out. */
+export interface MoreLosses {
+  /** How many are known. */
+  count: number;
+  /** Whether there may be more than `count`: not everything was looked at. */
+  isPartial: boolean;
 }
 
 /** The possible harm of an effect, judged by what it touches. */

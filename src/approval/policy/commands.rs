@@ -49,6 +49,7 @@ impl<'a> JudgedCall<'a> {
                     reason: self.explain_question(doubt, forced, unsure, covered),
                     risk: self.risk_of_command(&line, &visited, &read_only_parts),
                     rule: None,
+                    losses: None,
                 },
                 Err(why) => {
                     // A part that does more than read is the better reason.
@@ -97,6 +98,7 @@ impl<'a> JudgedCall<'a> {
             reason,
             risk: self.risk_of_command(&line, &visited, &read_only_parts),
             rule,
+            losses: None,
         }
     }
 

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::sanitize;
 use super::truncate::FieldBudget;
 use crate::base::text::reveal_hidden_characters;
-use crate::domain::{Approval, Block, MediaData, Message, OpenApproval, SessionId};
+use crate::domain::{Approval, Block, MediaData, Message, NamedLosses, OpenApproval, SessionId};
 use crate::protocol::{
-    ApprovalRequestedNotification, EventHeader, Image, Loss, MessageBlock, MessageNotification,
+    ApprovalRequestedNotification, EventHeader, Image, Loss, MessageBlock, MessageNotification, MoreLosses,
     TruncatedFields,
 };
 
@@ -50,17 +50,16 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
         title: cutter.fit_title(&approval.title),
         cwd: cutter.fit_line(&approval.cwd),
         risk: approval.risk.into(),
-        why: cutter.fit_line(&approval.why),
+        why: cutter.fit_line(&approval.describe_reasons()),
         // The user must see the whole rule, or it is not offered.
         rule: (approval.rule.as_ref())
             .filter(|rule| cutter.fit_line(rule) == **rule)
             .cloned(),
-        loses: (approval.loses.iter())
-            .map(|loss| Loss {
-                what: cutter.fit_line(&loss.what),
-                bytes: loss.bytes,
-            })
-            .collect(),
+        other_why: (approval.losses.as_ref())
+            .filter(|_| !approval.why.is_empty())
+            .map(|_| cutter.fit_line(&approval.why)),
+        loses: list_losses(approval, &mut cutter),
+        loses_more: (approval.losses.as_ref()).and_then(count_unlisted),
         shown: sanitize::readable_subject(&approval.input)
             .map(|subject| cutter.text("", "shown", &subject, &mut more)),
         options: list_options(approval),
@@ -71,6 +70,26 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
             .map(|diff| cutter.text("", "diff", &sanitize::readable_diff(diff), &mut more)),
         more,
     }
+}
+
+fn list_losses(approval: &Approval, cutter: &mut FieldBudget) -> Vec<Loss> {
+    let losses = approval.losses.iter().flat_map(|losses| &losses.list.listed);
+    losses
+        .map(|loss| Loss {
+            what: cutter.fit_line(&loss.what),
+            bytes: loss.bytes,
+        })
+        .collect()
+}
+
+/// Returns how many losses the list leaves out; `None` if it leaves out none.
+fn count_unlisted(losses: &NamedLosses) -> Option<MoreLosses> {
+    let listed = losses.list.listed.len() as u64;
+    let more = MoreLosses {
+        count: losses.list.count.saturating_sub(listed),
+        is_partial: losses.is_partial,
+    };
+    (more.count > 0 || more.is_partial).then_some(more)
 }
 
 /// Returns the options of a command that change what it does, and how it is confined.

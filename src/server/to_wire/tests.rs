@@ -81,7 +81,7 @@ fn approval(input: Value, diff: Option<&str>) -> Approval {
         why: "commands ask in this mode".to_owned(),
         sandbox: None,
         rule: Some("bash(cargo test*)".to_owned()),
-        loses: Vec::new(),
+        losses: None,
     }
 }
 

@@ -227,7 +227,7 @@ fn approval_requested() -> Event {
         why: "mode".to_owned(),
         sandbox: None,
         rule: None,
-        loses: Vec::new(),
+        losses: None,
     })
 }
 

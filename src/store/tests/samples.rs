@@ -142,7 +142,7 @@ fn approval() -> Approval {
         why: "a command".into(),
         sandbox: None,
         rule: Some("bash(ls*)".into()),
-        loses: Vec::new(),
+        losses: None,
     }
 }
 

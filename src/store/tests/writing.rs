@@ -216,7 +216,7 @@ fn question() -> Approval {
         why: "a command".into(),
         sandbox: None,
         rule: None,
-        loses: Vec::new(),
+        losses: None,
     }
 }
 

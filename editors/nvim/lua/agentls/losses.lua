@@ -6,11 +6,6 @@ local M = {}
 
 ---The most rows of a list. One more row is shown instead of "and 1 more".
 local MAX_ROWS = 5
----The most losses that the server lists. There may be more.
-local MAX_LISTED = 20
----How many losses the reason names.
-local NAMED_IN_REASON = 3
-local REASON_START = 'deletes or overwrites for good: '
 
 ---@class agentls.LossRow
 ---@field what string
@@ -21,76 +16,6 @@ local REASON_START = 'deletes or overwrites for good: '
 ---@field more? string How many more there are, such as "and 12 more". Nil if the rows are all.
 ---@field full_lines? string[] The list in full, if the rows leave out something that is known.
 ---@field reason string The reason of the question without what the rows say; may be empty.
-
----Returns where a name at `from` ends, or nil. The reason may contain its start and an ellipsis instead.
-local function find_name_end(why, from, name)
-  if why:sub(from, from + #name - 1) == name then
-    return from + #name
-  end
-  local length = 0
-  while length < #name and why:byte(from + length) == name:byte(length + 1) do
-    length = length + 1
-  end
-  -- The ellipsis may begin with the bytes of the name's next character.
-  for at = from + length, math.max(from + 1, from + length - 2), -1 do
-    if why:sub(at, at + 2) == '…' then
-      return at + 3
-    end
-  end
-end
-
----Returns where what the reason says about the first losses ends, and how many these are; or nil.
----@param why string
----@param loses agentls.Loss[]
-local function find_names_end(why, loses)
-  local at, named = #REASON_START + 1, math.min(#loses, NAMED_IN_REASON)
-  for i = 1, named do
-    if i > 1 then
-      if why:sub(at, at + 1) ~= ', ' then
-        return nil
-      end
-      at = at + 2
-    end
-    local name = format.reveal_hidden((vim.trim(loses[i].what):gsub('%s+', ' ')))
-    local name_end = find_name_end(why, at, name)
-    if not name_end then
-      return nil
-    end
-    local _, size_end = why:find('^ %([%d.]+ %a+%)', name_end)
-    at = loses[i].bytes and size_end and size_end + 1 or name_end
-  end
-  return at, named
-end
-
----Splits a reason into what it says about losses and the rest. Returns nil if it does not name the first losses in the
----server's words; then all of it is shown.
----@param why string
----@param loses agentls.Loss[]
----@return { count: integer, is_partial: boolean, rest: string }?
-local function parse_reason(why, loses)
-  if why:sub(1, #REASON_START) ~= REASON_START then
-    return nil
-  end
-  local at, named = find_names_end(why, loses)
-  if not at then
-    return nil
-  end
-  local text, count, is_partial = why:sub(at), named, false
-  for _, pattern in ipairs({ '^, and at least (%d+) more', '^, and (%d+) more', '^, perhaps more()' }) do
-    local _, last, more = text:find(pattern)
-    if last then
-      is_partial = pattern:find('least', 1, true) ~= nil or type(more) == 'number'
-      count = type(more) == 'string' and count + tonumber(more) or count
-      text = text:sub(last + 1)
-      break
-    end
-  end
-  local rest = text:match('^ · (.*)$')
-  if text ~= '' and not rest then
-    return nil
-  end
-  return { count = count, is_partial = is_partial, rest = rest or '' }
-end
 
 ---@param count integer
 ---@param is_open_ended boolean
@@ -110,12 +35,8 @@ function M.summarize_losses(approval)
   if #loses == 0 then
     return nil
   end
-  local parsed = parse_reason(approval.why, loses)
-  local count = math.max(parsed and parsed.count or 0, #loses)
-  local is_open_ended = #loses >= MAX_LISTED
-  if parsed then
-    is_open_ended = parsed.is_partial
-  end
+  local more = approval.losesMore or { count = 0, isPartial = false }
+  local count, is_open_ended = #loses + more.count, more.isPartial == true
   local shown_count = math.min(#loses, count > MAX_ROWS + 1 and MAX_ROWS or MAX_ROWS + 1)
   local rows, full_lines = {}, {}
   for i, loss in ipairs(loses) do
@@ -131,7 +52,7 @@ function M.summarize_losses(approval)
     rows = rows,
     more = describe_rest(count - shown_count, is_open_ended),
     full_lines = shown_count < #loses and full_lines or nil,
-    reason = parsed and parsed.rest or approval.why,
+    reason = approval.otherWhy or '',
   }
 end
 

@@ -598,9 +598,11 @@ M.server_notifications = {
 ---@field risk agentls.Risk The possible harm.
 ---@field why string The reason for the request, for the user.
 ---@field diff? string The planned changes, as a unified diff.
----@field loses? agentls.Loss[] What the command would delete or overwrite for good, largest first; at most 20 entries. `why` says how many there are. What a revert brings back is not listed.
+---@field loses? agentls.Loss[] What the command would delete or overwrite for good, largest first; at most 20 entries. What a revert brings back is not listed. `why` names the first three.
+---@field losesMore? agentls.MoreLosses What `loses` leaves out. Absent if it lists all.
 ---@field more? table<string, agentls.TruncatedField> References to the full text of cut fields.
 ---@field options? string[] Options of the call that change its effect, and how its command or its MCP server is confined, as short phrases: `keeps running in the background`, `runs in the sandbox (full, writes in the workspace)`.
+---@field otherWhy? string The reasons in `why` that are not losses, for clients that show `loses`. Absent if there are none.
 ---@field rule? string The rule that `allowSession` and `allowAlways` would add. Absent if there is none; then do not offer those two.
 ---@field shown? string The full command line or URL as the user should read it. Characters that are invisible or change the reading order are written out (`<U+202E>`). Show this instead of `input`. Absent for tools that have neither.
 ---@field turnId? string The turn that caused it; absent if no turn did.
@@ -609,6 +611,11 @@ M.server_notifications = {
 ---@class (exact) agentls.Loss
 ---@field what string A path, or what it is in words: `an entry of the stash`.
 ---@field bytes? integer The size of the file in bytes. Absent if it is not a file, or if the size is unknown.
+
+---Losses that a list leaves out.
+---@class (exact) agentls.MoreLosses
+---@field count integer How many are known.
+---@field isPartial boolean Whether there may be more than `count`: not everything was looked at.
 
 ---The possible harm of an effect, judged by what it touches.
 ---@alias agentls.Risk

@@ -178,7 +178,9 @@ fn a_command_outside_the_workspace_asks() {
 #[test]
 fn questions_state_the_reason_the_risk_and_the_offered_rule() {
     let ask = |tool: &str, effect: &Effect| match judge_tool_call(&sample(Mode::Ask), tool, effect) {
-        Verdict::Ask { reason, risk, rule } => (reason, risk, rule),
+        Verdict::Ask {
+            reason, risk, rule, ..
+        } => (reason, risk, rule),
         other => panic!("{other:?}"),
     };
     use Risk::{High, Medium};
@@ -242,6 +244,7 @@ fn questions_state_the_reason_the_risk_and_the_offered_rule() {
             reason: "runs a command · `bash` always asks".to_owned(),
             risk: Risk::Low,
             rule: Some("bash(ls -la)".to_owned()),
+            losses: None,
         }
     );
     let outside = Effect {
@@ -259,6 +262,7 @@ fn questions_state_the_reason_the_risk_and_the_offered_rule() {
             reason: "runs a command · reads outside the workspace: /etc/hosts".to_owned(),
             risk: Risk::High,
             rule: Some("bash(cat /etc/hosts)".to_owned()),
+            losses: None,
         }
     );
     for (tool, kind, subject, reason, risk, rule) in [

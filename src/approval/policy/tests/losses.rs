@@ -2,7 +2,7 @@
 
 use super::super::ask_for_losses;
 use super::*;
-use crate::domain::{Loss, LossList, Losses};
+use crate::domain::{Loss, LossList, Losses, NamedLosses};
 
 fn losses(files: &[(&str, Option<u64>)], count: u64, is_partial: bool) -> Losses {
     let listed = files.iter().map(|(what, bytes)| Loss {
@@ -20,20 +20,33 @@ fn losses(files: &[(&str, Option<u64>)], count: u64, is_partial: bool) -> Losses
     }
 }
 
+fn describe(losses: &Losses) -> String {
+    losses
+        .in_reach(true)
+        .as_ref()
+        .map(NamedLosses::describe)
+        .unwrap_or_default()
+}
+
 #[test]
 fn what_would_be_lost_asks_at_high_risk_whatever_allows_it() {
     let allowed = Verdict::Allow {
         by: "mode full".to_owned(),
     };
     let lost = losses(&[("data/a.bin", Some(70_000_000)), ("b", Some(12))], 2, false);
-    let Verdict::Ask { reason, risk, rule } = ask_for_losses(allowed.clone(), &lost, true) else {
-        panic!("it asks");
-    };
     assert_eq!(
-        reason,
+        ask_for_losses(allowed.clone(), &lost, true),
+        Verdict::Ask {
+            reason: String::new(),
+            risk: Risk::High,
+            rule: None,
+            losses: lost.in_reach(true),
+        }
+    );
+    assert_eq!(
+        describe(&lost),
         "deletes or overwrites for good: data/a.bin (70.0 MB), b (12 bytes)"
     );
-    assert_eq!((risk, rule), (Risk::High, None));
     assert_eq!(
         ask_for_losses(allowed.clone(), &losses(&[], 0, false), true),
         allowed
@@ -97,8 +110,11 @@ fn an_open_question_says_what_is_lost_or_comes_back() {
         reason: "runs a command in the sandbox".to_owned(),
         risk: Risk::Low,
         rule: Some("bash_sandboxed".to_owned()),
+        losses: None,
     };
-    let Verdict::Ask { reason, risk, rule } = ask_for_losses(asks.clone(), &losses(&[], 0, false), true)
+    let Verdict::Ask {
+        reason, risk, rule, ..
+    } = ask_for_losses(asks.clone(), &losses(&[], 0, false), true)
     else {
         panic!("it asks");
     };
@@ -108,12 +124,17 @@ fn an_open_question_says_what_is_lost_or_comes_back() {
     );
     assert_eq!((risk, rule.as_deref()), (Risk::Medium, Some("bash_sandboxed")));
     let stash = losses(&[("all entries of the stash", None)], 9, true);
-    let Verdict::Ask { reason, risk, rule } = ask_for_losses(asks, &stash, true) else {
-        panic!("it asks");
-    };
     assert_eq!(
-        reason,
-        "deletes or overwrites for good: all entries of the stash, and at least 8 more · runs a command in the sandbox"
+        ask_for_losses(asks, &stash, true),
+        Verdict::Ask {
+            reason: "runs a command in the sandbox".to_owned(),
+            risk: Risk::High,
+            rule: None,
+            losses: stash.in_reach(true),
+        }
     );
-    assert_eq!((risk, rule), (Risk::High, None));
+    assert_eq!(
+        describe(&stash),
+        "deletes or overwrites for good: all entries of the stash, and at least 8 more"
+    );
 }

@@ -374,7 +374,10 @@ fn an_answer_about_a_confined_tool_does_not_allow_it_unconfined() {
 fn a_question_about_a_command_outside_of_the_sandbox_warns_of_files_that_change() {
     let question = |line: &str| {
         let verdict = judge(&Policy::default(), line, Confinement::Declined);
-        let Verdict::Ask { reason, risk, rule } = verdict else {
+        let Verdict::Ask {
+            reason, risk, rule, ..
+        } = verdict
+        else {
             panic!("it is free");
         };
         assert_eq!(risk, Risk::High, "{line}");

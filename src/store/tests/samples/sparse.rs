@@ -105,7 +105,7 @@ fn sparse_approval() -> Approval {
         diff: None,
         risk: Risk::Low,
         rule: None,
-        loses: Vec::new(),
+        losses: None,
         ..approval()
     }
 }
