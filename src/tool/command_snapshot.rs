@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::own_work::{self, store_file_state};
 use super::{PartialReason, ToolContext, git_blobs};
+use crate::base::spawn::run_blocking;
 use crate::base::text::one_line;
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
@@ -47,7 +48,7 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
         Vec::new()
     };
     let inner = cx.clone();
-    let looked = tokio::task::spawn_blocking(move || {
+    let looked = run_blocking(move || {
         // Before the scan, so that no write of others during it is missed.
         let external_writes = inner.workspace.external_writes().start_watch();
         let mut watched = inner.workspace.live_tree(&inner.cwd).take_snapshot();
@@ -86,7 +87,7 @@ pub(super) async fn note_git_traces(
         return Vec::new();
     };
     let cwd = cx.cwd.clone();
-    let looked = tokio::task::spawn_blocking(move || {
+    let looked = run_blocking(move || {
         let shorten = |path: &Path| {
             one_line(
                 &path.strip_prefix(&cwd).unwrap_or(path).display().to_string(),
@@ -132,9 +133,37 @@ pub(super) async fn note_git_traces(
 /// Compares with the snapshot and records what the command changed.
 pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>) {
     let Some(before) = before else { return };
+    let changes = find_changes(cx, before).await;
+    if !changes.is_empty()
+        && let Err(reason) = cx.checkpoints.record_changes(changes).await
+    {
+        // The command has run; a failed record must not make its result an error.
+        tracing::warn!(reason, "what a command changed was not recorded");
+    }
+}
+
+/// Runs `work` as a command whose changes are recorded. Returns its result, and the changes; `None` if they could not be
+/// stored.
+#[cfg(feature = "sim")]
+pub async fn record_as_command<T>(
+    cx: &ToolContext,
+    work: impl Future<Output = T>,
+) -> (T, Option<Vec<FileChange>>) {
+    let before = snapshot_files(cx).await;
+    let result = work.await;
+    let Some(before) = before else {
+        return (result, None);
+    };
+    let changes = find_changes(cx, before).await;
+    let stored = cx.checkpoints.record_changes(changes.clone()).await;
+    (result, stored.is_ok().then_some(changes))
+}
+
+/// Compares with the snapshot.
+async fn find_changes(cx: &ToolContext, before: FilesBefore) -> Vec<FileChange> {
     let (watched, external_writes) = (before.watched, before.external_writes);
     let inner = cx.clone();
-    let looked = tokio::task::spawn_blocking(move || {
+    let looked = run_blocking(move || {
         let mut now = inner.workspace.live_tree(&inner.cwd).take_snapshot();
         // A file that a changed `.gitignore` now excludes must not look deleted.
         now.look_at_all_of(&watched);
@@ -147,16 +176,12 @@ pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>
         changed.retain(|change| !external_writes.has_external_write(&change.path));
         collect_changes(&inner, &changed)
     });
-    let Ok(mut found) = looked.await else { return };
+    let Ok(mut found) = looked.await else {
+        return Vec::new();
+    };
     find_in_git(cx, &mut found, &before.indexes).await;
     let changes = found.into_iter().map(|(_, change)| change);
-    let changes: Vec<FileChange> = changes.filter(|change| change.kind().is_some()).collect();
-    if !changes.is_empty()
-        && let Err(reason) = cx.checkpoints.record_changes(changes).await
-    {
-        // The command has run; a failed record must not make its result an error.
-        tracing::warn!(reason, "what a command changed was not recorded");
-    }
+    changes.filter(|change| change.kind().is_some()).collect()
 }
 
 /// Returns the files below the roots that this session has read or written.
@@ -297,7 +322,7 @@ async fn find_in_git(cx: &ToolContext, found: &mut FoundChanges, indexes: &[GitI
             continue;
         }
         let inner = index.clone();
-        let matched = tokio::task::spawn_blocking(move || {
+        let matched = run_blocking(move || {
             inner.find_clean_files(sought.iter().map(|(path, stamp)| (path.as_path(), *stamp)))
         });
         let Ok(clean) = matched.await else { continue };

@@ -80,6 +80,8 @@ pub mod web_fetch;
 pub mod web_search;
 pub mod write_file;
 
+#[cfg(feature = "sim")]
+pub use command_snapshot::record_as_command;
 pub use context::{
     Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, ToolContext, UserPrompt,
 };

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::world::World;
 use agentls::base::hash;
 use agentls::domain::{FileChange, FileState, SessionId, ToolCallId};
-use agentls::tool::ToolContext;
+use agentls::tool::{ToolContext, record_as_command};
 use agentls::workspace::checkpoint::{FoundFile, inspect_file};
 
 /// The names that a file can have.
@@ -35,6 +35,8 @@ pub(super) struct KnownContents {
     pub(super) recorded: BTreeMap<SessionId, BTreeSet<String>>,
     /// The changes that tool calls made, in order.
     pub(super) changed: Vec<(SessionId, ToolCallId, FileChange)>,
+    /// How many contents were drawn.
+    drawn: usize,
     /// Grows with every operation that may write, so equal values prove that no file changed in between.
     pub(super) moves: u64,
 }
@@ -66,6 +68,24 @@ impl WrittenFiles {
         NAMES.into_iter().map(read).collect()
     }
 
+    /// Draws a content that no file has had. Its length is unique, too: writes follow each other faster than the times of
+    /// files change.
+    fn draw_content(&self, world: &World, writer: &str) -> String {
+        let mut known = self.lock_known();
+        known.drawn += 1;
+        format!("{writer} {}{}", world.rng.next_u64(), ".".repeat(known.drawn))
+    }
+
+    fn current_states(&self) -> BTreeMap<PathBuf, FileState> {
+        let paths = NAMES.into_iter().map(|name| self.folder.join(name));
+        paths
+            .map(|path| {
+                let found = inspect_file(&path).map(|found| found.state);
+                (path, found.unwrap_or(FileState::Unknown))
+            })
+            .collect()
+    }
+
     pub(super) fn pick_path(&self, world: &World) -> PathBuf {
         self.folder.join(world.rng.pick_one(&NAMES))
     }
@@ -85,7 +105,7 @@ impl WrittenFiles {
 /// Writes or deletes a file as a user does.
 pub(super) fn write_as_user(world: &World) {
     let path = world.files.pick_path(world);
-    let content = format!("a person's {}", world.rng.next_u64());
+    let content = world.files.draw_content(world, "a person's");
     let content = world.rng.chance(850).then_some(content);
     world
         .lock_checker()
@@ -99,7 +119,7 @@ pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
     let path = world.files.pick_path(world);
     let _only_writer = cx.workspace.lock(&path).await;
     let Ok(before) = inspect_file(&path) else { return };
-    let content = format!("{} {}", cx.call, world.rng.next_u64());
+    let content = world.files.draw_content(world, cx.call.as_str());
     let content = world.rng.chance(850).then_some(content);
     let after = match &content {
         Some(text) => agentls::workspace::checkpoint::regular_file_state(text.as_bytes(), 0o644),
@@ -130,6 +150,63 @@ pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
         world.files.write(&path, content.as_deref());
         let entry = (cx.session.clone(), cx.call.clone(), change);
         world.files.lock_known().changed.push(entry);
+    }
+}
+
+/// Changes files as a command does, which looks at nothing before. Checks that all that was there can come back.
+pub(super) async fn command_writes(world: &Arc<World>, cx: &ToolContext) {
+    let cx = ToolContext {
+        cwd: world.files.folder().to_owned(),
+        ..cx.clone()
+    };
+    let work = async {
+        let known = world.files.lock_known().changed.len();
+        let before = world.files.current_states();
+        for _ in 0..=world.rng.next_below(3) {
+            if cx.cancel.is_cancelled() || agentls::base::sim_schedule::is_frozen() {
+                break;
+            }
+            let path = world.files.pick_path(world);
+            let content = world.files.draw_content(world, cx.call.as_str());
+            let content = world.rng.chance(600).then_some(content);
+            world
+                .lock_checker()
+                .log_line(format!("the command {} writes {content:?}", cx.call));
+            world.files.write(&path, content.as_deref());
+            agentls::base::clock::sleep(world.rng.draw_pause(1_000)).await;
+        }
+        (known, before, world.files.current_states())
+    };
+    let ((known, before, after), recorded) = record_as_command(&cx, work).await;
+    let Some(recorded) = recorded else { return };
+    for (path, before) in before {
+        let change = FileChange {
+            path: path.display().to_string(),
+            after: after[&path].clone(),
+            before,
+        };
+        let is_of_others = |(_, _, by): &(SessionId, ToolCallId, FileChange)| by.path == change.path;
+        let written = world.files.lock_known().changed[known..].iter().any(is_of_others);
+        // What others wrote meanwhile is theirs.
+        if change.kind().is_none() || written {
+            continue;
+        }
+        world
+            .lock_checker()
+            .check_command_change(&cx.call, &change, &recorded);
+        let mut known = world.files.lock_known();
+        let hashes = [&change.before, &change.after]
+            .into_iter()
+            .filter_map(|state| match state {
+                FileState::File { hash, .. } => Some(hash.clone()),
+                _ => None,
+            });
+        known
+            .recorded
+            .entry(cx.session.clone())
+            .or_default()
+            .extend(hashes);
+        known.changed.push((cx.session.clone(), cx.call.clone(), change));
     }
 }
 

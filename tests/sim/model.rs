@@ -577,6 +577,8 @@ fn draw_call(world: &World, is_malformed: bool, offered: &OfferedTools<'_>) -> (
     let name = match is_malformed && rng.chance(200) {
         true => *rng.pick_one(&["unknown", "", "read file"]),
         false if rng.chance(50) => "update_plan",
+        // Those that change files come more often.
+        false if rng.chance(400) => *rng.pick_one(&["change", "make"]),
         false => *rng.pick_one(tools::NAMES),
     };
     let input = match name {

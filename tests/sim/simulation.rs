@@ -159,10 +159,11 @@ mod tests {
     /// - prompts to a session during its deletion
     /// - a second end after a lost one
     /// - a stored rule without effect
+    /// - a command that deletes what only a person wrote
     #[test]
     fn known_seeds_have_no_violations() {
         let folder = tempfile::tempdir().unwrap();
-        for seed in [1, 5_006, 20_066, 20_071, 20_115, 900_127, 1_000_027] {
+        for seed in [1, 5, 5_006, 20_066, 20_071, 20_115, 900_127, 1_000_027] {
             let report = run_simulation(seed, WORLD_TURNS, &folder.path().join("data"), 20).unwrap();
             assert_eq!(report.failure, None, "seed {seed}: {:#?}", report.log);
         }

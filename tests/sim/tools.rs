@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::files::tool_writes;
+use super::files::{command_writes, tool_writes};
 use super::mcp;
 use super::rng::Rng;
 use super::world::World;
@@ -181,7 +181,7 @@ macro_rules! tools {
 tools! {
     Look "look" patient false;
     Change "change" patient true;
-    Make "make" patient false;
+    Make "make" patient true;
     Fetch "fetch" patient false;
     Think "think" patient false;
 }
@@ -230,7 +230,11 @@ async fn perform_act(
         && GOOD_ENDS.contains(&input.how.as_str())
         && world.rng.chance(world.settings.writes)
     {
-        tool_writes(world, &cx).await;
+        if world.rng.chance(500) {
+            tool_writes(world, &cx).await;
+        } else {
+            command_writes(world, &cx).await;
+        }
     }
     match input.how.as_str() {
         "wide" => Ok(ToolOutput::text("y".repeat(2_500))),

@@ -169,7 +169,7 @@ impl WorldSettings {
             unusual_behavior: *rng.pick_one(&[0, 30, 150, 400]),
             wants_tools: *rng.pick_one(&[50, 400, 700]),
             bad_tools: *rng.pick_one(&[0, 100, 500]),
-            writes: *rng.pick_one(&[0, 300, 900]),
+            writes: *rng.pick_one(&[0, 600, 1_000]),
             outages: *rng.pick_one(&[0, 0, 2, 20]),
             slow_client: *rng.pick_one(&[0, 0, 100, 800]),
             resolve_fails: *rng.pick_one(&[0, 0, 50]),

@@ -1,5 +1,5 @@
-//! Restored files (R-SESS-3): a revert never loses user text, reports every change that it makes, and is
-//! reversible.
+//! Restored files (R-SESS-3): a revert never loses user text, reports every change that it makes, leaves out none, and is
+//! reversible. A command makes nothing unrecoverable that was there before it (I17).
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::memory::ShownSession;
 use super::typed::TypedKind;
 use crate::files::{Contents, WrittenFiles};
 use agentls::base::hash;
-use agentls::domain::{Event, FileChange, FileState, SessionId, TurnId};
+use agentls::domain::{Event, FileChange, FileState, SessionId, ToolCallId, TurnId};
 use agentls::session::{CommandError, RevertReply};
 use agentls::store::StoredEvent;
 
@@ -128,6 +128,22 @@ impl Checker {
         if request.dry_run {
             return Ok(());
         }
+        let is_mentioned = |path: &String| {
+            reply.files.iter().any(|(of, ..)| of == path) || reply.conflicts.iter().any(|(of, ..)| of == path)
+        };
+        for (path, now) in &request.after {
+            let path = path.display().to_string();
+            if request.redo || shown_session.cut_short || is_mentioned(&path) {
+                continue;
+            }
+            if let Ok(Some(wanted)) = shown_session.content_before(&request.turn, &path, &known.changed)
+                && !is_content(wanted.as_deref(), now.as_deref())
+            {
+                return Err(format!(
+                    "R-SESS-3: a revert left out {path} with {now:?}; expected {wanted:?}"
+                ));
+            }
+        }
         let paths: Vec<String> = reply.files.iter().map(|(path, ..)| path.clone()).collect();
         for path in &paths {
             let now = request.after.get(Path::new(path)).cloned().flatten();
@@ -161,6 +177,19 @@ impl Checker {
             });
         }
         Ok(())
+    }
+
+    /// A command has changed a file; `recorded` is what its call has stored.
+    pub(crate) fn check_command_change(
+        &mut self,
+        call: &ToolCallId,
+        change: &FileChange,
+        recorded: &[FileChange],
+    ) {
+        self.count_case("file changed by a command".to_owned());
+        if !recorded.contains(change) {
+            self.record_violation(format!("I17: {call} made {change:?}, and stored {recorded:?}"));
+        }
     }
 
     /// After a crash no file is partially written, and every change that a tool left is reversible.
@@ -220,7 +249,7 @@ impl ShownSession {
         &self,
         turn: &TurnId,
         path: &str,
-        changed: &[(SessionId, agentls::domain::ToolCallId, FileChange)],
+        changed: &[(SessionId, ToolCallId, FileChange)],
     ) -> Result<Option<Option<String>>, String> {
         if self.is_cut_off {
             return Ok(None);
