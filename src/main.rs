@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use agentls::acp::{self, AcpOptions};
 #[cfg(feature = "sim")]
 use agentls::base::clock;
+use agentls::base::memory;
 use agentls::cli::{self, Arguments, CliCommand, GlobalArgs};
 use agentls::config::{ConfigPaths, ConfigSource, Env, Flags, Redactor, Trust};
 use agentls::observe;
@@ -35,6 +36,7 @@ fn main() {
     if args.next().as_deref() == Some(OsStr::new(EXEC_COMMAND)) {
         exit(exec_main(args));
     }
+    memory::release_large_blocks();
     let arguments = Arguments::parse();
     let shared = arguments.shared.clone();
     let code = match arguments.into_command() {

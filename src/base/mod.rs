@@ -15,6 +15,7 @@ pub mod front_matter;
 pub mod glob;
 pub mod hash;
 pub mod lexical_path;
+pub mod memory;
 pub mod nearest;
 pub mod nofollow;
 pub mod picture;

@@ -81,6 +81,8 @@ pub(super) enum IoResult {
     TurnDiff(TurnId, Option<TurnDiff>),
     /// A warning about what background processes may have created.
     NewFiles(Option<String>),
+    /// What the turn no longer needs has gone back to the system.
+    FreedMemory,
 }
 
 /// The message that the model is writing.
@@ -192,6 +194,7 @@ impl Actor {
             ActorEvent::Io(IoResult::Step(id, step, outcome)) => self.finish_step(id, step, *outcome),
             ActorEvent::Io(IoResult::TurnDiff(turn, diff)) => self.turn_compared(&turn, diff),
             ActorEvent::Io(IoResult::NewFiles(warning)) => self.warn_of_new_files(warning),
+            ActorEvent::Io(IoResult::FreedMemory) => {}
             ActorEvent::BackgroundEnded => self.look_for_new_files(),
             ActorEvent::Command(Some(command)) => {
                 // A look is no use, or it would keep the session loaded.

@@ -23,6 +23,18 @@ fn wait_until_at_rest(client: &Client) {
     wait_until_stable("the server's CPU time", || cpu_ticks(client.pid()) / 5);
 }
 
+/// Waits until the server has given back what it needed beyond `before`, but for 32 MiB.
+fn wait_until_memory_returns(world: &World, client: &Client, before: u64) {
+    world.wait_until(|| resident(client.pid()).0 < before + (32 << 20));
+    let (now, highest) = resident(client.pid());
+    eprintln!(
+        "flood: {} MiB resident before, {} at most, {} now",
+        before >> 20,
+        highest >> 20,
+        now >> 20
+    );
+}
+
 /// Waits until the messages of the status's warnings satisfy a condition.
 fn wait_for_warnings(world: &World, client: &Client, is_met: impl Fn(&[String]) -> bool) {
     world.wait_until(|| {
@@ -43,6 +55,7 @@ fn changes_in_a_long_line_do_not_delay_answers() {
     let uri = world.uri("long.txt");
     let text = "a".repeat(25 << 20);
     let document = json!({"uri": uri, "version": 1, "languageId": "text", "text": text});
+    let (before, _) = resident(client.pid());
     client.notify("textDocument/didOpen", json!({"textDocument": document}));
     let changes: Vec<Value> = (0..200)
         .map(|n| {
@@ -78,8 +91,7 @@ fn changes_in_a_long_line_do_not_delay_answers() {
     eprintln!("flood: at rest after {:?}", start.elapsed());
     client.notify("textDocument/didClose", json!({"textDocument": {"uri": uri}}));
     client.ping();
-    let (now, highest) = resident(client.pid());
-    eprintln!("flood: {} MiB resident, {} at most", now >> 20, highest >> 20);
+    wait_until_memory_returns(&world, &client, before);
 }
 
 #[test]
@@ -165,6 +177,7 @@ fn canceled_delegation_in_depth_comes_to_rest() {
     });
     let client = world.start();
     let session = client.session();
+    let (before, _) = resident(client.pid());
     let id = client.prompt(&session, "explode");
     world.wait_until(|| world.requests() > 500);
     let start = now();
@@ -177,6 +190,5 @@ fn canceled_delegation_in_depth_comes_to_rest() {
     );
     wait_until_at_rest(&client);
     eprintln!("flood: at rest after {:?}", start.elapsed());
-    let (now, highest) = resident(client.pid());
-    eprintln!("flood: {} MiB resident, {} at most", now >> 20, highest >> 20);
+    wait_until_memory_returns(&world, &client, before);
 }

@@ -274,6 +274,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "acp/sessions.rs",
         "checks whether a session's folder is one; reads nothing",
     ),
+    ("base/memory.rs", "/proc: how much memory this process has"),
     ("base/nofollow.rs", "the one way to a workspace file"),
     ("base/private.rs", "the data folder and the folder of logs"),
     ("cli/chat/changes.rs", "the terminal"),
