@@ -26,13 +26,6 @@ fn wait_until_at_rest(client: &Client) {
 /// Waits until the server has given back what it needed beyond `before`, but for 32 MiB.
 fn wait_until_memory_returns(world: &World, client: &Client, before: u64) {
     world.wait_until(|| resident(client.pid()).0 < before + (32 << 20));
-    let (now, highest) = resident(client.pid());
-    eprintln!(
-        "flood: {} MiB resident before, {} at most, {} now",
-        before >> 20,
-        highest >> 20,
-        now >> 20
-    );
 }
 
 /// Waits until the messages of the status's warnings satisfy a condition.
