@@ -240,14 +240,8 @@ impl WorkspaceShared {
     /// folder and `cwd`, the session's. The settings say whether git's listing of those names is confined.
     pub async fn guard_git(&self, cwd: &Path, settings: &Arc<SandboxSettings>, command: Command) -> Command {
         let folder = command.folder().to_owned();
-        // In a block of its own: the lock must not be held across the await below.
-        let trusted = {
-            let folders = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
-            // Trust covers everything below a folder. A command that starts elsewhere can change to `cwd`.
-            let is_trusted = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
-            is_trusted(cwd) && is_trusted(&folder)
-        };
-        if trusted {
+        // A command that starts elsewhere can change to `cwd`.
+        if self.is_trusted(cwd) && self.is_trusted(&folder) {
             command
         } else {
             let git = self.git_reader(settings.clone());
