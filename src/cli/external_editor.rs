@@ -3,10 +3,11 @@
 //! Owns the temporary file and the editor process; `turn` decides what happens with the changed input. The editor has
 //! the terminal while it runs, so callers must neither read nor draw until it closes.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,6 +16,7 @@ use tokio::process::{Child, Command};
 use crate::base::clock;
 use crate::base::random;
 use crate::config::Env;
+use crate::workspace::process::look_up_outside;
 
 /// The grace period for an editor after SIGTERM.
 const TERMINATE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -23,6 +25,10 @@ const TERMINATE_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct ExternalEditor {
     command: Option<String>,
+    /// Its `PATH`, without the folder of the chat.
+    path: OsString,
+    /// Further variables that lead into that folder, and are not passed on.
+    code_variables: Vec<&'static str>,
 }
 
 /// Why there is no changed input. After `NoJson` and `NoObject`, `turn` keeps the text for another try.
@@ -47,11 +53,14 @@ pub(super) enum ExternalEditError {
 }
 
 impl ExternalEditor {
-    /// Reads `VISUAL`, or `EDITOR` if that is unset or empty.
-    pub(super) fn from_env(env: &Env) -> Self {
+    /// Reads `VISUAL`, or `EDITOR` if that is unset or empty. The files in `folder` do not decide which program it is.
+    pub(super) fn from_env(env: &Env, folder: &Path) -> Self {
         let chosen = env.non_empty("VISUAL").or_else(|| env.non_empty("EDITOR"));
+        let (path, code_variables) = look_up_outside(folder, |name| env.non_empty(name).map(OsString::from));
         Self {
             command: chosen.map(str::to_owned),
+            path,
+            code_variables,
         }
     }
 
@@ -60,14 +69,38 @@ impl ExternalEditor {
         let command = self.command.clone().ok_or(ExternalEditError::NotChosen)?;
         let sheet = TempEditFile::new(name, text).map_err(ExternalEditError::File)?;
         let found = rustix::termios::tcgetattr(io::stdin()).ok();
-        let child =
-            start(&command, &sheet).map_err(|error| ExternalEditError::Start(command.clone(), error))?;
+        let child = self
+            .start(&command, &sheet)
+            .map_err(|error| ExternalEditError::Start(command.clone(), error))?;
         Ok(OpenEdit {
             command,
             child,
             sheet,
             saved_termios: found,
         })
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the user's own editor, at the user's own terminal"
+    )]
+    fn start(&self, command: &str, sheet: &TempEditFile) -> io::Result<Child> {
+        // Through a shell, as git does: the variable may contain arguments. `exec` replaces the shell with a plain
+        // command, so that a signal to our child reaches the editor itself.
+        let plain = !command.contains(|ch| "|&;<>()$`\\\"'*?[#~=%\n".contains(ch));
+        let exec = if plain { "exec " } else { "" };
+        let mut editor = Command::new("/bin/sh");
+        for name in &self.code_variables {
+            editor.env_remove(name);
+        }
+        editor
+            .args(["-c", &format!("{exec}{command} \"$@\""), command])
+            .arg(&sheet.file)
+            .env("PATH", &self.path)
+            // Some editors run settings and plugins of the folder where they start.
+            .current_dir(&sheet.folder)
+            .kill_on_drop(true)
+            .spawn()
     }
 }
 
@@ -168,22 +201,6 @@ impl Drop for TempEditFile {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the user's own editor, at the user's own terminal"
-)]
-fn start(command: &str, sheet: &TempEditFile) -> io::Result<Child> {
-    // Through a shell, as git does: the variable may contain arguments. `exec` replaces the shell with a plain command,
-    // so that a signal to our child reaches the editor itself.
-    let plain = !command.contains(|ch| "|&;<>()$`\\\"'*?[#~=%\n".contains(ch));
-    let exec = if plain { "exec " } else { "" };
-    Command::new("sh")
-        .args(["-c", &format!("{exec}{command} \"$@\""), command])
-        .arg(&sheet.file)
-        .kill_on_drop(true)
-        .spawn()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -211,9 +228,12 @@ mod tests {
 
     #[tokio::test]
     async fn editor_receives_the_text_and_returns_the_edited_file() {
-        let editor = |command: &str| ExternalEditor::from_env(&Env::from_vars([("EDITOR", command)]));
+        fn from(name: &str, command: &str) -> ExternalEditor {
+            ExternalEditor::from_env(&Env::from_vars([(name, command)]), Path::new("/w"))
+        }
+        let editor = |command: &str| from("EDITOR", command);
         assert!(matches!(
-            ExternalEditor::from_env(&Env::from_vars([("VISUAL", "")])).open("bash", "x"),
+            from("VISUAL", "").open("bash", "x"),
             Err(ExternalEditError::NotChosen)
         ));
         let mut open = editor("sed -i s/one/two/").open("../ba sh", "one\n").unwrap();
@@ -232,6 +252,23 @@ mod tests {
     #[test]
     fn visual_takes_precedence_over_editor() {
         let env = Env::from_vars([("EDITOR", "ed"), ("VISUAL", "vi")]);
-        assert_eq!(ExternalEditor::from_env(&env).command.as_deref(), Some("vi"));
+        let editor = ExternalEditor::from_env(&env, Path::new("/w"));
+        assert_eq!(editor.command.as_deref(), Some("vi"));
+    }
+
+    #[tokio::test]
+    async fn the_folder_of_the_chat_does_not_provide_the_editor() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let program = folder.join("sed");
+        fs::write(&program, "#!/bin/sh\necho clone > \"$3\"\n").unwrap();
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/bin:/bin", folder.display());
+        let env = Env::from_vars([("EDITOR", "sed -i s/one/two/"), ("PATH", &path)]);
+        let mut open = ExternalEditor::from_env(&env, &folder)
+            .open("x", "one\n")
+            .unwrap();
+        let text = open.wait_until_closed().await;
+        assert_eq!(text.unwrap(), "two\n");
     }
 }

@@ -67,6 +67,7 @@ pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolS
         schema: schema.into(),
         effect: table.effect.unwrap_or_default(),
         sandbox: table.sandbox,
+        is_from_folder: false,
     })
 }
 

@@ -11,6 +11,7 @@ mod default_provider;
 pub mod diagnostics;
 pub mod env;
 mod expand;
+mod folder_code;
 mod folder_items;
 mod foreign_inputs;
 mod foreign_mcp;

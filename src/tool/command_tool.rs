@@ -13,7 +13,7 @@ use super::run_command::{self, Overtime};
 use super::{DEFAULT_TIMEOUT, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, schema};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::{CommandLine, CommandToolSettings, ToolEffect};
-use crate::domain::{Effect, EffectKind, ToolSpec};
+use crate::domain::{Effect, EffectKind, SandboxPolicy, ToolSpec};
 use crate::workspace::process::{Command, ExitStatus, Stdin};
 
 /// A tool that a user configured.
@@ -124,16 +124,22 @@ impl PreparedCall for CommandCall {
         true
     }
 
-    fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+    fn run(self: Box<Self>, mut cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         async move {
             if cx.cancel.is_cancelled() {
                 return Err(ToolError::Cancelled);
             }
+            let settings = &self.tool.settings;
+            // The mode `full` trusts the model, not the folder.
+            if settings.sandbox.is_none() && !cx.workspace.shared().is_trusted(&cx.cwd) {
+                cx.sandbox.policy = cx.sandbox.policy.min(SandboxPolicy::Workspace);
+            }
+            let origin = CommandOrigin::Configured {
+                is_from_folder: settings.is_from_folder,
+            };
             let limit = cx.time_limit.unwrap_or(DEFAULT_TIMEOUT);
             let command = run_command::prepare_command(self.tool.build_command(&self.input), &cx);
-            let done =
-                run_command::run_to_end(command, limit, Overtime::Stop, CommandOrigin::Configured, &cx)
-                    .await?;
+            let done = run_command::run_to_end(command, limit, Overtime::Stop, origin, &cx).await?;
             let failed = done.status != Some(ExitStatus::Code(0));
             Ok(ToolOutput {
                 is_error: done.output.is_error || failed,
@@ -169,6 +175,7 @@ mod tests {
             .into(),
             effect,
             sandbox: None,
+            is_from_folder: false,
         }))
     }
 

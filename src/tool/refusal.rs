@@ -28,9 +28,11 @@ const BAD_CALL_CODE: i32 = 128 + BAD_CALL;
 /// Returns how the user lets a hook do what the sandbox refuses. A policy counts only for a command of the same file.
 pub fn hook_remedy(is_from_folder: bool) -> &'static str {
     if is_from_folder {
-        "To allow it, copy the hook to your own config.toml, with `sandbox = \"off\"`"
+        "To allow it, copy the hook to your own config.toml, with `sandbox = \"off\"`: it can then read your keys, write \
+         all of your files, and use the network"
     } else {
-        "To allow it, set `sandbox = \"off\"` next to the hook's `command` in your own config.toml"
+        "To allow it, set `sandbox = \"off\"` next to the hook's `command` in your own config.toml: it can then read your \
+         keys, write all of your files, and use the network"
     }
 }
 
@@ -39,8 +41,8 @@ pub fn hook_remedy(is_from_folder: bool) -> &'static str {
 pub enum CommandOrigin {
     /// `bash`, which can run a command outside of the sandbox.
     Bash,
-    /// A tool of the user's or a project's settings, which state what its command may do.
-    Configured,
+    /// A tool of a project's settings or of the user's, which state what its command may do.
+    Configured { is_from_folder: bool },
     /// A hook, of a project's settings or of the user's.
     Hook { is_from_folder: bool },
 }
@@ -255,7 +257,7 @@ impl Refusals {
                 "If the task needs it, call bash again with the same command, \"outside_sandbox\": true, and the \
                  reason in \"description\": the user is asked"
             }
-            (CommandOrigin::Configured, _) => {
+            (CommandOrigin::Configured { .. }, _) => {
                 "This tool has no way out of it; if the task needs one, tell the user"
             }
             (CommandOrigin::Hook { is_from_folder }, _) => hook_remedy(is_from_folder),
@@ -555,8 +557,20 @@ mod tests {
             (CommandOrigin::Bash, Workspace, false, "\"outside_sandbox\": true"),
             (CommandOrigin::Bash, Workspace, true, "settings require it"),
             (CommandOrigin::Bash, ReadOnly, false, "mode plan allows no more"),
-            (CommandOrigin::Configured, Workspace, false, "tell the user"),
-            (CommandOrigin::Configured, ReadOnly, false, "tell the user"),
+            (
+                CommandOrigin::Configured {
+                    is_from_folder: false,
+                },
+                Workspace,
+                false,
+                "tell the user",
+            ),
+            (
+                CommandOrigin::Configured { is_from_folder: true },
+                ReadOnly,
+                false,
+                "tell the user",
+            ),
         ] {
             let refusals = Refusals {
                 is_required,

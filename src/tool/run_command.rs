@@ -20,7 +20,9 @@ use crate::base::clock;
 use crate::base::utf8::Decoder;
 use crate::proxy::ProxyReport;
 use crate::workspace::process::{Child, Command, CommandEnd, ExitStatus, Output, SpawnError, StopMode};
-use crate::workspace::{CommandConfinement, EarlierChanges, StartedCommand, StopOnCancel, WatchedCommand};
+use crate::workspace::{
+    CommandConfinement, EarlierChanges, StartedCommand, StopOnCancel, WatchedCommand, explain_other_folder,
+};
 
 /// How long the changes of a canceled command are looked for.
 const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
@@ -80,7 +82,15 @@ pub(super) async fn run_to_end(
     let shared = cx.workspace.shared();
     let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
     let mut earlier = cx.workspace.list_steering_changes(&cx.cwd).await;
-    let (command, watched) = confine_command(command, cx, false).await?;
+    let (mut command, watched) = confine_command(command, cx, false).await?;
+    if origin
+        == (CommandOrigin::Configured {
+            is_from_folder: false,
+        })
+    {
+        command = shared.shield_own_command(&cx.cwd, command);
+    }
+    let is_elsewhere = command.folder() != cx.cwd;
     if !watched.is_watched() {
         // Nothing is attributed to it.
         earlier = EarlierChanges::default();
@@ -91,7 +101,12 @@ pub(super) async fn run_to_end(
     // After a cancel here, nothing of the command is left (I8).
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let started = watched.finish_unless_started(child).await;
-    let (child, watched) = started.map_err(not_started)?;
+    let (child, watched) = started.map_err(|error| match not_started(error) {
+        ToolError::Reported(reason) if is_elsewhere => {
+            ToolError::Reported(format!("{reason}. {}", explain_other_folder(&cx.cwd)))
+        }
+        error => error,
+    })?;
     let time_limit = command_network::sleep_unless_asking(limit, network.as_deref());
     let mut result = RunningCommand::new(child, watched, confinement.clone(), cx)
         .wait_with_limit((limit, overtime), time_limit, cx)
@@ -104,6 +119,12 @@ pub(super) async fn run_to_end(
             .explain(&done.output.text, refused.unwrap_or_default())
             .await;
         append_notes(&mut done.output, note.into_iter().collect());
+    }
+    if let (true, Ok(done)) = (is_elsewhere, &mut result)
+        && done.status != Some(ExitStatus::Code(0))
+    {
+        let note = format!("[{}]", explain_other_folder(&cx.cwd));
+        append_notes(&mut done.output, vec![note]);
     }
     let mut created = settle_created_files(cx, earlier).await;
     created.notes.extend(closed_submodules);

@@ -3,6 +3,7 @@
 //! No process outlives its point of the turn, and a cancel kills it immediately. What the output means is
 //! `hook_output`'s.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::workspace::command_sandbox::CallSandbox;
 use crate::workspace::process::{
     Child, Command, CommandEnd, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
 };
-use crate::workspace::{CommandConfinement, NoPrompt};
+use crate::workspace::{CommandConfinement, NoPrompt, explain_other_folder};
 
 /// How long a killed hook may take to disappear before the turn continues without it (I8). It takes milliseconds,
 /// except on a busy machine.
@@ -45,7 +46,7 @@ impl HookRunner for HookCommands {
         };
         let sandbox = CallSandbox {
             settings: settings.clone(),
-            policy: hook.sandbox_policy(context.mode),
+            policy: hook.sandbox_policy(context.mode, context.is_trusted()),
         };
         run_hook_command(context, hook, sandbox, input).boxed()
     }
@@ -75,6 +76,15 @@ async fn run_hook_command(
         Ok(confined) => confined,
         Err(error) => return Ok(to_failure(hook, &error)),
     };
+    let command = if hook.is_from_folder {
+        command
+    } else {
+        context
+            .workspace
+            .shared()
+            .shield_own_command(context.cwd, command)
+    };
+    let is_elsewhere = command.folder() != context.cwd;
     // Nobody is asked about a hook, so it reaches no other host.
     let command = context
         .workspace
@@ -92,7 +102,20 @@ async fn run_hook_command(
     if let (Some(confinement), Ok(exit)) = (confinement, &mut exit) {
         explain_refusal(hook, exit, confinement, &sandbox).await;
     }
+    if let (true, Ok(exit)) = (is_elsewhere, &mut exit) {
+        explain_folder(exit, context.cwd);
+    }
     exit
+}
+
+/// Adds to the end of a hook that objected or failed that it did not run in the session's folder.
+fn explain_folder(exit: &mut HookExit, cwd: &Path) {
+    let note = explain_other_folder(cwd);
+    match exit {
+        HookExit::Exited { code: 0, .. } => {}
+        HookExit::Exited { refused, .. } => *refused = Some(format!("[{note}]")),
+        HookExit::Failed(reason) => *reason = format!("{reason}. {note}"),
+    }
 }
 
 /// Adds what the sandbox refused, or may have refused, to the end of a hook that objected or failed.

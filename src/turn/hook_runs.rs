@@ -130,8 +130,8 @@ async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Resul
         mode: cx.settings.mode,
         cancel: &cx.cancel,
     };
-    let is_confined =
-        context.sandbox.enabled && hook.sandbox_policy(context.mode) == SandboxPolicy::Workspace;
+    let policy = hook.sandbox_policy(context.mode, context.is_trusted());
+    let is_confined = context.sandbox.enabled && policy == SandboxPolicy::Workspace;
     let earlier = if is_confined {
         Some(cx.workspace.list_steering_changes(&cx.services.cwd).await)
     } else {

@@ -41,6 +41,13 @@ pub struct HookContext<'a> {
     pub cancel: &'a CancellationToken,
 }
 
+impl HookContext<'_> {
+    /// Returns whether the user trusts the folder.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.workspace.shared().is_trusted(self.cwd)
+    }
+}
+
 /// Runs hooks. An implementation obeys the turn's cancel and leaves nothing running (I8).
 pub trait HookRunner: Send + Sync {
     /// Runs one hook; `input` is the JSON on its standard input.

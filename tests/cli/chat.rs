@@ -543,11 +543,11 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     chat.send_keys("e");
     chat.wait_for_text("not valid JSON");
     chat.wait_for_text("e edit");
-    does("cat \"$1\" > seen; echo '{\"path\": \"other.txt\", \"content\": \"mine\"}' > \"$1\"");
+    does("cat \"$1\" > \"$EDITS.seen\"; echo '{\"path\": \"other.txt\", \"content\": \"mine\"}' > \"$1\"");
     chat.send_keys("e");
     chat.wait_for_text("? write_file, with your changes");
     chat.wait_for_text("content: mine");
-    assert_eq!(fs::read_to_string(world.path("work/seen")).unwrap(), "{\n");
+    assert_eq!(fs::read_to_string(format!("{edits}.seen")).unwrap(), "{\n");
     // Edited input offers no rule.
     let keys = chat.wait_for_text("e edit");
     assert!(
@@ -569,11 +569,11 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     // If the user changes nothing or gives up, the question remains as it was.
     chat.send_keys("write it\r");
     chat.wait_for_text("e edit");
-    does("cat \"$1\" > seen");
+    does("cat \"$1\" > \"$EDITS.seen\"");
     chat.send_keys("e");
     chat.wait_for_text("nothing was changed");
     chat.wait_for_text("e edit");
-    let editor_input: Value = serde_json::from_slice(&fs::read(world.path("work/seen")).unwrap()).unwrap();
+    let editor_input: Value = serde_json::from_slice(&fs::read(format!("{edits}.seen")).unwrap()).unwrap();
     assert_eq!(editor_input, json!({"path": "new.txt", "content": "hello\n"}));
     does("exit 1");
     chat.send_keys("e");
@@ -587,10 +587,10 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     fs::remove_file(world.path("work/new.txt")).unwrap();
     chat.send_keys("write it\r");
     chat.wait_for_text("e edit");
-    does("echo $$ > pid; echo opened; exec sleep 600");
+    does("echo $$ > \"$EDITS.pid\"; echo opened; exec sleep 600");
     chat.send_keys("e");
     chat.wait_for_text("opened");
-    let editor = fs::read_to_string(world.path("work/pid")).unwrap();
+    let editor = fs::read_to_string(format!("{edits}.pid")).unwrap();
     let pid = chat.child.id().to_string();
     Command::new("kill").args(["-TERM", &pid]).status().unwrap();
     assert_eq!(chat.wait_for_exit(), 0);

@@ -113,7 +113,8 @@ fn failures(client: &Client, session: &str) -> Vec<String> {
 
 #[test]
 fn a_hook_that_the_sandbox_stops_says_so_and_how_to_allow_it() {
-    let remedy = "To allow it, set `sandbox = \"off\"` next to the hook's `command` in your own config.toml";
+    let remedy = "To allow it, set `sandbox = \"off\"` next to the hook's `command` in your own config.toml: it can then \
+                  read your keys, write all of your files, and use the network";
     let failing = |name: &str, command: &str| {
         format!("[hook.{name}]\non = 'prompt'\ncommand = '''cat >/dev/null; {command}'''\n")
     };

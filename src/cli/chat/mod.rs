@@ -97,7 +97,7 @@ pub(super) async fn run_chat(
         draft: Draft::default(),
         agent: None,
         own: Vec::new(),
-        editor: ExternalEditor::from_env(env),
+        editor: ExternalEditor::from_env(env, &launch.folder),
         session: String::new(),
         mode: Mode::Ask,
         interrupted: None,

@@ -8,14 +8,10 @@ use url::Url;
 
 use super::resolver::Resolver;
 use crate::config::diagnostics::Diagnostic;
+use crate::config::folder_code::is_package_runner;
 use crate::config::mcp_names::is_mcp_name;
 use crate::config::settings::McpServerSettings;
 use crate::config::tree::join_keys;
-
-/// Programs that look for the program to run in the folder where they start, or above it, before anywhere else.
-const PACKAGE_RUNNERS: [&str; 13] = [
-    "bun", "bunx", "bundle", "cargo", "deno", "go", "npm", "npx", "pipx", "pnpm", "uv", "uvx", "yarn",
-];
 
 impl Resolver<'_> {
     /// Removes the servers that cannot be used, and returns them. One that cannot be read completely must not start as
@@ -115,8 +111,7 @@ impl Resolver<'_> {
     fn warn_of_runner(&mut self, name: &str, server: &McpServerSettings) {
         let command = server.command.as_deref().unwrap_or_default();
         let program = command.rsplit('/').next().unwrap_or_default();
-        let runs_module = server.args.iter().any(|arg| arg == "-m");
-        let looks_here = PACKAGE_RUNNERS.contains(&program) || program.starts_with("python") && runs_module;
+        let looks_here = is_package_runner(program, server.args.iter().map(String::as_str));
         if server.in_workspace && !server.is_from_folder && looks_here {
             let message = format!(
                 "{program} looks for its program in the workspace folder first, so a repository can replace it; remove \

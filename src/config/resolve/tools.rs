@@ -9,10 +9,13 @@ use url::Url;
 use super::resolver::Resolver;
 use crate::base::glob::GlobPattern;
 use crate::config::command_tools;
-use crate::config::diagnostics::nearest_name;
+use crate::config::diagnostics::{Diagnostic, nearest_name};
+use crate::config::folder_code::find_folder_code;
 use crate::config::settings::{
     CommandToolSettings, HookMoment, HookSettings, SandboxSettings, ToolSettings, ToolTable,
 };
+use crate::config::tree::join_keys;
+use crate::config::values::CommandLine;
 use crate::domain::{HostRule, SandboxPolicy};
 
 impl Resolver<'_> {
@@ -87,6 +90,9 @@ impl Resolver<'_> {
             }
             hook.is_from_folder = self.is_from_folder(&path("command"));
             hook.sandbox = self.confine_folder_command("hook", name, hook.sandbox);
+            if !hook.is_from_folder {
+                self.warn_of_folder_code(&path("command"), &hook.command, hook.sandbox);
+            }
             // Last, so that the problems of a disabled hook are reported too.
             hook.enabled
         });
@@ -112,7 +118,15 @@ impl Resolver<'_> {
             .inspect_err(|wrong| self.report_error(&["tool", name, wrong.key], wrong.reason.as_str()))
             .ok()?;
         let sandbox = self.confine_folder_command("tool", name, tool.sandbox);
-        Some(CommandToolSettings { sandbox, ..tool })
+        let is_from_folder = self.is_from_folder(&["tool", name, "command"]);
+        if !is_from_folder {
+            self.warn_of_folder_code(&["tool", name, "command"], &tool.command, sandbox);
+        }
+        Some(CommandToolSettings {
+            sandbox,
+            is_from_folder,
+            ..tool
+        })
     }
 
     /// Returns what the command of a hook or tool may do in the sandbox. A folder's own command is always confined:
@@ -127,6 +141,25 @@ impl Resolver<'_> {
             Some(stated.unwrap_or_default().min(SandboxPolicy::Workspace))
         } else {
             stated
+        }
+    }
+
+    /// Warns of a command of the user's that runs code of the session's folder, in some mode outside of the sandbox.
+    fn warn_of_folder_code(&mut self, path: &[&str], command: &CommandLine, sandbox: Option<SandboxPolicy>) {
+        let outside = match sandbox {
+            Some(SandboxPolicy::Off) => "outside of the sandbox",
+            None => "in the mode `full` outside of the sandbox",
+            Some(SandboxPolicy::ReadOnly | SandboxPolicy::Workspace) => return,
+        };
+        if let Some(program) = find_folder_code(command) {
+            let message = format!(
+                "`{program}` is, or looks for, code of the session's folder, so what is in a repository would run \
+                 {outside}"
+            );
+            let at = self.find_location(path);
+            let problem = Diagnostic::new_warning(&at, join_keys(path), message);
+            let hint = "set `sandbox = \"workspace\"`, or name a program elsewhere by its path";
+            self.problems.push(problem.with_hint(hint));
         }
     }
 

@@ -101,7 +101,8 @@ pub struct ToolTable {
     #[schemars(extend("default" = "execute"))]
     pub effect: Option<ToolEffect>,
     /// For a tool of your own: what its command may do while the sandbox is enabled. The mode may allow less.
-    /// Default: what the mode allows; `workspace` in every mode if the command is in a project's file.
+    /// Default: what the mode allows; `workspace` in every mode if the command is in a project's file or you do not
+    /// trust the folder.
     #[schemars(with = "Option<SandboxPolicySchema>", extend("x-untrusted" = Untrusted::Never))]
     pub sandbox: Option<SandboxPolicy>,
 }
@@ -221,6 +222,8 @@ pub struct CommandToolSettings {
     pub effect: ToolEffect,
     /// What the command may do in the sandbox; by the mode if `None`.
     pub sandbox: Option<SandboxPolicy>,
+    /// A file of the workspace folder names the command.
+    pub is_from_folder: bool,
 }
 
 /// A command of yours that runs at a certain moment of every turn. It reads one JSON object. Exit code 0 passes, 2
@@ -244,7 +247,7 @@ pub struct HookSettings {
     /// `false` disables the hook. Default: true.
     pub enabled: bool,
     /// What the command may do while the sandbox is enabled. Default: `workspace`; in the mode `full` it is `off`, unless
-    /// the command is in a project's file.
+    /// the command is in a project's file or you do not trust the folder.
     #[schemars(with = "Option<SandboxPolicySchema>")]
     pub sandbox: Option<SandboxPolicy>,
     /// A file of the workspace folder names the command.
@@ -268,12 +271,12 @@ impl Default for HookSettings {
 }
 
 impl HookSettings {
-    /// Returns what the command may do in a session with this mode.
-    pub fn sandbox_policy(&self, mode: Mode) -> SandboxPolicy {
+    /// Returns what the command may do in a session with this mode, in a folder that the user trusts or not.
+    pub fn sandbox_policy(&self, mode: Mode, is_trusted: bool) -> SandboxPolicy {
         let by_mode = match mode {
-            Mode::Full => SandboxPolicy::Off,
+            Mode::Full if is_trusted => SandboxPolicy::Off,
             // The mode `plan` limits the model, and a hook does what its user wrote.
-            Mode::Plan | Mode::Ask | Mode::AutoEdit => SandboxPolicy::Workspace,
+            Mode::Plan | Mode::Ask | Mode::AutoEdit | Mode::Full => SandboxPolicy::Workspace,
         };
         self.sandbox.unwrap_or(by_mode)
     }
@@ -345,9 +348,11 @@ mod tests {
                 sandbox: stated,
                 ..HookSettings::default()
             };
-            let found =
-                [Mode::Plan, Mode::Ask, Mode::AutoEdit, Mode::Full].map(|mode| hook.sandbox_policy(mode));
+            let found = [Mode::Plan, Mode::Ask, Mode::AutoEdit, Mode::Full]
+                .map(|mode| hook.sandbox_policy(mode, true));
             assert_eq!(found, policies, "{stated:?}");
+            let untrusted = hook.sandbox_policy(Mode::Full, false);
+            assert_eq!(untrusted, stated.unwrap_or(Workspace), "{stated:?}");
         }
     }
 }

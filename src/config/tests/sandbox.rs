@@ -346,3 +346,32 @@ fn a_folder_does_not_change_the_sandbox_of_the_users_own_hooks() {
         assert_eq!(hook.map(|hook| hook.is_from_folder), trusted.then_some(true));
     }
 }
+
+#[test]
+fn own_commands_that_run_code_of_the_folder_are_warned_of_unless_confined() {
+    let hook = |name: &str, more: &str| {
+        format!("[hook.{name}]\non = 'stop'\ncommand = 'npx prettier --check .'\n{more}\n")
+    };
+    let tool = "[tool.deploy]\ndescription = 'Deploys.'\ncommand = ['./scripts/deploy']\nsandbox = 'off'\n";
+    let loaded = TestLayers {
+        user: &(hook("free", "") + &hook("confined", "sandbox = 'workspace'") + tool),
+        workspace: &hook("theirs", ""),
+        trusted: true,
+        ..TestLayers::default()
+    }
+    .load();
+    let hint = "(set `sandbox = \"workspace\"`, or name a program elsewhere by its path)";
+    assert_eq!(
+        lines(&loaded),
+        [
+            format!(
+                "/h/c.toml:3:1: warning: hook.free.command: `npx` is, or looks for, code of the session's folder, so \
+                 what is in a repository would run in the mode `full` outside of the sandbox {hint}"
+            ),
+            format!(
+                "/h/c.toml:11:1: warning: tool.deploy.command: `./scripts/deploy` is, or looks for, code of the \
+                 session's folder, so what is in a repository would run outside of the sandbox {hint}"
+            ),
+        ]
+    );
+}

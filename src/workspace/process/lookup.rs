@@ -123,6 +123,16 @@ pub fn find_own_program(name: &str, path: Option<&OsStr>, folder: Option<&Path>)
     find_outside(OsStr::new(name), &absolute_entries(path), &folders)
 }
 
+/// Returns `PATH` without a workspace of `folder`, and the other variables by which it would decide what runs.
+pub fn look_up_outside(
+    folder: &Path,
+    value: impl Fn(&str) -> Option<OsString>,
+) -> (OsString, Vec<&'static str>) {
+    let folders = BTreeSet::from([folder.to_owned()]);
+    let path = entries_outside(&absolute_entries(value("PATH").as_deref()), &folders);
+    (path, list_code_variables(&folders, value))
+}
+
 fn is_outside(folder: &Path, folders: &BTreeSet<PathBuf>) -> bool {
     SYSTEM_FOLDERS.iter().any(|system| folder == Path::new(system))
         || !folders.iter().any(|inside| folder.starts_with(inside))

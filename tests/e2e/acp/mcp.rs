@@ -10,6 +10,7 @@ use crate::mcp::{peer_script, peer_table, servers, world_with};
 use crate::mcp_login::{login, world_at};
 use crate::mcp_peer::{HttpPeer, log_in_by_browser};
 use crate::mock_llm::Reply;
+use crate::own_programs::{HostileClone, list_servers};
 
 const NOTICES: &str = r#"{"session": {"notices": {}}}"#;
 
@@ -714,4 +715,18 @@ fn a_form_of_a_server_is_shown_by_the_client() {
         unanswered.contains("decline") || unanswered.contains("cancel"),
         "{unanswered}"
     );
+}
+
+#[test]
+fn a_clone_does_not_provide_the_programs_that_the_editor_names() {
+    let clone = HostileClone::new(String::new());
+    let client = AcpClient::launch_with(&clone.world, &clone.env());
+    let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
+    client.call("initialize", params);
+    let session = new_session(&client, &clone.world, list_servers());
+    clone.world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "hi");
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    // The turn has waited for all of them.
+    assert_eq!(clone.take_ran(), Vec::<&str>::new());
 }

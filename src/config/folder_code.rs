@@ -1,0 +1,84 @@
+//! Recognizes commands whose code comes from the folder that they run in, so that a repository can provide it.
+//!
+//! Only for warnings: a script can hide what it runs. Must not read the disk.
+
+use super::values::CommandLine;
+
+/// Programs that look for the program to run in the folder where they start, or above it, before anywhere else.
+const PACKAGE_RUNNERS: [&str; 13] = [
+    "bun", "bunx", "bundle", "cargo", "deno", "go", "npm", "npx", "pipx", "pnpm", "uv", "uvx", "yarn",
+];
+/// Those of them that do nothing else.
+const ONLY_RUNNERS: [&str; 4] = ["bunx", "npx", "pipx", "uvx"];
+/// Subcommands of the others that run a package or a script by its name.
+const RUNNING_SUBCOMMANDS: [&str; 4] = ["dlx", "exec", "run", "x"];
+/// Words of the shell in front of a command.
+const SHELL_WORDS: [&str; 12] = [
+    "!", "{", "do", "else", "elif", "env", "exec", "if", "then", "time", "until", "while",
+];
+
+/// Returns the first program of a hook or tool that is or finds code of the folder where it starts.
+pub(super) fn find_folder_code(command: &CommandLine) -> Option<String> {
+    match command {
+        CommandLine::Argv(argv) => find_in_words(argv.iter().map(String::as_str)),
+        CommandLine::Shell(script) => script
+            .split(['\n', ';', '|', '&', '(', ')'])
+            .find_map(|simple| find_in_words(simple.split_ascii_whitespace().skip_while(is_before_command))),
+    }
+}
+
+/// Returns whether a program with these arguments finds its code in the folder where it starts.
+pub(super) fn is_package_runner<'a>(program: &str, mut arguments: impl Iterator<Item = &'a str>) -> bool {
+    let name = program.rsplit('/').next().unwrap_or_default();
+    PACKAGE_RUNNERS.contains(&name) || name.starts_with("python") && arguments.any(|word| word == "-m")
+}
+
+fn find_in_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<String> {
+    let program = words.next()?;
+    let arguments: Vec<&str> = words.collect();
+    let is_relative = program.contains('/') && !program.starts_with(['/', '~', '$', '"', '\'']);
+    let name = program.rsplit('/').next().unwrap_or_default();
+    let subcommand = arguments.iter().find(|word| !word.starts_with('-'));
+    let runs_package = ONLY_RUNNERS.contains(&name)
+        || name.starts_with("python")
+        || subcommand.is_some_and(|word| RUNNING_SUBCOMMANDS.contains(word));
+    let is_runner = runs_package && is_package_runner(program, arguments.iter().copied());
+    (is_relative || is_runner).then(|| program.to_owned())
+}
+
+fn is_before_command(word: &&str) -> bool {
+    SHELL_WORDS.contains(word) || word.contains('=') && !word.starts_with('=')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_find_their_code_in_the_folder_are_recognized() {
+        for (script, found) in [
+            ("npx prettier --write .", Some("npx")),
+            ("cd web && CI=1 pnpm dlx x", Some("pnpm")),
+            ("if yarn dlx x; then true; fi", Some("yarn")),
+            ("/usr/bin/python3 -m black .", Some("/usr/bin/python3")),
+            ("deno run x.ts", Some("deno")),
+            ("go run ./cmd/x", Some("go")),
+            ("npm exec x", Some("npm")),
+            ("uvx ruff check", Some("uvx")),
+            ("./scripts/deploy test", Some("./scripts/deploy")),
+            ("(scripts/deploy)", Some("scripts/deploy")),
+            ("cargo fmt || { echo 'no npx here' >&2; exit 2; }", None),
+            ("/home/ann/bin/check; ~/bin/x; \"$HOME/bin/y\"", None),
+            ("npm test && go build", None),
+            ("python3 -I -c 'import json'", None),
+        ] {
+            let of_script = find_folder_code(&CommandLine::Shell(script.to_owned()));
+            assert_eq!(of_script.as_deref(), found, "{script}");
+        }
+        let argv = ["bunx", "x"].map(str::to_owned).to_vec();
+        assert_eq!(
+            find_folder_code(&CommandLine::Argv(argv)).as_deref(),
+            Some("bunx")
+        );
+    }
+}
