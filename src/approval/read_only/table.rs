@@ -66,7 +66,7 @@ du | list | -0abcd:hkmsSt:x --all --apparent-size --bytes --exclude: --human-rea
     --summarize --threshold: --total;
 df | list any-option | -aBhHiklPTt:x: --human-readable;
 stat | list any-option | -c:ft --format: --printf:;
-file | list | -bhiIkNpr --brief --mime --mime-encoding --mime-type;
+file | list | -bhiIkNr --brief --mime --mime-encoding --mime-type;
 realpath, readlink | list any-option | -efmnqsvz --canonicalize --relative-base: --relative-to:;
 basename, dirname | text any-option | -as:z --suffix:;
 pwd | none any-option | -LP;
