@@ -10,6 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::error::StoreError;
 use super::files;
+use crate::base::nofollow::{self, FileKind};
 
 /// Time that a healthy connection waits for another server's transaction.
 pub(super) const BUSY: Duration = Duration::from_secs(2);
@@ -199,6 +200,11 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
         let link = std::io::Error::other("it is a symbolic link; move the file here, or link its folder");
         return Err(StoreError::from_io("opening", path, link));
     }
+    // Opening a pipe would wait for somebody at its other end.
+    if nofollow::kind(path).is_some_and(|kind| kind != FileKind::Regular) {
+        let other = std::io::Error::other("it is not a file; remove it");
+        return Err(StoreError::from_io("opening", path, other));
+    }
     // SQLite gives its log files the mode of the database, so making this file private is enough.
     files::private_file()
         .create(true)
@@ -263,6 +269,15 @@ mod tests {
         std::os::unix::fs::symlink(&target, &path).unwrap();
         let error = try_open(&path, Duration::from_secs(1)).unwrap_err().to_string();
         assert!(error.contains("symbolic link") && !target.exists(), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_the_database_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+        let error = try_open(&path, Duration::from_secs(1)).unwrap_err().to_string();
+        assert!(error.contains("not a file"), "{error}");
     }
 
     #[test]
