@@ -130,7 +130,7 @@ pub(super) async fn open_session(
     };
     let loaded = state.sessions.send_request(&id, load).await;
     let loaded = loaded.map_err(command_refusal)?;
-    // A session in which nothing has happened yet has no row.
+    // A session in which nothing has happened yet may have no row.
     refuse_other_folder(&cwd, &loaded.snapshot.info.cwd)?;
     // An error means that the store ended with the server: then the stored events are all there are.
     let _ = loaded.passed.await;

@@ -40,7 +40,12 @@ impl SessionManager {
         wait_until_stored(&store.writes).await?;
         let row = store.reader.read_session(id).await?;
         let row = row.ok_or_else(|| CommandError::NothingToFork(id.clone()))?;
-        let last = self.last_event(id, turn).await?;
+        let is_empty = row.last_seq == 0 && turn.is_none();
+        let last = if is_empty {
+            0
+        } else {
+            self.last_event(id, turn).await?
+        };
         let fork = SessionId::new_random();
         store.content.share_files(id, &fork).await?;
         let title = row

@@ -17,7 +17,7 @@ use super::services::Services;
 use crate::base::spawn::spawn;
 use crate::domain::{ApprovalId, InquiryId, Mode, OpenApproval, OpenInquiry, SessionId, TurnId};
 use crate::provider::Effort;
-use crate::store::{ContentChoice, StoreError};
+use crate::store::{ContentChoice, RowWrite, StoreError, StoreWrite};
 
 /// Commands of one session that may wait. More are rejected as busy.
 const MAILBOX: usize = 256;
@@ -57,6 +57,12 @@ impl SessionManager {
                 actor.state.choice.mode = mode;
                 actor.state.choice.model = choice.model;
                 actor.state.choice.effort = choice.effort.as_deref().and_then(Effort::from_name);
+                // A client may keep the id, and load the session in another server before its first prompt.
+                let row = Box::new(actor.session_row());
+                let write = StoreWrite::Row(RowWrite::CreateSession(row));
+                if self.services.store.writes.try_send(write).is_err() {
+                    tracing::warn!("a session without a prompt was not stored");
+                }
             });
         }
         (id, mode)

@@ -126,7 +126,7 @@ impl Actor {
         }
     }
 
-    /// Stores a new session. One that never does anything leaves no row behind.
+    /// Stores a new session before its first event. The row of its creation may be gone, or was never written.
     pub(super) fn create_row(&mut self) {
         if self.residency.stage == LoadState::New {
             self.residency.stage = LoadState::Open;

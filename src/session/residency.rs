@@ -14,7 +14,7 @@ use crate::store::SessionLock;
 /// How far a session has been loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadState {
-    /// Made by `newSession`. The store knows nothing of it until something happens.
+    /// Made by `newSession`, or read from the store, with nothing in it. Its row may be removed once it is old.
     New,
     /// In the store, not read yet.
     Stored,

@@ -13,6 +13,8 @@ use crate::domain::{Grant, GrantScope, GrantedTool, Mode, SessionId, TurnId};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
+/// How long a session without a prompt can be loaded.
+const EMPTY_SESSION_DAYS: i64 = 30;
 
 /// The outcome of writes that the disk accepted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -197,6 +199,7 @@ impl WriteBatch<'_> {
     }
 
     fn create_session(&mut self, row: &SessionRow) -> Result<(), rusqlite::Error> {
+        self.remove_old_empty_sessions(row.created_ms)?;
         let SessionRow {
             id,
             folder,
@@ -249,6 +252,18 @@ impl WriteBatch<'_> {
                 spent: Some((*usage, *cost)),
             };
         }
+        Ok(())
+    }
+
+    /// Removes sessions in which nothing ever happened, so that they do not pile up.
+    fn remove_old_empty_sessions(&mut self, now_ms: i64) -> Result<(), rusqlite::Error> {
+        self.execute_cached(
+            "DELETE FROM sessions WHERE last_seq = 0 AND title IS NULL AND updated_ms < ?
+                AND NOT EXISTS (SELECT 1 FROM pending WHERE session = sessions.num)
+                AND NOT EXISTS (SELECT 1 FROM events
+                    WHERE events.id BETWEEN sessions.num << 32 AND (sessions.num + 1) << 32)",
+            [now_ms - EMPTY_SESSION_DAYS * DAY_MS],
+        )?;
         Ok(())
     }
 

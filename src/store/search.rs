@@ -58,7 +58,14 @@ fn build_query(
     expression: Option<&str>,
     limit: usize,
 ) -> Result<(String, Vec<Value>), StoreError> {
-    let mut sql = format!("SELECT {SESSION} FROM sessions WHERE true");
+    // Those without a prompt or a title are only ids that a client may have kept. The lower half of an event's id is its
+    // number.
+    let mut sql = format!(
+        "SELECT {SESSION} FROM sessions WHERE (title IS NOT NULL
+            OR EXISTS (SELECT 1 FROM pending WHERE session = sessions.num)
+            OR EXISTS (SELECT 1 FROM events WHERE turn IS NOT NULL
+                AND events.id BETWEEN sessions.num << 32 AND (sessions.num + 1) << 32))"
+    );
     let mut values = Vec::new();
     if let Some(cwd) = &query.cwd {
         sql.push_str(" AND cwd = ?");

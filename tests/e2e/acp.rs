@@ -352,6 +352,30 @@ fn a_repeated_question_names_a_file_outside_of_the_folder() {
 }
 
 #[test]
+fn a_session_without_a_prompt_can_be_opened_by_another_process() {
+    let world = World::new();
+    let first = AcpClient::start(&world, json!({}));
+    let session = first.new_session(&world);
+    let params = json!({"sessionId": session, "cwd": world.workspace(), "mcpServers": []});
+    for method in ["session/load", "session/resume", "session/fork"] {
+        let client = AcpClient::start(&world, json!({}));
+        client.call(method, params.clone());
+        assert_eq!(client.call("session/list", json!({}))["sessions"], json!([]));
+    }
+    let second = AcpClient::start(&world, json!({}));
+    second.call("session/load", params);
+    second.answer(second.prompt(&session, "from the second"));
+    drop(second);
+    // The process that created it goes on where the other stopped.
+    first.answer(first.prompt(&session, "from the first"));
+    assert_eq!(world.mock().requests().pop().unwrap().messages().len(), 3);
+    drop(first);
+    let client = AcpClient::start(&world, json!({}));
+    let listed = client.call("session/list", json!({}))["sessions"].clone();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+}
+
+#[test]
 fn each_load_brings_the_commands_again() {
     let world = World::new();
     let client = AcpClient::start(&world, json!({}));
@@ -937,9 +961,9 @@ fn a_fork_goes_on_from_the_last_turn_and_leaves_the_original_alone() {
         let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
         client.answer(client.request("session/fork", params))
     };
-    let early = fork_in(&world.workspace());
-    let message = early["error"]["message"].as_str().unwrap();
-    assert!(message.contains("no finished turn"), "{message}");
+    let early = fork_in(&world.workspace())["result"]["sessionId"].clone();
+    assert_ne!(early, session);
+    assert_eq!(client.call("session/list", json!({}))["sessions"], json!([]));
     world.mock().push(Reply::text("first answer"));
     client.answer(client.prompt(&session, "first prompt"));
     assert_eq!(fork_in(std::path::Path::new("/"))["error"]["code"], -32602);

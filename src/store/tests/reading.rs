@@ -161,7 +161,8 @@ proptest! {
         runtime.block_on(async {
             let rig = StoreFixture::new();
             for (at, time) in times.iter().enumerate() {
-                let row = SessionRow::new(format!("ses_{at}").into(), "/w", format!("/w/{}", time % 2), *time);
+                let mut row = SessionRow::new(format!("ses_{at}").into(), "/w", format!("/w/{}", time % 2), *time);
+                row.title = Some("Listed".to_owned());
                 rig.send(StoreWrite::Row(RowWrite::CreateSession(Box::new(row)))).await;
             }
             rig.barrier().await;
@@ -188,6 +189,35 @@ proptest! {
                 assert_eq!(listed, expected);
             }
         });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_without_a_prompt_is_kept_for_a_time_and_not_listed() {
+    const DAY_MS: i64 = 86_400_000;
+    let rig = StoreFixture::new();
+    let create = async |id: &str, at_ms| {
+        let row = SessionRow::new(id.into(), "/w", "/w", at_ms);
+        rig.send(StoreWrite::Row(RowWrite::CreateSession(Box::new(row))))
+            .await;
+    };
+    create("ses_empty", 0).await;
+    create("ses_begun", 0).await;
+    rig.send(append("ses_begun", 1, build_warning("ses_begun"))).await;
+    for (id, day, is_kept) in [("ses_1", 29, true), ("ses_2", 31, false)] {
+        create(id, day * DAY_MS).await;
+        rig.barrier().await;
+        let reader = &rig.store.reader;
+        let is_stored = async |id: &str| reader.read_session(&id.into()).await.unwrap().is_some();
+        assert_eq!(is_stored("ses_empty").await, is_kept, "{day}");
+        assert!(is_stored("ses_begun").await, "{day}");
+        let listed = reader.list_sessions(SessionQuery::default()).await.unwrap();
+        let listed: Vec<_> = listed
+            .sessions
+            .iter()
+            .map(|hit| hit.session.id.as_str())
+            .collect();
+        assert_eq!(listed, ["ses_begun"]);
     }
 }
 
