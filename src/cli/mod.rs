@@ -36,6 +36,7 @@ mod sandbox;
 mod sandbox_test;
 mod sandbox_tools;
 mod screen;
+mod sent_lines;
 mod session_lookup;
 mod sessions;
 mod signals;

@@ -20,14 +20,13 @@ use super::inquiry::{Inquiries, InquiryStep};
 use super::keys::{Draft, Key, RawKeys, is_deliberate, parse_approval_key, sleep_until};
 use super::signals::{SignalAction, Signals};
 use super::slash::{self, QueueCommand, Slash};
-use super::style::Color;
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
 use crate::protocol::{
     APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification,
     Decision, MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, Risk, ServerNotification,
-    SteerParams,
+    SteerParams, TurnEndedNotification,
 };
 
 /// Two Ctrl-C within this time leave the chat when no turn runs.
@@ -253,10 +252,7 @@ impl TurnRunner<'_> {
                 self.input.questions.clear();
                 (self.input.reason, self.input.edited) = (None, None);
                 self.view.open_question(None);
-                // The server accepted these, but no model saw them: the user gets them back (I16).
-                for steer in &ended.unused_steers {
-                    prepend_to_draft(self.draft, &join_text_blocks(steer));
-                }
+                return_steers(self.draft, ended);
             }
             _ => {}
         }
@@ -574,20 +570,23 @@ impl TurnRunner<'_> {
     /// Sends a request for what was `typed`. If the connection fails, the text returns to the draft.
     async fn send<P: Serialize>(&mut self, method: &'static str, params: &P, typed: String) -> StepResult {
         match self.client.start_request(method, params).await {
-            Ok(id) => drop(self.input.sent.insert(id, Some(typed))),
+            Ok(id) => {
+                self.view.begin_sending(&typed);
+                self.input.sent.insert(id, Some(typed));
+                Ok(())
+            }
             Err(error) => {
                 prepend_to_draft(self.draft, &typed);
-                return Err(error);
+                Err(error)
             }
         }
-        self.view.set_draft("");
-        Ok(())
     }
 
     async fn handle_response(&mut self, id: u64, result: Result<Value, ClientError>) -> StepResult {
         match (self.input.sent.remove(&id), result) {
-            (Some(Some(text)), Ok(_)) => self.view.show_note(Color::Cyan, &format!("› {text}")),
+            (Some(Some(text)), Ok(_)) => self.view.show_sent(&text),
             (Some(Some(text)), Err(error)) => {
+                self.view.forget_sent(&text);
                 self.view.show_warning(format!("! not sent: {error}"));
                 prepend_to_draft(self.draft, &text);
                 self.view.set_draft(&self.draft.text);
@@ -674,6 +673,13 @@ impl TurnInputState {
 }
 
 /// Puts text in front of the draft, so that typed text is never lost (I16).
+/// Returns to the draft what the server accepted, but no model saw (I16).
+pub(super) fn return_steers(draft: &mut Draft, ended: &TurnEndedNotification) {
+    for steer in &ended.unused_steers {
+        prepend_to_draft(draft, &join_text_blocks(steer));
+    }
+}
+
 fn prepend_to_draft(draft: &mut Draft, text: &str) {
     if !draft.text.is_empty() {
         draft.text.insert(0, ' ');

@@ -12,6 +12,7 @@ use super::markdown::Markdown;
 use super::notification::{extract_message_text, is_cut, read_seq};
 use super::recent_calls::RecentCalls;
 use super::screen::{Screen, StatusMark};
+use super::sent_lines::SentLines;
 use super::style::{
     Color, clean_line, cost_of_use, fit_line, format_duration, format_tokens, hang_lines, measure_width,
 };
@@ -27,6 +28,9 @@ use crate::protocol::{
 
 /// One frame per 100 ms; see [`View::refresh_status`].
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// The columns of an activity next to what the user sent.
+const MAX_ACTIVITY: usize = 20;
 
 /// What the status line reports as in progress.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +80,7 @@ pub(super) struct View {
     depths: HashMap<String, usize>,
     /// Notes that arrived in the middle of a message.
     pending_notes: Vec<(Color, String)>,
+    sent_lines: SentLines,
     changes: Changes,
     pub(super) calls: RecentCalls,
     /// How many prompts are queued; 0 while the queue is paused.
@@ -108,6 +113,7 @@ impl View {
             last: None,
             depths: HashMap::new(),
             pending_notes: Vec::new(),
+            sent_lines: SentLines::default(),
             changes: Changes::default(),
             calls: RecentCalls::default(),
             waiting: 0,
@@ -186,6 +192,28 @@ impl View {
         self.screen.write(&rendered);
     }
 
+    /// Shows in the status line what the user has just sent, until [`Self::show_sent`] has a place for it.
+    pub(super) fn begin_sending(&mut self, text: &str) {
+        self.sent_lines.push(text);
+        self.set_draft("");
+    }
+
+    /// Shows that the server has what the user sent.
+    pub(super) fn show_sent(&mut self, text: &str) {
+        self.show_note(Color::Cyan, &format!("› {text}"));
+        if self.open.is_none() {
+            return self.forget_sent(text);
+        }
+        self.sent_lines.accept(text);
+        self.refresh_status();
+    }
+
+    /// Removes from the status line what the user sent.
+    pub(super) fn forget_sent(&mut self, text: &str) {
+        self.sent_lines.remove(text);
+        self.refresh_status();
+    }
+
     /// Shows a problem as a side note.
     pub(super) fn show_warning(&mut self, text: impl AsRef<str>) {
         self.show_note(Color::Yellow, text.as_ref());
@@ -240,6 +268,7 @@ impl View {
     /// Ends the open message and clears the status line.
     pub(super) fn set_idle(&mut self) {
         self.close_open();
+        self.sent_lines.clear();
         self.question = None;
         self.set_activity(Activity::Nothing);
         self.screen.set_status("");
@@ -268,7 +297,12 @@ impl View {
         let line = match &self.doing {
             Activity::Nothing => String::new(),
             Activity::Waiting(activity) => {
-                let activity = fit_line(activity, self.screen.width().saturating_sub(14));
+                let room = if self.sent_lines.is_empty() {
+                    self.screen.width().saturating_sub(14)
+                } else {
+                    MAX_ACTIVITY
+                };
+                let activity = fit_line(activity, room);
                 match elapsed {
                     0..1_000 => format!("{frame} {activity}"),
                     _ => format!("{frame} {activity} · {} s", elapsed / 1_000),
@@ -279,7 +313,10 @@ impl View {
                 format!("{frame} {activity} {remaining:.1} s")
             }
         };
-        self.screen.set_status(&line);
+        let sent = self
+            .sent_lines
+            .describe_last(measure_width(&line), self.screen.width());
+        self.screen.set_status(&format!("{line}{sent}"));
     }
 
     fn set_activity(&mut self, doing: Activity) {
@@ -501,6 +538,7 @@ impl View {
         }
         for (ink, text) in std::mem::take(&mut self.pending_notes) {
             self.show_note(ink, &text);
+            self.sent_lines.remove(text.strip_prefix("› ").unwrap_or(&text));
         }
     }
 

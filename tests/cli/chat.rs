@@ -225,6 +225,61 @@ fn text_typed_while_a_turn_ends_moves_to_the_next_prompt() {
 }
 
 #[test]
+fn a_message_sent_while_text_streams_is_shown_at_once() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 100);
+    chat.wait_for_text("› ");
+    chat.send_keys("slow\r");
+    chat.wait_for_text("word word");
+    // Even before the server has read it.
+    let server = server_of(&chat);
+    kill_process(server, Signal::STOP).unwrap();
+    chat.send_keys("and say why\r");
+    chat.wait_for_text("› and say why · sending");
+    kill_process(server, Signal::CONT).unwrap();
+    chat.wait_for_text("› and say why · sent");
+    chat.send_keys("\u{3}");
+    chat.wait_for_text("■ canceled");
+    // No model saw it.
+    chat.wait_for_text("› and say why");
+    chat.send_keys("\u{15}");
+    chat.quit();
+}
+
+#[test]
+fn nothing_typed_is_lost_when_the_server_is_killed() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 100);
+    chat.wait_for_text("› ");
+    // A session without a prompt goes on.
+    kill_process(server_of(&chat), Signal::KILL).unwrap();
+    chat.send_keys("slow\r");
+    chat.wait_for_text("! the server exited");
+    chat.wait_for_text("word word");
+    // A message that the server has accepted, and no model has seen.
+    chat.send_keys("and say why\r");
+    chat.wait_for_text("› and say why · sent");
+    chat.send_keys("/queue and then this\r");
+    chat.wait_for_text("› /queue and then this · sent");
+    kill_process(server_of(&chat), Signal::KILL).unwrap();
+    chat.wait_for_text("! the server exited");
+    chat.wait_for_text("1 queued prompt paused");
+    chat.wait_for_text("› and say why");
+    chat.send_keys("\u{15}");
+    // A prompt that the server has not read.
+    let server = server_of(&chat);
+    kill_process(server, Signal::STOP).unwrap();
+    chat.send_keys("hello again\r");
+    chat.wait_for_text("thinking");
+    kill_process(server, Signal::KILL).unwrap();
+    chat.wait_for_text("! the server exited");
+    chat.wait_for_text("› hello again");
+    chat.send_keys("\r");
+    chat.wait_for_text("Hello there.");
+    chat.quit();
+}
+
+#[test]
 fn only_a_single_key_approves_and_typed_text_never_does() {
     let world = World::with(hello());
     let new = world.path("work/new.txt");

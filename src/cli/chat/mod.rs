@@ -30,7 +30,7 @@ use super::signals::{SignalAction, Signals};
 use super::slash::{self, Slash, build_prompt_content, mode_name};
 use super::style::{Color, Styler, fit_line, format_path};
 use super::turn::{
-    ApprovalMode, DOUBLE_PRESS, TurnEndReport, TurnInputState, TurnRunner, UserIntent, WaitFor,
+    ApprovalMode, DOUBLE_PRESS, TurnEndReport, TurnInputState, TurnRunner, UserIntent, WaitFor, return_steers,
 };
 use super::view::View;
 use crate::base::clock::{self, Instant};
@@ -172,6 +172,7 @@ impl Chat {
                 PromptLine::Words(line) => line,
             };
             self.interrupted = None;
+            let before = self.view.last_seq();
             let done = match slash::parse(&line) {
                 Some(Ok(Slash::Own(name))) => self.run_custom_command(&name, &line).await,
                 Some(Ok(command)) => self.run_slash_command(command).await,
@@ -184,7 +185,11 @@ impl Chat {
             match done {
                 Ok(ChatStep::GoOn) => {}
                 Ok(ChatStep::Leave) => return Ok(()),
-                Err(ClientError::Ended(reason)) => self.restart_server(&reason).await?,
+                Err(ClientError::Ended(reason)) => {
+                    // The server may have ended before it read the line.
+                    let unseen = (self.view.last_seq() == before).then_some(line);
+                    self.restart_server(&reason, unseen).await?;
+                }
                 Err(ClientError::Interrupted(SignalAction::Leave)) => return Ok(()),
                 Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
                     // So that a second Ctrl-C leaves.
@@ -253,7 +258,7 @@ impl Chat {
         }
         // Without a new line there is nothing to send, and no need for another server yet.
         if let (Some(ClientError::Ended(reason)), PromptLine::Words(_)) = (ended, &line) {
-            self.restart_server(&reason).await?;
+            self.restart_server(&reason, None).await?;
         }
         Ok(line)
     }
@@ -320,7 +325,10 @@ impl Chat {
             prompt: build_prompt_content(line, &self.launch.folder),
         };
         let sent = self.client.start_request(method::PROMPT, &params).await;
-        if sent.is_err() {
+        if sent
+            .as_ref()
+            .is_err_and(|error| !matches!(error, ClientError::Ended(_)))
+        {
             // It did not arrive, so put it into the next line (I16).
             line.clone_into(&mut self.draft.text);
         }
@@ -404,8 +412,9 @@ impl Chat {
         self.show_hint(line);
     }
 
-    /// Starts another server after a crash, and loads the session where it was.
-    async fn restart_server(&mut self, reason: &str) -> Result<(), ClientError> {
+    /// Starts another server after a crash, and loads the session where it was. `unseen` is a line of which the old one
+    /// has reported nothing.
+    async fn restart_server(&mut self, reason: &str, unseen: Option<String>) -> Result<(), ClientError> {
         self.view.set_idle();
         let reason = match reason {
             "" => String::new(),
@@ -417,8 +426,26 @@ impl Chat {
         if self.session.is_empty() {
             return Ok(());
         }
-        let loaded = load_session(&mut self.client, &self.session, Some(self.view.last_seq()), 1_000).await?;
+        let loaded = load_session(&mut self.client, &self.session, Some(self.view.last_seq()), 1_000).await;
+        let loaded = match loaded {
+            // Nothing was said in it, and its creation was not stored yet.
+            Err(ClientError::Refused(_)) if self.view.last_seq() == 0 => {
+                self.draft.text.extend(unseen);
+                return self.create_session().await;
+            }
+            loaded => loaded?,
+        };
+        // Otherwise it was stored, and is shown.
+        if loaded.events.is_empty() {
+            self.draft.text.extend(unseen);
+        }
         let resumable = loaded.state.resumable_turn_id.is_some();
+        // The old server had accepted these, but no model saw them (I16).
+        for event in parse_events(loaded.events.clone()) {
+            if let ServerNotification::TurnEnded(ended) = event {
+                return_steers(&mut self.draft, &ended);
+            }
+        }
         self.replay_session(loaded);
         self.show_hint(if resumable {
             "loaded the session; /resume continues the interrupted turn"
