@@ -17,6 +17,7 @@ mod proxy_variables;
 mod scope;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
+mod secret_places;
 mod steering_files;
 mod steering_inventory;
 mod visible_paths;

@@ -1,0 +1,422 @@
+//! Where keys, tokens, and private data are, which commands must not read: the tables, and what variables name.
+//!
+//! Must not know the plan around them: [`super::scope`] decides in which order the rules apply.
+
+use std::path::{Path, PathBuf};
+
+use super::caches::FOLDER_VARIABLES;
+use super::plan::PathRule;
+
+/// Keys and private data, relative to the home folder. Folders with sockets of services are hidden as a whole, because a
+/// socket that appears later cannot be covered.
+const SECRETS: &[&str] = &[
+    ".1password",
+    ".Xauthority",
+    ".android/adbkey",
+    ".aider.conf.yml",
+    ".authinfo",
+    ".authinfo.gpg",
+    ".config/Bitwarden CLI",
+    ".config/cloudflared",
+    ".config/configstore",
+    ".config/goose/secrets.yaml",
+    ".config/heroku",
+    ".config/scw",
+    ".ICEauthority",
+    ".local/share/atuin",
+    ".sentryclirc",
+    ".snowsql",
+    ".tsh",
+    ".vercel/auth.json",
+    ".viminfo",
+    ".config/io.datasette.llm/keys.json",
+    ".config/keepassxc",
+    ".config/solana",
+    ".config/syncthing",
+    ".cloudflared",
+    ".cursor/auth.json",
+    ".davfs2/secrets",
+    ".electrum",
+    ".ethereum/keystore",
+    ".fetchmailrc",
+    ".huggingface",
+    ".ivy2/.credentials",
+    ".lesshst",
+    ".librewolf",
+    ".local/share/com.vercel.cli",
+    ".mbsyncrc",
+    ".minikube",
+    ".msmtprc",
+    ".pulumi/credentials.json",
+    ".railway",
+    ".rediscli_history",
+    ".sbt/.credentials",
+    ".smbcredentials",
+    ".snowflake",
+    ".sqlite_history",
+    ".stripe",
+    ".subversion/auth",
+    ".supabase",
+    ".zen",
+    ".docker/run",
+    ".docker/desktop",
+    ".colima",
+    ".lima",
+    ".orbstack",
+    ".rd",
+    ".local/share/containers/podman",
+    ".ssh",
+    ".gnupg",
+    ".pki",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".oci",
+    ".fly",
+    ".password-store",
+    ".config/age",
+    ".config/doctl",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/glab-cli",
+    ".config/github-copilot",
+    ".config/hub",
+    ".config/op",
+    ".config/1Password",
+    ".config/rclone",
+    ".config/sops",
+    ".config/hcloud",
+    ".config/stripe",
+    ".config/ngrok",
+    ".config/helm",
+    ".config/netlify",
+    ".config/.wrangler",
+    ".config/Bitwarden",
+    ".config/chromium",
+    ".config/google-chrome",
+    ".config/google-chrome-beta",
+    ".config/google-chrome-unstable",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".config/microsoft-edge-beta",
+    ".config/microsoft-edge-dev",
+    ".config/opera",
+    ".config/vivaldi",
+    ".config/Slack",
+    ".config/Signal",
+    ".config/Code/User/globalStorage",
+    ".config/Cursor/User/globalStorage",
+    ".config/VSCodium/User/globalStorage",
+    // The data of programs in Flatpak and Snap packages, which have their own `.config` and `.mozilla`.
+    ".var/app",
+    "snap/chromium/common/chromium",
+    "snap/firefox/common/.mozilla",
+    ".mozilla",
+    ".thunderbird",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".local/share/opencode/auth.json",
+    ".codex/auth.json",
+    ".claude/.credentials.json",
+    ".gemini",
+    ".terraform.d/credentials.tfrc.json",
+    ".cache/huggingface/token",
+    ".cache/huggingface/stored_tokens",
+    ".kaggle",
+    ".dbt",
+    ".netlify",
+    ".wrangler",
+    ".bitcoin",
+    ".vault-token",
+    ".databrickscfg",
+    ".boto",
+    ".s3cfg",
+    ".pgpass",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".env",
+    ".envrc",
+    ".bash_history",
+    ".zsh_history",
+    ".zhistory",
+    ".histfile",
+    ".local/share/fish/fish_history",
+    ".python_history",
+    ".psql_history",
+    ".mysql_history",
+    ".node_repl_history",
+    ".codeium",
+    ".config/JetBrains",
+    ".config/aichat",
+    ".config/linode-cli",
+    ".config/wireguard",
+    ".continue",
+    ".doppler",
+    // Hex takes a file that it cannot read for one without settings, but not an empty one.
+    ".hex/hex.config",
+    ".local/share/amp/secrets.json",
+    ".local/share/jupyter/runtime",
+    ".local/share/uv/credentials",
+    ".local/state/bash_history",
+    ".ngrok2",
+    ".ollama/id_ed25519",
+    ".qwen",
+    ".saml2aws",
+    ".wakatime.cfg",
+    ".chef",
+    ".circleci",
+    ".config/anthropic",
+    ".config/argocd",
+    ".config/borg",
+    ".config/gopass",
+    ".config/openai",
+    ".config/openstack",
+    ".config/rbw",
+    ".config/restic",
+    ".config/tea",
+    ".local/share/gopass",
+    ".local/share/rbw",
+    ".vault_pass",
+    ".vault_pass.txt",
+    // What editors keep of files that were open, and files that were deleted.
+    ".config/Code/Backups",
+    ".config/Code/User/History",
+    ".config/Code/User/workspaceStorage",
+    ".config/Cursor/User/History",
+    ".config/Cursor/User/workspaceStorage",
+    ".config/VSCodium/User/History",
+    ".config/VSCodium/User/workspaceStorage",
+    ".cursor-server/data",
+    ".local/share/Trash",
+    ".vscode-server/data",
+    ".vscode-server-insiders/data",
+    // Transcripts of other agents.
+    ".claude/history.jsonl",
+    ".claude/projects",
+    ".codex/history.jsonl",
+    ".codex/sessions",
+    ".local/share/opencode/storage",
+    // What was typed into shells and interpreters.
+    ".cache/erlang-history",
+    ".dbshell",
+    ".gdb_history",
+    ".ghc/ghci_history",
+    ".history",
+    ".ipython/profile_default/history.sqlite",
+    ".irb_history",
+    ".julia/logs/repl_history.jl",
+    ".local/share/irb_history",
+    ".local/share/nushell/history.txt",
+    ".config/nushell/history.txt",
+    ".local/state/python_history",
+    ".mongodb/mongosh",
+    ".octave_hist",
+    ".php_history",
+    ".pry_history",
+    ".Rhistory",
+    ".scala_history",
+    ".sh_history",
+    ".tcsh_history",
+    // Mail and chats.
+    ".claws-mail",
+    ".config/discord",
+    ".config/Element",
+    ".config/evolution",
+    ".config/hexchat",
+    ".config/teams-for-linux",
+    ".config/weechat",
+    ".irssi",
+    ".local/share/evolution",
+    ".local/share/TelegramDesktop",
+    ".mail",
+    ".mutt",
+    ".purple",
+    ".weechat",
+    ".zoom",
+    "Mail",
+    "Maildir",
+    // Wallets.
+    ".armory",
+    ".config/Exodus",
+    ".config/Ledger Live",
+    ".dogecoin",
+    ".litecoin",
+    ".monero",
+    ".zcash",
+    "Library/Keychains",
+    "Library/Cookies",
+];
+
+/// Configurations of programs that may contain tokens, relative to the home folder.
+const TOKEN_FILES: &[&str] = &[
+    ".config/dart/pub-credentials.json",
+    ".condarc",
+    ".curlrc",
+    ".gitcookies",
+    ".Renviron",
+    ".npmrc",
+    ".pub-cache/credentials.json",
+    ".yarnrc",
+    ".nuget/NuGet/NuGet.Config",
+    ".wgetrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".netrc",
+    "_netrc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".docker/config.json",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".gem/credentials",
+    ".bundle/config",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    ".config/containers/auth.json",
+    ".config/pypoetry/auth.toml",
+    ".terraformrc",
+    ".bunfig.toml",
+    ".config/pip/pip.conf",
+    ".config/pnpm/rc",
+    ".expo/state.json",
+    ".local/share/gem/credentials",
+    ".pip/pip.conf",
+    ".claude.json",
+];
+
+/// Variables that name the place of secrets: the rule, and the part of the place that is secret. A value may list
+/// several places.
+const SECRET_VARIABLES: &[(&str, PathRule, &[&str])] = &[
+    ("ANSIBLE_BECOME_PASSWORD_FILE", PathRule::Hide, &[""]),
+    ("ANSIBLE_CONNECTION_PASSWORD_FILE", PathRule::Hide, &[""]),
+    ("ANSIBLE_VAULT_PASSWORD_FILE", PathRule::Hide, &[""]),
+    ("AWS_CONFIG_FILE", PathRule::Hide, &[""]),
+    ("AWS_SHARED_CREDENTIALS_FILE", PathRule::Hide, &[""]),
+    ("AZURE_CONFIG_DIR", PathRule::Hide, &[""]),
+    ("BOTO_CONFIG", PathRule::Hide, &[""]),
+    (
+        "CLAUDE_CONFIG_DIR",
+        PathRule::Hide,
+        &[".credentials.json", "history.jsonl", "projects"],
+    ),
+    ("CLAUDE_CONFIG_DIR", PathRule::Blank, &[".claude.json"]),
+    ("CLOUDSDK_CONFIG", PathRule::Hide, &[""]),
+    (
+        "CODEX_HOME",
+        PathRule::Hide,
+        &["auth.json", "history.jsonl", "sessions"],
+    ),
+    ("DATABRICKS_CONFIG_FILE", PathRule::Hide, &[""]),
+    ("GH_CONFIG_DIR", PathRule::Hide, &[""]),
+    ("GNUPGHOME", PathRule::Hide, &[""]),
+    ("GOOGLE_APPLICATION_CREDENTIALS", PathRule::Hide, &[""]),
+    ("HF_HOME", PathRule::Hide, &["token", "stored_tokens"]),
+    ("HISTFILE", PathRule::Hide, &[""]),
+    ("KAGGLE_CONFIG_DIR", PathRule::Hide, &[""]),
+    ("KUBECONFIG", PathRule::Hide, &[""]),
+    ("PASSWORD_STORE_DIR", PathRule::Hide, &[""]),
+    ("PGPASSFILE", PathRule::Hide, &[""]),
+    ("PULUMI_HOME", PathRule::Hide, &["credentials.json"]),
+    ("RCLONE_CONFIG", PathRule::Hide, &[""]),
+    ("RESTIC_PASSWORD_FILE", PathRule::Hide, &[""]),
+    ("SOPS_AGE_KEY_FILE", PathRule::Hide, &[""]),
+    (
+        "CARGO_HOME",
+        PathRule::Blank,
+        &["credentials", "credentials.toml"],
+    ),
+    ("COMPOSER_HOME", PathRule::Blank, &["auth.json"]),
+    ("DOCKER_CONFIG", PathRule::Blank, &["config.json"]),
+    ("GRADLE_USER_HOME", PathRule::Blank, &["gradle.properties"]),
+    ("NETRC", PathRule::Blank, &[""]),
+    ("NPM_CONFIG_USERCONFIG", PathRule::Blank, &[""]),
+    ("npm_config_userconfig", PathRule::Blank, &[""]),
+    ("PIP_CONFIG_FILE", PathRule::Blank, &[""]),
+    ("TF_CLI_CONFIG_FILE", PathRule::Blank, &[""]),
+];
+
+/// Variables that name the sockets of services, as a path or in an address such as `unix:///run/docker.sock`. A service
+/// in another network namespace is in no list of ours.
+const SOCKET_VARIABLES: &[&str] = &[
+    "CONTAINERD_ADDRESS",
+    "CONTAINER_HOST",
+    "CONTAINER_RUNTIME_ENDPOINT",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "DOCKER_HOST",
+    "GPG_AGENT_INFO",
+    "SSH_AUTH_SOCK",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Files of the system that only root can read: they matter if this program runs as root. And sockets of services, where
+/// `/var/run` is not a link to `/run`.
+pub(super) const SYSTEM_SECRETS: &[&str] = &[
+    "/mnt/wsl/docker-desktop",
+    "/var/run/containerd",
+    "/var/run/crio",
+    "/var/run/dbus",
+    "/var/run/docker.sock",
+    "/var/run/podman",
+    "/etc/shadow",
+    "/etc/gshadow",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/var/lib/docker",
+    "/var/lib/containerd",
+    "/var/lib/incus/unix.socket",
+    "/var/lib/lxd/unix.socket",
+    "/var/snap/lxd/common/lxd/unix.socket",
+];
+
+/// Lists the rules for what is private in the home folder.
+pub(super) fn list_home_secrets(home: &Path) -> Vec<(PathRule, PathBuf)> {
+    let hidden = SECRETS.iter().map(|name| (PathRule::Hide, home.join(name)));
+    let blank = TOKEN_FILES.iter().map(|name| (PathRule::Blank, home.join(name)));
+    hidden.chain(blank).collect()
+}
+
+/// Lists the secrets whose place a variable names, and those below a folder that a variable moves.
+pub(super) fn list_named_secrets(variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<(PathRule, PathBuf)> {
+    let mut rules = Vec::new();
+    for (name, rule, parts) in SECRET_VARIABLES {
+        let places = variable(name).unwrap_or_default();
+        for place in std::env::split_paths(&places).filter(|place| place.is_absolute()) {
+            // Joining an empty part would end the path of a file with a slash.
+            rules.extend(parts.iter().map(|part| match *part {
+                "" => (*rule, place.clone()),
+                part => (*rule, place.join(part)),
+            }));
+        }
+    }
+    for (name, usual) in FOLDER_VARIABLES {
+        let Some(folder) = variable(name).filter(|path| path.is_absolute()) else {
+            continue;
+        };
+        for (rule, names) in [(PathRule::Hide, SECRETS), (PathRule::Blank, TOKEN_FILES)] {
+            let names = names.iter().filter_map(|name| name.strip_prefix(usual));
+            rules.extend(names.map(|name| (rule, folder.join(name))));
+        }
+    }
+    for name in SOCKET_VARIABLES {
+        let paths = variable(name).map(|value| list_addressed_paths(&value));
+        let paths = paths.into_iter().flatten();
+        rules.extend(paths.map(|path| (PathRule::Hide, path)));
+    }
+    rules
+}
+
+/// Returns the absolute paths in an address: what is between the marks of `unix:path=/a,guid=1;unix:path=/b`, of
+/// `unix:///a`, and of `/a:1:2`. A host, as in `tcp://host`, is not a path.
+fn list_addressed_paths(address: &Path) -> Vec<PathBuf> {
+    let address = address.to_string_lossy();
+    let parts = address.split([':', ',', ';', '=']);
+    let paths =
+        parts.filter(|part| part.starts_with("///") || part.starts_with('/') && !part.starts_with("//"));
+    // Collecting the components drops the further slashes.
+    paths.map(|path| Path::new(path).components().collect()).collect()
+}
