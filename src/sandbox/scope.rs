@@ -19,16 +19,16 @@ pub struct SandboxScope {
     /// The folder that becomes `/tmp`; it must exist.
     pub temp: PathBuf,
     pub network: SandboxNetwork,
-    /// Our own files: the store, the log, and configurations with keys.
-    pub own_secrets: Vec<PathBuf>,
     /// Further paths that commands may write (`[sandbox] write`).
     pub extra_write: Vec<PathBuf>,
-    /// Further paths that commands must not read (`[sandbox] read_deny`).
+    /// Further paths that commands must not read: our own store, log, and configurations, and `[sandbox] read_deny`.
     pub extra_hide: Vec<PathBuf>,
     /// Paths in the workspace that stay read-only.
     pub extra_read_only: Vec<PathBuf>,
     /// Paths below the machine's temporary folders that the command needs; see [`super::CommandNeeds`].
     pub visible: Vec<PathBuf>,
+    /// The folder for what commands change in caches; see [`super::locate_layers`].
+    pub cache_layers: Option<PathBuf>,
 }
 
 impl SandboxScope {
@@ -61,7 +61,7 @@ impl SandboxScope {
                 rules.extend(with_rule(PathRule::HomeWorkspace, self.home.iter().cloned()));
             }
             let caches = list_caches(self.home.as_deref(), &variable).into_iter();
-            rules.extend(with_rule(PathRule::Write, caches.map(|cache| cache.path)));
+            rules.extend(with_rule(PathRule::Cache, caches.map(|cache| cache.path)));
             rules.extend(with_rule(PathRule::Write, self.extra_write.iter().cloned()));
             rules.extend(with_rule(PathRule::Workspace, others.into_iter()));
             rules.extend(with_rule(
@@ -90,12 +90,12 @@ impl SandboxScope {
             PathRule::Hide,
             SYSTEM_SECRETS.iter().map(PathBuf::from),
         ));
-        rules.extend(with_rule(PathRule::Hide, self.own_secrets.iter().cloned()));
         rules.extend(with_rule(PathRule::Hide, self.extra_hide.iter().cloned()));
         SandboxPlan {
             method: self.method,
             network,
             temp: self.temp.clone(),
+            cache_layers: self.cache_layers.clone(),
             rules,
         }
     }
@@ -131,11 +131,14 @@ mod tests {
             home: Some("/home/u".into()),
             temp: "/tmp/agentls-sandbox-1/private".into(),
             network: SandboxNetwork::Offline,
-            own_secrets: vec!["/home/u/.local/share/agentls".into()],
             extra_write: vec!["/data/cache".into()],
-            extra_hide: vec!["/home/u/project/keys".into()],
+            extra_hide: vec![
+                "/home/u/.local/share/agentls".into(),
+                "/home/u/project/keys".into(),
+            ],
             extra_read_only: vec!["/home/u/project/tools/hooks".into()],
             visible: vec!["/tmp/tools".into()],
+            cache_layers: None,
         }
     }
 
@@ -155,7 +158,7 @@ mod tests {
             ("/home/u/project/keys/a", Some(PathRule::Hide)),
             ("/home/u/project/tools/hooks/a", Some(PathRule::ReadOnly)),
             ("/tmp/agentls-sandbox-1/other", Some(PathRule::Hide)),
-            ("/home/u/.cargo/registry/src/x", Some(PathRule::Write)),
+            ("/home/u/.cargo/registry/src/x", Some(PathRule::Cache)),
             ("/home/u/.cargo/bin/cargo", None),
             ("/home/u/.cargo/credentials.toml", Some(PathRule::Blank)),
             (
@@ -179,16 +182,16 @@ mod tests {
             ("/home/u/.ssh/id_ed25519", Some(PathRule::Hide)),
             ("/home/u/.local/share/agentls/store.db", Some(PathRule::Hide)),
             ("/home/u/other/file", None),
-            ("/opt/cargo/registry/index", Some(PathRule::Write)),
+            ("/opt/cargo/registry/index", Some(PathRule::Cache)),
             ("/opt/cargo/bin/x", None),
             ("/data/cache/x", Some(PathRule::Write)),
-            ("/x/cache/pip/http", Some(PathRule::Write)),
+            ("/x/cache/pip/http", Some(PathRule::Cache)),
             ("/x/cache/other", None),
-            ("/g/one/pkg/sumdb/x", Some(PathRule::Write)),
+            ("/g/one/pkg/sumdb/x", Some(PathRule::Cache)),
             ("/g/one/bin/x", None),
             ("/g/two/pkg/mod/x", None),
-            ("/home/u/.yarn/berry/cache/x", Some(PathRule::Write)),
-            ("/home/u/.yarn/berry/index/x", Some(PathRule::Write)),
+            ("/home/u/.yarn/berry/cache/x", Some(PathRule::Cache)),
+            ("/home/u/.yarn/berry/index/x", Some(PathRule::Cache)),
             ("/home/u/.yarn/berry/plugins/x", None),
             ("/usr/lib/x", None),
         ] {
@@ -326,8 +329,9 @@ mod tests {
     #[test]
     fn the_read_only_policy_writes_nothing() {
         let plan = scope(SandboxPolicy::ReadOnly).build_plan(|_| None);
-        let may_write =
-            |(rule, _): &(PathRule, PathBuf)| matches!(rule, PathRule::Write | PathRule::Workspace);
+        let may_write = |(rule, _): &(PathRule, PathBuf)| {
+            matches!(rule, PathRule::Write | PathRule::Cache | PathRule::Workspace)
+        };
         assert!(!plan.rules.iter().any(may_write));
         assert_eq!(plan.find_rule(Path::new("/home/u/.ssh/x")), Some(PathRule::Hide));
     }
@@ -349,7 +353,7 @@ mod tests {
         );
         assert_eq!(
             plan.find_rule(Path::new("/home/u/.npm/x")),
-            Some(PathRule::Write),
+            Some(PathRule::Cache),
             "a cache"
         );
     }

@@ -161,12 +161,13 @@ impl Refusals {
             (PathRule::Visible | PathRule::Reach, _) => None,
             // ssh-keygen calls a key missing that it cannot read.
             (PathRule::Hide, FileError::Denied | FileError::Missing) if has_mounts => Some("read"),
+            (PathRule::Cache, _) if !has_mounts => None,
             // Mounts have an error of their own, so the file itself denies this.
-            (PathRule::ReadOnly, FileError::Denied) if has_mounts => None,
+            (PathRule::ReadOnly | PathRule::Cache, FileError::Denied) if has_mounts => None,
             (_, FileError::Missing) => None,
             // It is the error for what was not created because of a mount.
             (_, FileError::NotCreated) if !has_mounts => None,
-            (PathRule::ReadOnly | PathRule::Hide | PathRule::Blank, _) => Some("write"),
+            (PathRule::ReadOnly | PathRule::Cache | PathRule::Hide | PathRule::Blank, _) => Some("write"),
         }
     }
 
@@ -286,6 +287,7 @@ mod tests {
             method,
             network,
             temp: "/tmp/private".into(),
+            cache_layers: None,
             rules: Vec::new(),
         };
         let access = Command::from_script("x")
@@ -402,6 +404,7 @@ mod tests {
                 method,
                 network: SandboxNetwork::Offline,
                 temp: own.path().to_owned(),
+                cache_layers: None,
                 rules: vec![(PathRule::Write, machine.path().join("ws"))],
             };
             let command = Command::from_script("x").sandbox(plan);

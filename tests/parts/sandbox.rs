@@ -28,6 +28,7 @@ use serde_json::Value;
 
 mod attacks;
 mod broken_settings;
+mod caches;
 mod nested_folders;
 mod outer_repository;
 mod private_folders;
@@ -939,7 +940,8 @@ fn a_workspace_in_a_place_of_secrets_is_refused_with_the_reason() {
 
 #[test]
 fn missing_caches_of_installed_tools_can_be_written() {
-    for method in ALL {
+    // Older versions of bubblewrap cannot let commands write them.
+    for method in ["namespaces", "landlock"] {
         let world = World::new(false);
         if !is_available(&world, method) {
             continue;
@@ -954,7 +956,9 @@ fn missing_caches_of_installed_tools_can_be_written() {
         let mut command = world.agentls(method, &["run", "--", "bash", "-c", script]);
         let output = command.env("PATH", path).output().unwrap();
         assert_eq!(output.stdout, OPEN, "{method}: {output:?}");
-        assert!(world.path("home/.cache/uv/file").is_file());
+        assert!(world.path("home/.cache/uv").is_dir());
+        let is_itself = world.path("home/.cache/uv/file").is_file();
+        assert_eq!(is_itself, method == "landlock", "{method}");
     }
 }
 
