@@ -140,6 +140,7 @@ async fn time_command(
         extra_read_only: Vec::new(),
         visible: Vec::new(),
         cache_layers: Some(root.join("home/.local/share/agentls/build-caches/ws")),
+        shown_home: None,
     };
     let start = Instant::now();
     let mut command = Command::from_script(":").current_dir(root.join("ws"));

@@ -45,7 +45,8 @@ pub(super) async fn run_sandbox_command(
     match command {
         SandboxCommand::Test { json } => {
             let tools = SandboxTools::prepare(source).await?;
-            sandbox_test::test_sandbox(&tools, source, json, screen).await
+            let home = loaded.settings.sandbox.read;
+            sandbox_test::test_sandbox(&tools, source, home, json, screen).await
         }
         SandboxCommand::Run {
             read_only,

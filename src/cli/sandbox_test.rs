@@ -14,7 +14,7 @@ use serde_json::json;
 use super::sandbox_tools::{SandboxTools, confine};
 use super::screen::{Screen, print_json};
 use super::style::Color;
-use crate::config::ConfigSource;
+use crate::config::{ConfigSource, HomeAccess};
 use crate::domain::words::word_enum;
 use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::sandbox::{PrivateTemp, SandboxScope, remove_layers};
@@ -164,6 +164,13 @@ const READ_ONLY_CACHE_CHECK: SandboxCheck = SandboxCheck {
     ..CACHE_CHECK
 };
 
+/// With `read = "allowlist"`.
+const HOME_CHECK: SandboxCheck = denied(
+    "read other files of the home folder",
+    SandboxLevel::Full,
+    "grep -q private $HOME/notes && echo open",
+);
+
 /// What the checks act on.
 struct CheckFixture {
     root: PrivateTemp,
@@ -185,6 +192,7 @@ impl CheckFixture {
             ("home/.bashrc", ""),
             ("home/.ssh/id_ed25519", "secret"),
             ("home/.npmrc", "secret"),
+            ("home/notes", "private"),
             ("home/.npm/file", ""),
         ] {
             let path = root.path().join(file);
@@ -285,11 +293,12 @@ impl CheckVerdict {
 pub(super) async fn test_sandbox(
     tools: &SandboxTools,
     source: &ConfigSource,
+    home: HomeAccess,
     json: bool,
     mut screen: Screen,
 ) -> Result<i32, Box<dyn Error>> {
     let level = tools.detected.method.level();
-    let results = run_checks(tools, source, level).await?;
+    let results = run_checks(tools, source, home, level).await?;
     let code = i32::from(results.iter().any(|(_, verdict)| verdict.is_failure()));
     if json {
         let checks = results
@@ -320,12 +329,14 @@ pub(super) async fn test_sandbox(
 async fn run_checks(
     tools: &SandboxTools,
     source: &ConfigSource,
+    home: HomeAccess,
     level: SandboxLevel,
 ) -> Result<Vec<(&'static SandboxCheck, CheckVerdict)>, Box<dyn Error>> {
     let parent = source.places.as_ref().map(|own| own.state_dir.clone());
     let parent = parent.unwrap_or_else(std::env::temp_dir);
     fs::create_dir_all(&parent)?;
     let fixture = CheckFixture::create(&parent)?;
+    let has_allowlist = home == HomeAccess::Allowlist;
     let scope = SandboxScope {
         policy: SandboxPolicy::Workspace,
         method: tools.detected.method,
@@ -337,11 +348,12 @@ async fn run_checks(
         extra_hide: Vec::new(),
         extra_read_only: Vec::new(),
         visible: Vec::new(),
+        shown_home: has_allowlist.then(Vec::new),
         cache_layers: Some(fixture.path("layers")),
     };
     let mut results = Vec::new();
     let has_layers = tools.can_write_caches(source).await?;
-    for check in &CHECKS {
+    for check in CHECKS.iter().chain(has_allowlist.then_some(&HOME_CHECK)) {
         let is_read_only = check.name == CACHE_CHECK.name && !has_layers;
         let check = if is_read_only {
             &READ_ONLY_CACHE_CHECK

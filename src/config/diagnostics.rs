@@ -101,7 +101,7 @@ impl Diagnostic {
     pub fn loosens_sandbox(&self) -> bool {
         let (table, setting) = self.split_key();
         let is_error = self.severity == ConfigSeverity::Error;
-        let is_lost = || table != "sandbox" || nearest_name(setting, ["read_deny"]).is_some();
+        let is_lost = || table != "sandbox" || nearest_name(setting, ["read", "read_deny"]).is_some();
         is_error && table.is_empty() || nearest_name(table, ["sandbox"]).is_some() && (is_error || is_lost())
     }
 

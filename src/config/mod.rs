@@ -49,11 +49,11 @@ pub use redirect::ProviderRedirect;
 pub use schema::{export_json_schema, generate_annotated_schema};
 pub use secrets::{RedactedPieces, Redactor, long_words};
 pub use settings::{
-    AgentSettings, ApprovalSettings, CacheTtl, CommandToolSettings, EditTool, FailurePolicy, HookMoment,
-    HookSettings, LimitPolicy, LogFormat, LogLevel, LoggingSettings, McpServerSettings, ModelSettings,
-    NetworkSettings, OnCancel, OutputEscalation, ProviderSettings, ReasoningEffort, RetryPolicy,
-    RetryProfile, SandboxSettings, SandboxedCommands, ServerSettings, Settings, ToolChoice, ToolEffect,
-    ToolSettings, Verbosity,
+    AgentSettings, ApprovalSettings, CacheTtl, CommandToolSettings, EditTool, FailurePolicy, HomeAccess,
+    HookMoment, HookSettings, LimitPolicy, LogFormat, LogLevel, LoggingSettings, McpServerSettings,
+    ModelSettings, NetworkSettings, OnCancel, OutputEscalation, ProviderSettings, ReasoningEffort,
+    RetryPolicy, RetryProfile, SandboxSettings, SandboxedCommands, ServerSettings, Settings, ToolChoice,
+    ToolEffect, ToolSettings, Verbosity,
 };
 pub use untrusted::Untrusted;
 pub use values::{CommandLine, Milliseconds, Seconds, StringList};

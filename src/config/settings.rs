@@ -36,7 +36,7 @@ pub use agent::{
 };
 pub use mcp::McpServerSettings;
 pub use provider::{CacheTtl, ProviderSettings, RetryPolicy, RetryProfile, Verbosity};
-pub use sandbox::SandboxSettings;
+pub use sandbox::{HomeAccess, SandboxSettings};
 pub use tool::{
     BashSettings, CommandToolSettings, HookMoment, HookSettings, OnCancel, ToolEffect, ToolSettings,
     ToolTable, WebFetchSettings,

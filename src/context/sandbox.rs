@@ -1,6 +1,6 @@
 //! Describes the sandbox of commands for the model, so that it does not learn by refusals what is possible. Pure.
 
-use crate::config::SandboxSettings;
+use crate::config::{HomeAccess, SandboxSettings};
 use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
 
 /// Most bytes of each list of hosts or folders.
@@ -38,6 +38,9 @@ pub fn describe_sandbox(
     }
     if level == SandboxLevel::Full {
         text.push_str("; not in files that make programs run, such as .git/config and .vscode. Keys and tokens cannot be read");
+        if settings.read == HomeAccess::Allowlist {
+            text.push_str(", nor anything in the home folder but the workspace, tool chains, and caches");
+        }
     }
     text.push_str(". ");
     text.push_str(&describe_network(settings, method));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{getegid, geteuid};
 
-use super::plan::{PathRule, SandboxPlan, TEMPORARY, find_rule, is_temporary};
+use super::plan::{PathRule, SandboxPlan, TEMPORARY, find_rule, is_in_empty, is_temporary};
 use super::{SandboxError, steering_files};
 
 /// Most rules of one workspace folder, since each is a mount.
@@ -88,12 +88,17 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         let expand: fn(&Path) -> Vec<(PathRule, PathBuf)> = match rule {
             PathRule::Workspace => steering_files::expand_workspace,
             PathRule::HomeWorkspace => steering_files::expand_home,
-            PathRule::Write | PathRule::Cache | PathRule::ReadOnly | PathRule::Hide | PathRule::Blank => {
+            PathRule::Write
+            | PathRule::Cache
+            | PathRule::ReadOnly
+            | PathRule::Empty
+            | PathRule::Hide
+            | PathRule::Blank => {
                 rules.push((*rule, real));
                 continue;
             }
             PathRule::Visible => {
-                if is_temporary(&real) {
+                if is_temporary(&real) || is_in_empty(&rules, &real) {
                     rules.push((PathRule::ReadOnly, real));
                 }
                 continue;

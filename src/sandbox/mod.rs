@@ -9,6 +9,7 @@
 mod cache_layers;
 mod caches;
 mod expand;
+mod home_paths;
 mod links;
 #[cfg(target_os = "linux")]
 mod linux;

@@ -23,10 +23,12 @@ word_enum! {
         ReadOnly = "r",
         /// Neither read nor write: opening it fails.
         Hide = "h",
+        /// A home folder of which only what later rules name is there.
+        Empty = "e",
         /// A configuration with a token in it: it reads as empty, because programs fail if they cannot open theirs.
         Blank = "b",
-        /// Like [`PathRule::ReadOnly`], for what the command's own temporary folder would replace. Links on the way to it
-        /// stay, too.
+        /// Like [`PathRule::ReadOnly`], for what the command's own temporary folder or [`PathRule::Empty`] would replace. Links
+        /// on the way to it stay, too.
         Visible = "v",
         /// Reached although `/run` is replaced: the outermost link in `/run` on the path, and what is at its end if that
         /// is a file. Changes nothing else.
@@ -75,6 +77,7 @@ impl SandboxPlan {
             | PathRule::Workspace
             | PathRule::HomeWorkspace
             | PathRule::ReadOnly
+            | PathRule::Empty
             | PathRule::Visible => self.method.has_namespaces(),
             PathRule::Hide | PathRule::Blank | PathRule::Reach => false,
         };
@@ -125,6 +128,12 @@ impl SandboxPlan {
     pub fn find_rule(&self, path: &Path) -> Option<PathRule> {
         find_rule(&self.rules, path)
     }
+}
+
+/// Returns whether a path is in a folder that is empty but for what has rules of its own.
+pub(super) fn is_in_empty(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
+    let mut empty = rules.iter().filter(|(rule, _)| *rule == PathRule::Empty);
+    empty.any(|(_, folder)| path.starts_with(folder) && path != folder)
 }
 
 /// Returns the rule that holds for a path; see [`SandboxPlan::find_rule`].

@@ -27,6 +27,9 @@ pub struct SandboxScope {
     pub extra_read_only: Vec<PathBuf>,
     /// Paths below the machine's temporary folders that the command needs; see [`super::CommandNeeds`].
     pub visible: Vec<PathBuf>,
+    /// What commands see of the home folder, of which they see nothing else; `None` if they see all but secrets. See
+    /// [`super::CommandNeeds::list_home_paths`].
+    pub shown_home: Option<Vec<PathBuf>>,
     /// The folder for what commands change in caches; see [`super::locate_layers`].
     pub cache_layers: Option<PathBuf>,
 }
@@ -46,6 +49,16 @@ impl SandboxScope {
         if self.method.has_namespaces() {
             rules.extend(with_rule(PathRule::Visible, self.visible.iter().cloned()));
         }
+        let caches: Vec<PathBuf> = list_caches(self.home.as_deref(), &variable)
+            .into_iter()
+            .map(|cache| cache.path)
+            .collect();
+        if let Some(shown) = &self.shown_home
+            && !self.workspace.iter().any(|folder| self.is_around_home(folder))
+        {
+            rules.extend(with_rule(PathRule::Empty, self.home.iter().cloned()));
+            rules.extend(with_rule(PathRule::Visible, shown.iter().chain(&caches).cloned()));
+        }
         let mut folders = self.workspace.clone();
         // Outer folders first: the rule of one around another would undo those of the inner one's files.
         folders.sort_by_key(|folder| folder.components().count());
@@ -60,8 +73,7 @@ impl SandboxScope {
                 rules.extend(with_rule(PathRule::Workspace, around));
                 rules.extend(with_rule(PathRule::HomeWorkspace, self.home.iter().cloned()));
             }
-            let caches = list_caches(self.home.as_deref(), &variable).into_iter();
-            rules.extend(with_rule(PathRule::Cache, caches.map(|cache| cache.path)));
+            rules.extend(with_rule(PathRule::Cache, caches.into_iter()));
             rules.extend(with_rule(PathRule::Write, self.extra_write.iter().cloned()));
             rules.extend(with_rule(PathRule::Workspace, others.into_iter()));
             rules.extend(with_rule(
@@ -72,9 +84,19 @@ impl SandboxScope {
             // A workspace below `/tmp` would be hidden by the command's own `/tmp`.
             rules.extend(with_rule(PathRule::ReadOnly, folders));
         }
-        if let Some(home) = &self.home {
-            rules.extend(list_home_secrets(home));
+        rules.extend(self.list_hidden(&variable));
+        SandboxPlan {
+            method: self.method,
+            network,
+            temp: self.temp.clone(),
+            cache_layers: self.cache_layers.clone(),
+            rules,
         }
+    }
+
+    /// Lists the rules for what is hidden, which come last.
+    fn list_hidden(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<(PathRule, PathBuf)> {
+        let mut rules = self.home.as_deref().map_or_else(Vec::new, list_home_secrets);
         let mut named = list_named_secrets(&variable);
         // A value such as `/` must not hide the workspace, nor the folders that each command gets for itself.
         let own = REPLACED.map(PathBuf::from);
@@ -91,13 +113,7 @@ impl SandboxScope {
             SYSTEM_SECRETS.iter().map(PathBuf::from),
         ));
         rules.extend(with_rule(PathRule::Hide, self.extra_hide.iter().cloned()));
-        SandboxPlan {
-            method: self.method,
-            network,
-            temp: self.temp.clone(),
-            cache_layers: self.cache_layers.clone(),
-            rules,
-        }
+        rules
     }
 
     /// Creates the missing caches of build tools that commands may write, for programs on the PATH. Blocks on the disk.
@@ -139,6 +155,7 @@ mod tests {
             extra_read_only: vec!["/home/u/project/tools/hooks".into()],
             visible: vec!["/tmp/tools".into()],
             cache_layers: None,
+            shown_home: None,
         }
     }
 
@@ -324,6 +341,38 @@ mod tests {
             partial.build_plan(|_| None).find_rule(Path::new("/tmp/tools/a")),
             None
         );
+    }
+
+    #[test]
+    fn an_empty_home_folder_shows_only_what_is_named_and_no_secrets() {
+        let shown = ["/home/u/.rustup", "/home/u/.config/gh"].map(PathBuf::from);
+        for policy in [SandboxPolicy::Workspace, SandboxPolicy::ReadOnly] {
+            let mut scope = SandboxScope {
+                shown_home: Some(shown.to_vec()),
+                ..scope(policy)
+            };
+            let plan = scope.build_plan(|_| None);
+            let [workspace, cache] = if policy == SandboxPolicy::Workspace {
+                [PathRule::Workspace, PathRule::Cache]
+            } else {
+                [PathRule::ReadOnly, PathRule::Visible]
+            };
+            for (path, rule) in [
+                ("/home/u/diary", PathRule::Empty),
+                ("/home/u/.rustup/x", PathRule::Visible),
+                ("/home/u/.config/gh/hosts.yml", PathRule::Hide),
+                ("/home/u/project/x", workspace),
+                ("/home/u/.npm/x", cache),
+            ] {
+                assert_eq!(plan.find_rule(Path::new(path)), Some(rule), "{path}");
+            }
+            scope.workspace.push("/home/u".into());
+            let plan = scope.build_plan(|_| None);
+            assert!(
+                !plan.rules.iter().any(|(rule, _)| *rule == PathRule::Empty),
+                "it is the workspace"
+            );
+        }
     }
 
     #[test]

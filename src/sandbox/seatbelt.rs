@@ -63,6 +63,8 @@ fn write_profile(plan: &SandboxPlan, rules: &[(PathRule, PathBuf)]) -> Result<St
                 add_rule(&mut profile, "deny file-write*", &place);
             }
             PathRule::Reach | PathRule::Visible => {}
+            // Programs ask what is at each part of a path.
+            PathRule::Empty => add_rule(&mut profile, "deny file-read-data file-write*", &place),
             PathRule::Hide | PathRule::Blank => {
                 add_rule(&mut profile, "deny file-read* file-write*", &place);
             }

@@ -69,9 +69,10 @@ const TOOL_VARIABLES: &[&str] = &[
     "UV_TOOL_DIR",
     "VIRTUAL_ENV",
     "VOLTA_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
 ];
+
+/// Variables of folders with settings and data of all programs.
+const BASE_VARIABLES: [&str; 2] = ["XDG_CONFIG_HOME", "XDG_DATA_HOME"];
 
 /// Starts of the names that programs give their sockets and tickets in `/tmp`. Nothing with such a name is shown.
 const PRIVATE_NAMES: &[&str] = &[
@@ -112,6 +113,8 @@ pub struct CommandNeeds {
     pub texts: Vec<OsString>,
     /// Folders and files that are shown by themselves, such as the home folder.
     pub folders: Vec<PathBuf>,
+    /// The folders with settings and data of all programs, with the variables that name them.
+    pub base_folders: Vec<(&'static str, PathBuf)>,
     /// The workspace folders. A command can write there, so nothing in them decides what is shown.
     pub workspace: Vec<PathBuf>,
     /// The folder for temporary files of this program.
@@ -125,6 +128,10 @@ impl CommandNeeds {
         let values = TOOL_VARIABLES.iter().filter_map(|name| variable(name));
         let folders = values.flat_map(|value| std::env::split_paths(&value).collect::<Vec<_>>());
         self.folders.extend(folders);
+        let bases = BASE_VARIABLES
+            .iter()
+            .filter_map(|name| Some((*name, variable(name)?)));
+        self.base_folders.extend(bases);
         self
     }
 
@@ -133,7 +140,8 @@ impl CommandNeeds {
     /// A program or a file comes with the folder directly below the temporary folder: most need what is next to them.
     pub fn list_visible_paths(&self) -> Vec<PathBuf> {
         let mut visible = BTreeSet::new();
-        for folder in &self.folders {
+        let bases = self.base_folders.iter().map(|(_, folder)| folder);
+        for folder in self.folders.iter().chain(bases) {
             visible.extend(self.list_steps(folder));
         }
         let temporary = self.list_temporary_folders();
@@ -172,15 +180,25 @@ impl CommandNeeds {
             files.push(self.cwd.clone());
         }
         files.extend(self.list_programs());
-        let mut left = MAX_NAMED;
-        for text in &self.texts {
-            files.extend(find_named_paths(text, &mut left));
-        }
+        files.extend(
+            TEMPORARY
+                .iter()
+                .flat_map(|folder| self.list_named_in(Path::new(folder))),
+        );
         files
     }
 
+    /// Lists the paths in a folder that the texts name and that exist.
+    pub(super) fn list_named_in(&self, folder: &Path) -> Vec<PathBuf> {
+        let Some(folder) = folder.to_str() else {
+            return Vec::new();
+        };
+        let named = self.texts.iter().flat_map(|text| find_named_paths(text, folder));
+        named.take(MAX_NAMED).collect()
+    }
+
     /// Lists the program, the interpreter that its first line names, and so on.
-    fn list_programs(&self) -> Vec<PathBuf> {
+    pub(super) fn list_programs(&self) -> Vec<PathBuf> {
         let mut programs = Vec::new();
         let mut next = self.find_program(&self.program);
         while let Some(program) = next.take() {
@@ -203,7 +221,7 @@ impl CommandNeeds {
         programs.find(|program| access(program, Access::EXEC_OK).is_ok() && program.is_file())
     }
 
-    fn is_in_workspace(&self, path: &Path) -> bool {
+    pub(super) fn is_in_workspace(&self, path: &Path) -> bool {
         self.workspace.iter().any(|folder| path.starts_with(folder))
     }
 
@@ -259,30 +277,23 @@ fn read_interpreter(script: &Path) -> Option<OsString> {
     named.next().map(|word| OsStr::from_bytes(word).to_owned())
 }
 
-/// Lists the paths below temporary folders that a text names and that exist, at most as many as `left` says.
+/// Lists the paths in a folder that a text names and that exist.
 ///
 /// The text may be a path, an option such as `--file=/tmp/a`, a list of paths, or a script.
-fn find_named_paths(text: &OsStr, left: &mut usize) -> Vec<PathBuf> {
+fn find_named_paths(text: &OsStr, folder: &str) -> Vec<PathBuf> {
     let Some(text) = text.to_str() else {
         return Vec::new();
     };
-    let mut found = Vec::new();
-    let starts = TEMPORARY
-        .iter()
-        .flat_map(|folder| text.match_indices(folder).map(|(at, _)| at));
+    let starts = text.match_indices(folder).map(|(at, _)| at);
     // Within a longer name, as in `/home/tmp`, it is another folder.
     let starts = starts.filter(|at| {
         let before = text[..*at].chars().next_back();
         before.is_none_or(|before| !before.is_alphanumeric() && !"/._-~".contains(before))
     });
-    for at in starts {
-        if *left == 0 {
-            break;
-        }
-        *left -= 1;
-        found.extend(find_longest_path(&text[at..]));
-    }
-    found
+    starts
+        .take(MAX_NAMED)
+        .filter_map(|at| find_longest_path(&text[at..]))
+        .collect()
 }
 
 /// Returns the longest path at the start of a text that exists.

@@ -160,14 +160,19 @@ impl Refusals {
             // Those of a plan, which become others when it is applied.
             (PathRule::Visible | PathRule::Reach, _) => None,
             // ssh-keygen calls a key missing that it cannot read.
-            (PathRule::Hide, FileError::Denied | FileError::Missing) if has_mounts => Some("read"),
+            (PathRule::Hide | PathRule::Empty, FileError::Denied | FileError::Missing) if has_mounts => {
+                Some("read")
+            }
             (PathRule::Cache, _) if !has_mounts => None,
             // Mounts have an error of their own, so the file itself denies this.
             (PathRule::ReadOnly | PathRule::Cache, FileError::Denied) if has_mounts => None,
             (_, FileError::Missing) => None,
             // It is the error for what was not created because of a mount.
             (_, FileError::NotCreated) if !has_mounts => None,
-            (PathRule::ReadOnly | PathRule::Cache | PathRule::Hide | PathRule::Blank, _) => Some("write"),
+            (
+                PathRule::ReadOnly | PathRule::Cache | PathRule::Empty | PathRule::Hide | PathRule::Blank,
+                _,
+            ) => Some("write"),
         }
     }
 

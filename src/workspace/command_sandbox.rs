@@ -14,10 +14,11 @@ use super::real_path::real_path;
 use super::sandbox_access::SandboxAccess;
 use super::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
 use crate::base::spawn::run_blocking;
-use crate::config::SandboxSettings;
+use crate::config::{HomeAccess, SandboxSettings};
 use crate::domain::{SandboxMethod, SandboxPolicy};
 use crate::sandbox::{
-    CommandNeeds, PrivateTemp, SandboxScope, find_linked_repository, locate_layers, remove_old_layers,
+    CommandNeeds, PrivateTemp, SandboxScope, find_linked_repository, find_outer_repository, locate_layers,
+    remove_old_layers,
 };
 
 /// What one call's command may do.
@@ -161,7 +162,7 @@ pub(super) async fn confine_command(
         return Err(refuse("cannot create its temporary folder".to_owned()));
     };
     let needs = command.list_needs(read_path_variable);
-    let visible = list_visible_paths(&place, settings, needs).await;
+    let (visible, shown_home) = list_visible_paths(&place, settings, needs).await;
     // The workspace folders are resolved, and are compared with it.
     let home = run_blocking(move || place.home.map(|home| real_path(&home).unwrap_or(home)));
     let data = settings.own_data.as_ref();
@@ -177,6 +178,7 @@ pub(super) async fn confine_command(
         extra_hide: list_hidden(place.cwd, settings).await?,
         extra_read_only: place.read_only,
         visible,
+        shown_home,
         cache_layers,
     };
     place.temp.create_caches(&scope, settings).await;
@@ -186,31 +188,67 @@ pub(super) async fn confine_command(
     Ok(command.sandbox(plan).env("TMPDIR", visible_temp))
 }
 
-/// Lists the paths below the machine's temporary folders that the command needs. Some may be in folders that it writes.
+/// Lists the paths that the command needs below the machine's temporary folders, and in the home folder if it sees
+/// nothing else of that. Some may be in folders that it writes.
 async fn list_visible_paths(
     place: &CommandPlace<'_>,
     settings: &SandboxSettings,
     needs: CommandNeeds,
-) -> Vec<PathBuf> {
+) -> (Vec<PathBuf>, Option<Vec<PathBuf>>) {
     let (home, workspace) = (place.home.clone(), place.folders.clone());
     let written = join_all(place.cwd, &settings.write);
+    let has_allowlist = settings.read == HomeAccess::Allowlist;
+    let allowed = join_all(place.cwd, &settings.read_allow);
     let listed = run_blocking(move || {
-        // A linked work tree has most of its repository elsewhere.
-        let linked = workspace.iter().map(|folder| folder.join(".git"));
-        let linked = linked.filter_map(|dot_git| find_linked_repository(&dot_git));
-        let repositories: Vec<PathBuf> = linked.map(|(_, common)| common).collect();
         let mut needs = CommandNeeds {
             workspace,
             temp_dir: std::env::temp_dir(),
             ..needs
         };
-        needs
-            .folders
-            .extend(home.into_iter().chain(written).chain(repositories));
-        needs.list_visible_paths()
+        // A linked work tree has most of its repository elsewhere.
+        let linked = needs.workspace.iter().map(|folder| folder.join(".git"));
+        let linked = linked.filter_map(|dot_git| find_linked_repository(&dot_git));
+        let repositories: Vec<PathBuf> = linked.map(|(_, common)| common).collect();
+        needs.folders.extend(repositories);
+        let shown = has_allowlist.then(|| list_shown(&needs, home.as_deref(), &written, allowed));
+        needs.folders.extend(home.into_iter().chain(written));
+        (needs.list_visible_paths(), shown)
     });
     // Without it, the command sees less.
-    listed.await.unwrap_or_default()
+    listed
+        .await
+        .unwrap_or_else(|_| (Vec::new(), has_allowlist.then(Vec::new)))
+}
+
+/// Lists what a command sees of the home folder, of which it sees nothing else.
+fn list_shown(
+    needs: &CommandNeeds,
+    home: Option<&Path>,
+    written: &[PathBuf],
+    allowed: Vec<PathBuf>,
+) -> Vec<PathBuf> {
+    let Some(home) = home else { return allowed };
+    let mut needs = needs.clone();
+    // Git compares the whole work tree of the repository around a workspace.
+    let outer = needs
+        .workspace
+        .iter()
+        .filter_map(|folder| find_outer_repository(folder, Some(home)));
+    let roots: Vec<PathBuf> = outer
+        .filter_map(|dot_git| Some(dot_git.parent()?.to_owned()))
+        .collect();
+    needs.folders.extend(roots);
+    // A command could have made the links there, too.
+    needs.workspace.extend_from_slice(written);
+    let mut shown = needs.list_home_paths(home);
+    // The environment may name it by either path.
+    if let Ok(real) = real_path(home)
+        && real != *home
+    {
+        shown.extend(needs.list_home_paths(&real));
+    }
+    shown.extend(allowed);
+    shown
 }
 
 /// Returns the paths, absolute: those of the editor's settings may start at the command's folder.

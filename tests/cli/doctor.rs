@@ -75,6 +75,7 @@ fn doctor_reports_what_commands_may_do_in_each_mode() {
     let world = World::new();
     world.configure(
         "[sandbox]\nnetwork = \"proxy\"\nallow_hosts = [\"a.example\"]\nwrite = [\"/data\"]\nread_deny = [\"/keys\"]\n\
+         read = \"allowlist\"\nread_allow = [\"/library\"]\n\
          [hook.notify]\non = \"stop\"\ncommand = \"true\"\nsandbox = \"off\"\n",
     );
     let doctor = world.doctor(&[], &[("AGENTLS_SANDBOX_METHOD", "namespaces")]);
@@ -85,12 +86,14 @@ fn doctor_reports_what_commands_may_do_in_each_mode() {
     let words: Vec<&str> = doctor.out.split_whitespace().collect();
     let text = words.join(" ");
     for part in [
-        "in plan, which runs only commands that read, a command writes its temporary folder; reads all but keys and tokens, /keys; network through a proxy",
+        "in plan, which runs only commands that read, a command writes its temporary folder; reads all but keys and tokens, /keys, \
+         and of the home folder only tool chains, caches and git's settings, /library; network through a proxy",
         "in ask and autoEdit, a command writes the workspace, its temporary folder, caches of build tools, /data;",
         "a proxy to a.example, which asks about other hosts",
         "in full, commands are not confined",
         "in the mode full, your own without `sandbox` are not confined; never confined: notify",
         "write names /data, which does not exist",
+        "read_allow names /library, which does not exist",
         "read_deny names /keys, which does not exist",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -29,6 +29,7 @@ use serde_json::Value;
 mod attacks;
 mod broken_settings;
 mod caches;
+mod home_allowlist;
 mod nested_folders;
 mod outer_repository;
 mod private_folders;

@@ -340,6 +340,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "the layers of caches, in the data folder",
     ),
     ("sandbox/expand.rs", "resolves the paths of rules; reads nothing"),
+    ("sandbox/home_paths.rs", "lists names and links; opens nothing"),
     ("sandbox/links.rs", "follows links; opens nothing"),
     (
         "sandbox/linux/overlay.rs",

@@ -16,7 +16,7 @@ use crate::base::private::NO_FOLLOW;
 use crate::cli::doctor_models::{Check, CheckState, default_model};
 use crate::cli::sandbox_tools::SandboxTools;
 use crate::config::{
-    DefaultChoice, SandboxSettings, Settings, key_variables, providers_of_key, select_default,
+    DefaultChoice, HomeAccess, SandboxSettings, Settings, key_variables, providers_of_key, select_default,
 };
 use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::sandbox::needs_privileges;
@@ -105,7 +105,11 @@ impl Doctor<'_> {
 
     /// Reports entries that name nothing: probably they are misspelled.
     fn report_missing_paths(&mut self, settings: &SandboxSettings) {
-        for (key, entries) in [("write", &settings.write), ("read_deny", &settings.read_deny)] {
+        for (key, entries) in [
+            ("write", &settings.write),
+            ("read_allow", &settings.read_allow),
+            ("read_deny", &settings.read_deny),
+        ] {
             for entry in entries.iter().filter(|entry| !entry.contains(['*', '?', '['])) {
                 if Path::new(entry).try_exists().is_ok_and(|exists| !exists) {
                     let found = format!("{key} names {entry}, which does not exist");
@@ -125,7 +129,16 @@ impl Doctor<'_> {
         let reads = match method.level() {
             SandboxLevel::Full => {
                 let denied = listed(", ", &settings.read_deny);
-                format!("reads all but keys and tokens{denied}")
+                let home = match settings.read {
+                    HomeAccess::Home => String::new(),
+                    HomeAccess::Allowlist => {
+                        let allowed = listed(", ", &settings.read_allow);
+                        format!(
+                            ", and of the home folder only tool chains, caches and git's settings{allowed}"
+                        )
+                    }
+                };
+                format!("reads all but keys and tokens{denied}{home}")
             }
             SandboxLevel::Partial | SandboxLevel::None => "reads all".to_owned(),
         };

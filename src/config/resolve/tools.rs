@@ -45,9 +45,11 @@ impl Resolver<'_> {
                 self.report_error(&["sandbox", "allow_hosts"], format!("{entry:?} {problem}"));
             }
         }
-        for entry in sandbox.write.iter().filter(|entry| entry.contains(['*', '?'])) {
-            let message = format!("{entry:?} is a pattern, which has no effect here; name the folder");
-            self.report_error(&["sandbox", "write"], message);
+        for (key, entries) in [("write", &sandbox.write), ("read_allow", &sandbox.read_allow)] {
+            for entry in entries.iter().filter(|entry| entry.contains(['*', '?'])) {
+                let message = format!("{entry:?} is a pattern, which has no effect here; name the folder");
+                self.report_error(&["sandbox", key], message);
+            }
         }
         for entry in sandbox.read_deny.iter().filter(|entry| entry.contains("**")) {
             let message = format!(

@@ -36,6 +36,13 @@ pub struct SandboxSettings {
     /// of build tools. A relative path starts at the config file's folder.
     #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox, "x-path" = true))]
     pub write: StringList,
+    /// What confined commands read of your home folder. Default: `home`.
+    #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox))]
+    pub read: HomeAccess,
+    /// Further files and folders of your home folder that confined commands read with `read = "allowlist"`, such as
+    /// `~/src/library`. Keys and tokens stay hidden. A relative path starts at the config file's folder. Default: none.
+    #[schemars(extend("x-untrusted" = Untrusted::StricterSandbox, "x-path" = true))]
+    pub read_allow: StringList,
     /// Further files and folders that confined commands must not read, besides keys and tokens in your home folder. The
     /// agent's own tools ask before they read them. `*`, `?`, and `[…]` match within one name, as in `keys/*.pem`. A
     /// relative path starts at the config file's folder. Lists of several config files are joined.
@@ -60,6 +67,8 @@ impl Default for SandboxSettings {
             network: SandboxNetwork::default(),
             allow_hosts: StringList::default(),
             write: StringList::default(),
+            read: HomeAccess::default(),
+            read_allow: StringList::default(),
             read_deny: StringList::default(),
             own_secrets: Vec::new(),
             own_folder: None,
@@ -70,18 +79,21 @@ impl Default for SandboxSettings {
 
 impl SandboxSettings {
     /// Returns whether commands may do something here that `other` does not let them do. `read_deny` does not count,
-    /// because the lists of all layers are joined. A relative path of `write` always counts, because it starts at its
-    /// own file's folder.
+    /// because the lists of all layers are joined. A relative path always counts, because it starts at its own file's
+    /// folder.
     pub fn allows_more_than(&self, other: &Self) -> bool {
         let adds = |own: &[String], others: &[String]| own.iter().any(|entry| !others.contains(entry));
         (other.enabled && !self.enabled)
             || (other.required && !self.required)
             || self.network > other.network
             || adds(&self.allow_hosts, &other.allow_hosts)
+            || self.read < other.read
             || adds(&self.write, &other.write)
+            || adds(&self.read_allow, &other.read_allow)
             || self
                 .write
                 .iter()
+                .chain(self.read_allow.iter())
                 .any(|path| !path.starts_with('/') && !path.starts_with("~/"))
     }
 
@@ -90,6 +102,17 @@ impl SandboxSettings {
         let parsed = self.allow_hosts.iter().map(|entry| HostRule::parse(entry));
         parsed.filter_map(Result::ok).collect()
     }
+}
+
+/// What commands read of the home folder. From the loosest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HomeAccess {
+    /// All but keys, tokens, and what is private in known places.
+    #[default]
+    Home,
+    /// Only the workspace, tool chains, caches of build tools, the settings of git, and what your settings name.
+    Allowlist,
 }
 
 /// A part of the network, as the settings state it.

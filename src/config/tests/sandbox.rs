@@ -1,6 +1,7 @@
 //! Tests of what hooks and tools of one's own may do in the sandbox, by who states it.
 
 use super::*;
+use crate::config::HomeAccess;
 use crate::domain::{SandboxNetwork, SandboxPolicy};
 
 /// Returns the policies of the hook and the tool `x`.
@@ -153,6 +154,8 @@ fn no_folder_loosens_the_sandbox_of_the_user() {
         ),
         ("", "write = '/x'"),
         ("write = ['/x']", "write = ['/x', '/y']"),
+        ("read = 'allowlist'", "read = 'home'"),
+        ("read = 'allowlist'", "read_allow = '~/x'"),
         // Not the same folder: each starts at its own file.
         ("write = ['x']", "write = ['x']"),
     ] {
@@ -197,7 +200,7 @@ fn any_folder_tightens_the_sandbox_of_the_user() {
     let user =
         "[sandbox]\nenabled = false\nnetwork = true\nallow_hosts = ['a.example']\nwrite = ['/x', '/y']";
     let folder = "[sandbox]\nenabled = true\nrequired = true\nnetwork = false\nallow_hosts = ['a.example']\n\
-                  write = ['/x']\nread_deny = ['/z']";
+                  write = ['/x']\nread = 'allowlist'\nread_deny = ['/z']";
     for trusted in [true, false] {
         let loaded = load_folder(user, folder, trusted);
         let sandbox = &loaded.settings.sandbox;
@@ -206,6 +209,7 @@ fn any_folder_tightens_the_sandbox_of_the_user() {
         assert_eq!(sandbox.network, SandboxNetwork::Offline);
         assert_eq!(*sandbox.write, ["/x"]);
         assert_eq!(*sandbox.read_deny, ["/z"]);
+        assert_eq!(sandbox.read, HomeAccess::Allowlist);
         // Commands of an untrusted folder must not run without a question only because they are confined now.
         let asks = (!trusted).then_some(SandboxedCommands::Ask);
         assert_eq!(loaded.settings.approvals.sandboxed, asks, "{trusted}");

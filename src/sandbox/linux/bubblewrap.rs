@@ -16,7 +16,7 @@ use std::process::Command;
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags, openat2, statvfs};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::mounts::{KEPT_IN_RUN, create_temporary_links, list_run_links, lock_layers};
+use super::mounts::{KEPT_IN_RUN, create_temporary_links, list_home_links, list_run_links, lock_layers};
 use super::sockets;
 use crate::domain::SandboxNetwork;
 use crate::sandbox::SandboxError;
@@ -132,6 +132,14 @@ impl BubblewrapCommand {
         add(&mut words, &["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
         for at in 0..rules.len() {
             self.add_rule(rules, at, &mut words)?;
+            if rules[at].0 == PathRule::Empty {
+                for (link, target) in list_home_links(plan, &rules[at..=at]) {
+                    words.extend(["--symlink".into(), target.into(), link.into()]);
+                }
+            }
+        }
+        for (_, folder) in rules.iter().filter(|(rule, _)| *rule == PathRule::Empty) {
+            words.extend(["--remount-ro".into(), folder.into()]);
         }
         if Path::new("/run").is_dir() {
             add(&mut words, &["--remount-ro", "/run"]);
@@ -175,6 +183,10 @@ impl BubblewrapCommand {
             // Unlike the others, it makes a path of a replaced folder visible, such as a workspace in `/tmp`.
             PathRule::ReadOnly | PathRule::Cache if find_rule(before, path) != Some(PathRule::Hide) => {
                 add_mount("--ro-bind")
+            }
+            PathRule::Empty => {
+                words.extend(["--perms", "0755", "--tmpfs"].map(OsString::from));
+                words.push(path.into());
             }
             _ if !is_visible(before, path) => {}
             PathRule::ReadOnly | PathRule::Cache => {}
@@ -277,6 +289,10 @@ fn remove_covered_twice(rules: &mut Vec<(PathRule, PathBuf)>) {
 /// Returns whether a path exists inside, as far as the rules so far decide. Nothing can be mounted on what does not.
 fn is_visible(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
     match find_rule(rules, path) {
+        Some(PathRule::Empty) => rules.iter().any(|(rule, named)| match rule {
+            PathRule::Hide | PathRule::Blank => false,
+            _ => named.starts_with(path),
+        }),
         Some(rule) => rule != PathRule::Hide,
         // In a folder that is replaced, it exists if something below it is mounted.
         None => {

@@ -24,7 +24,7 @@ use crate::base::nofollow::OpenFolder;
 use crate::sandbox::SandboxError;
 use crate::sandbox::cache_layers::UsedLayers;
 use crate::sandbox::links::{FollowedLink, follow_links};
-use crate::sandbox::plan::{PathRule, REPLACED, SandboxPlan, TEMPORARY};
+use crate::sandbox::plan::{PathRule, REPLACED, SandboxPlan, TEMPORARY, is_in_empty};
 
 /// Device files of the machine that commands see.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -43,6 +43,25 @@ pub(super) const KEPT_IN_RUN: [&str; 3] = ["/run/current-system", "/run/booted-s
 
 /// What covers secrets: an empty folder and an empty file that cannot be opened, and an empty file that can.
 const COVERS: &str = "/dev/.covers";
+
+/// Lists the links in empty folders that stay, with their targets, by the rules before they are resolved.
+pub(super) fn list_home_links(
+    plan: &SandboxPlan,
+    rules: &[(PathRule, PathBuf)],
+) -> BTreeMap<PathBuf, PathBuf> {
+    let has_empty = rules.iter().any(|(rule, _)| *rule == PathRule::Empty);
+    let shown = plan.rules.iter().filter(|(rule, _)| match rule {
+        PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::ReadOnly | PathRule::Visible => {
+            has_empty
+        }
+        PathRule::HomeWorkspace | PathRule::Hide | PathRule::Empty | PathRule::Blank | PathRule::Reach => {
+            false
+        }
+    });
+    let links = shown.flat_map(|(_, path)| follow_links(path));
+    let replaced = links.filter(|link| is_in_empty(rules, &link.path));
+    replaced.map(|link| (link.path, link.target)).collect()
+}
 
 /// Lists the links in `/run` that stay, with their targets, by the rules before they are resolved.
 pub(super) fn list_run_links(plan: &SandboxPlan) -> BTreeMap<PathBuf, PathBuf> {
@@ -88,7 +107,8 @@ pub(super) fn set_up_mounts(
     let trees = copy_trees(plan, rules)?;
     let devices = DEVICES.map(|name| copy(&Path::new("/dev").join(name)).ok());
     let kept = KEPT_IN_RUN.map(|path| (path, KeptEntry::find(Path::new(path))));
-    let links = list_run_links(plan);
+    let mut links = list_run_links(plan);
+    links.extend(list_home_links(plan, rules));
 
     make_read_only()?;
     for (tree, folder) in temporary.iter().zip(TEMPORARY) {
@@ -110,9 +130,12 @@ pub(super) fn set_up_mounts(
         // Without it, what it leads to is not found.
         let _ = fs::create_dir_all(link.parent().unwrap_or(&link)).and_then(|()| symlink(target, &link));
     }
+    let empty = rules.iter().filter(|(rule, _)| *rule == PathRule::Empty);
+    let empty = empty.map(|(_, folder)| folder.as_path());
     for folder in ["/dev", "/run"]
         .map(Path::new)
         .into_iter()
+        .chain(empty)
         .filter(|folder| folder.is_dir())
     {
         set_read_only(folder).map_err(SandboxError::at(format!("make {} read-only", folder.display())))?;
@@ -137,7 +160,7 @@ fn copy_trees(
         // Its place is hidden by the command's own `/tmp`.
         if matches!(rule, PathRule::ReadOnly | PathRule::Cache)
             && trees[at].is_none()
-            && is_replaced(path)
+            && (is_replaced(path) || is_in_empty(&rules[..at], path))
             && !is_in_writable(&rules[..at], path)
         {
             trees[at] = copy_read_only(path);
@@ -157,6 +180,13 @@ pub(super) fn lock_layers(plan: &SandboxPlan, rules: &[(PathRule, PathBuf)]) -> 
 
 fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(), SandboxError> {
     match (rule, tree) {
+        (PathRule::Empty, _) => {
+            fs::create_dir_all(path).map_err(SandboxError::at(format!(
+                "create the mount point {}",
+                path.display()
+            )))?;
+            mount_memory(path, c"mode=0755")
+        }
         (PathRule::Hide, _) if path.is_dir() => cover(path, "folder"),
         (PathRule::Hide, _) => cover(path, "file"),
         (PathRule::Blank, _) if path.is_file() => cover(path, "blank"),

@@ -44,6 +44,7 @@ fn files_of_a_nested_workspace_folder_stay_protected_whatever_the_order() {
                 extra_read_only: Vec::new(),
                 visible: Vec::new(),
                 cache_layers: None,
+                shown_home: None,
             };
             let script = "for file in .git/config .vscode/tasks.json ../.git/config made ../made; do \
                           echo x 2>/dev/null >> $file && echo $file; done";

@@ -58,6 +58,8 @@ fn rules() -> impl Strategy<Value = Vec<(PathRule, PathBuf)>> {
                 | PathRule::Visible
                 | PathRule::Reach
                 | PathRule::Hide => true,
+                // Only for a home folder, before all other rules.
+                PathRule::Empty => false,
             }
         };
         visible
@@ -115,7 +117,7 @@ fn is_expected(plan: &SandboxPlan, file: &Path, (read, can_write): &(String, boo
         // The command's own `/tmp` has nothing there, but the command may create a file of that name.
         None | Some(PathRule::Hide | PathRule::Blank) if file.starts_with("/tmp") => read != "text",
         Some(PathRule::ReadOnly | PathRule::Visible | PathRule::Reach) | None => read == "text" && !can_write,
-        Some(PathRule::Hide) => read == "failed" && !can_write,
+        Some(PathRule::Hide | PathRule::Empty) => read == "failed" && !can_write,
         Some(PathRule::Blank) => (read.is_empty() || is_below_hidden && read == "failed") && !can_write,
     }
 }
