@@ -352,7 +352,8 @@ const SOCKET_VARIABLES: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// Files of the system that only root can read: they matter if this program runs as root. And sockets of services, where
+/// Files of the system that only root can read: they matter if this program runs as root. Snapshots of the disk, which
+/// have copies of everything that is hidden. And sockets of services, where
 /// `/var/run` is not a link to `/run`.
 pub(super) const SYSTEM_SECRETS: &[&str] = &[
     "/mnt/wsl/docker-desktop",
@@ -366,6 +367,9 @@ pub(super) const SYSTEM_SECRETS: &[&str] = &[
     "/etc/sudoers",
     "/etc/sudoers.d",
     "/etc/ssl/private",
+    "/.snapshots",
+    "/home/.snapshots",
+    "/timeshift",
     "/var/lib/docker",
     "/var/lib/containerd",
     "/var/lib/incus/unix.socket",

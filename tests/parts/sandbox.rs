@@ -35,6 +35,7 @@ mod outer_repository;
 mod private_folders;
 mod random_plans;
 mod run_folder;
+mod second_paths;
 mod sockets;
 mod variables;
 mod visible_paths;

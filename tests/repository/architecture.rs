@@ -346,6 +346,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "sandbox/linux/overlay.rs",
         "opens the folders that are mounted; reads nothing of them",
     ),
+    (
+        "sandbox/linux/second_paths.rs",
+        "/proc; compares what is at paths; opens nothing",
+    ),
     ("sandbox/linux/sockets.rs", "/proc; resolves the paths of sockets"),
     (
         "sandbox/linux/system_calls.rs",

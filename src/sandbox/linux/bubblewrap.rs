@@ -17,6 +17,7 @@ use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags,
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::mounts::{KEPT_IN_RUN, create_temporary_links, list_home_links, list_run_links, lock_layers};
+use super::second_paths::add_second_paths;
 use super::sockets;
 use crate::domain::SandboxNetwork;
 use crate::sandbox::SandboxError;
@@ -73,6 +74,7 @@ impl BubblewrapCommand {
             .ok_or_else(missing)
             .map_err(SandboxError::at("find bubblewrap"))?;
         let mut rules = expand_rules(plan)?;
+        add_second_paths(&mut rules);
         remove_covered_twice(&mut rules);
         let layers = lock_layers(plan, &rules).filter(|_| has_overlays(&program));
         let mut command = Self {

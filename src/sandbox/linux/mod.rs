@@ -12,6 +12,7 @@ mod bubblewrap;
 mod file_access;
 mod mounts;
 mod overlay;
+mod second_paths;
 mod sockets;
 mod system_calls;
 
@@ -33,6 +34,8 @@ use nix::sched::{CloneFlags, unshare};
 
 pub use bubblewrap::{BubblewrapCommand, check_inside};
 pub use sockets::list_relative_sockets;
+
+use second_paths::add_second_paths;
 
 use super::SandboxError;
 use super::expand::expand_rules;
@@ -114,7 +117,10 @@ fn keep_setup_capabilities() -> io::Result<()> {
 /// # Errors
 /// A part of the plan cannot be enforced. The process may be confined in part then, and must start nothing.
 pub fn enter(plan: &SandboxPlan, relative_sockets: Vec<PathBuf>) -> Result<(), SandboxError> {
-    let rules = expand_rules(plan)?;
+    let mut rules = expand_rules(plan)?;
+    if plan.method == SandboxMethod::Namespaces {
+        add_second_paths(&mut rules);
+    }
     match plan.method {
         SandboxMethod::Namespaces => {
             end_with_parent()?;

@@ -316,7 +316,7 @@ pub(super) fn list_mount_points() -> io::Result<Vec<PathBuf>> {
 }
 
 /// Decodes a path of the mount table, which has blanks and the like as octal numbers.
-fn unescape(field: &[u8]) -> PathBuf {
+pub(super) fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let [first, tail @ ..] = rest {
