@@ -491,6 +491,11 @@ pub(crate) const KERNEL: &[Attack] = &[
         "python3 - <<'P'\nimport ctypes,os\nl=ctypes.CDLL(None)\nh=bytearray(8+128); h[0]=128\nb=(ctypes.c_char*len(h)).from_buffer(h)\nm=ctypes.c_int()\nf=os.open('.',os.O_RDONLY)\nif l.name_to_handle_at(-100,(os.environ['OUT']+'/file').encode(),b,ctypes.byref(m),0)==0 and l.open_by_handle_at(f,b,os.O_RDWR)>=0: print('open')\nP",
     ),
     (
+        "make a system call that is newer than the sandbox",
+        ALL,
+        "python3 -c \"import ctypes; print('open') if ctypes.CDLL(None).syscall(467,-100,b'/',0x80000,None,0)>=0 else 0\"",
+    ),
+    (
         "change a setting of the kernel",
         ALL,
         "v=$(cat /proc/sys/vm/swappiness) && echo $v > /proc/sys/vm/swappiness && echo open",
@@ -525,6 +530,11 @@ pub(crate) const MAY_FAIL_ANYWAY: &[(&str, &[&str])] = &[
             "copy the memory of another process",
             "take a file from another process",
         ],
+    ),
+    (
+        // It is `open_tree_attr` of Linux 6.15.
+        "v=$(uname -r) && [ \"$(printf '%s\\n' 6.15 \"$v\" | sort -V | head -n 1)\" != 6.15 ]",
+        &["make a system call that is newer than the sandbox"],
     ),
     (
         "grep -q '[12]' /proc/sys/kernel/io_uring_disabled",
