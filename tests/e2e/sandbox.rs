@@ -392,15 +392,16 @@ fn one_answer_lasts_for_the_session_inside_and_outside_of_the_sandbox() {
     let Some(confined) = Confined::new("") else { return };
     let client = confined.world.start();
     let session = session_in(&client, "ask");
-    for (outside, rule) in [(false, "bash_sandboxed"), (true, "bash_outside(")] {
-        confined.push_write(outside);
-        let id = client.prompt(&session, "write");
+    for (outside, rule) in [(false, "bash_sandboxed(touch inside)"), (true, "bash_outside(touch inside)")] {
+        let touch = json!({"command": "touch inside", "outside_sandbox": outside});
+        confined.world.mock().push(Reply::tool("bash", touch.clone()));
+        let id = client.prompt(&session, "touch");
         let approval = client.next_approval(&session);
-        assert!(approval.text("rule").starts_with(rule), "{approval:?}");
+        assert_eq!(approval.text("rule"), rule);
         client.decide(&approval, "allowSession");
         client.prompt_result(&id);
-        confined.push_write(outside);
-        client.ask(&session, "write again");
+        confined.world.mock().push(Reply::tool("bash", touch));
+        client.ask(&session, "touch again");
     }
     assert_eq!(client.all(&session, "agent/approvalRequested").len(), 2);
     // Another line outside of the sandbox asks.

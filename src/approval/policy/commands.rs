@@ -87,7 +87,6 @@ impl<'a> JudgedCall<'a> {
         let rule = match self.effect.confinement {
             _ if doubt.is_some() => None,
             Confinement::Declined => self.offer_outside_rule(unsure.is_some()),
-            Confinement::Sandboxed if !must_ask && visited.secrets.is_empty() => Some(SANDBOXED.to_owned()),
             Confinement::Sandboxed | Confinement::None => self.offer_for_line(&line, &visited, &rules, &free),
         };
         let mut reason = self.explain_question(doubt, forced, unsure, covered);

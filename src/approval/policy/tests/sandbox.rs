@@ -251,11 +251,17 @@ fn a_rule_for_one_line_outside_of_the_sandbox_allows_exactly_that_line() {
 }
 
 #[test]
-fn one_answer_may_allow_all_commands_in_the_sandbox() {
-    let Verdict::Ask { rule, .. } = judge(&Policy::default(), "make $x", Confinement::Sandboxed) else {
-        panic!("it is free");
-    };
-    assert_eq!(rule.as_deref(), Some("bash_sandboxed"));
+fn an_answer_allows_this_command_in_the_sandbox_and_a_rule_may_allow_all() {
+    for (line, offered) in [
+        ("touch A", Some("bash_sandboxed(touch A)")),
+        ("make && ls -l", Some("bash_sandboxed(make)")),
+        ("make $x", None),
+    ] {
+        let Verdict::Ask { rule, .. } = judge(&Policy::default(), line, Confinement::Sandboxed) else {
+            panic!("{line} is free");
+        };
+        assert_eq!(rule.as_deref(), offered, "{line}");
+    }
     let granted = Policy {
         grants: grants(&["bash_sandboxed"]),
         require_approval: rules(&["bash(rm *)"]),
