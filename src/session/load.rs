@@ -49,10 +49,7 @@ impl Actor {
         let is_settled = stored.pending.iter().all(is_queued) && !self.journal.has_skipped();
         let is_quiet = self.state.turns.open_turn.is_none() && is_settled;
         if for_display && is_quiet {
-            self.residency.stage = match stored.row.last_seq {
-                0 => LoadState::New,
-                _ => LoadState::Held,
-            };
+            self.residency.stage = LoadState::Held;
         }
         Ok(!is_quiet)
     }
@@ -66,8 +63,6 @@ impl Actor {
     ) -> Result<(), CommandError> {
         let stored = match read {
             Ok(stored) => *stored,
-            // Its row is not written yet, or was removed again.
-            Err(_) if self.residency.stage == LoadState::New => return Ok(()),
             Err(refused) => {
                 self.residency.stage = LoadState::Stored;
                 self.residency.lock = None;
@@ -83,10 +78,7 @@ impl Actor {
         self.journal.restart_at(stored.row.last_seq, Vec::new());
         self.take_questions(&stored.pending);
         self.questions.set_permissions(stored.permissions);
-        self.residency.stage = match stored.row.last_seq {
-            0 => LoadState::New,
-            _ => LoadState::Open,
-        };
+        self.residency.stage = LoadState::Open;
         self.register_open_questions();
         self.partial.message = None;
         self.inbox.set_steers(pending_steers(&stored.pending));

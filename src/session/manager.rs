@@ -17,7 +17,7 @@ use super::services::Services;
 use crate::base::spawn::spawn;
 use crate::domain::{ApprovalId, InquiryId, Mode, OpenApproval, OpenInquiry, SessionId, TurnId};
 use crate::provider::Effort;
-use crate::store::{ContentChoice, RowWrite, StoreError, StoreWrite};
+use crate::store::{ContentChoice, Holder, RowWrite, StoreError, StoreWrite};
 
 /// Commands of one session that may wait. More are rejected as busy.
 const MAILBOX: usize = 256;
@@ -43,7 +43,8 @@ impl SessionManager {
         &self.services
     }
 
-    /// Creates a session with the given choices. The store learns of it when something happens in it.
+    /// Creates a session with the given choices, and takes it: no other server works in it while this one runs. Blocks
+    /// briefly, for the file of its lock.
     pub fn create_session(&self, info: SessionInfo, choice: ContentChoice) -> (SessionId, Mode) {
         let mode = choice.mode.unwrap_or_else(|| {
             self.services
@@ -57,15 +58,25 @@ impl SessionManager {
                 actor.state.choice.mode = mode;
                 actor.state.choice.model = choice.model;
                 actor.state.choice.effort = choice.effort.as_deref().and_then(Effort::from_name);
-                // A client may keep the id, and load the session in another server before its first prompt.
-                let row = Box::new(actor.session_row());
-                let write = StoreWrite::Row(RowWrite::CreateSession(row));
-                if self.services.store.writes.try_send(write).is_err() {
-                    tracing::warn!("a session without a prompt was not stored");
-                }
+                self.store_new_session(actor);
             });
         }
         (id, mode)
+    }
+
+    /// Stores a new session, so that a client that has kept its id can load it in a later server.
+    fn store_new_session(&self, actor: &mut Actor) {
+        let holder = Holder::for_this_process((self.services.client_name)());
+        match self.services.store.locks.try_acquire(&actor.info.id, &holder) {
+            Ok(lock) => actor.residency.lock = Some(lock),
+            // Nobody else can find it then; its first command tries again.
+            Err(error) => return tracing::warn!(%error, "a session without a prompt was not stored"),
+        }
+        let row = Box::new(actor.session_row());
+        let write = StoreWrite::Row(RowWrite::CreateSession(row));
+        if self.services.store.writes.try_send(write).is_err() {
+            tracing::warn!("a session without a prompt was not stored");
+        }
     }
 
     /// Remembers the user's choice for new sessions of a folder. If the store is not ready, the choice is forgotten.

@@ -14,7 +14,7 @@ use crate::store::SessionLock;
 /// How far a session has been loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadState {
-    /// Made by `newSession`, or read from the store, with nothing in it. Its row may be removed once it is old.
+    /// Made by `newSession`. Nothing has happened in it; its row may be missing, or removed once it is old.
     New,
     /// In the store, not read yet.
     Stored,
@@ -76,7 +76,7 @@ impl Residency {
     }
 
     /// Returns when an idle session is unloaded: after `idle` (R-SESS-6), or immediately if it was only inspected. A new
-    /// session stays, because nothing of it is stored yet.
+    /// session stays, because its row may be missing.
     pub(super) fn unload_at(&self, idle: Duration) -> Option<Instant> {
         match self.stage {
             LoadState::New => None,

@@ -134,13 +134,9 @@ impl Actor {
         is_free.then_some(IoStep::Lock)
     }
 
-    /// Makes the session live, unless it is. Another server may have loaded a new one and worked in it.
+    /// Makes the session live, unless it is.
     fn next_for_open(&self, gathered: &Gathered) -> Option<IoStep> {
-        let is_open = match self.residency.stage {
-            LoadState::New => gathered.has_taken(IoStep::Fold),
-            LoadState::Open => true,
-            LoadState::Stored | LoadState::Held => false,
-        };
+        let is_open = matches!(self.residency.stage, LoadState::New | LoadState::Open);
         let step = self.next_for_lock(gathered);
         step.or((!is_open).then_some(IoStep::Fold))
     }
@@ -291,12 +287,9 @@ impl Actor {
         let (services, id) = (self.services.clone(), self.info.id.clone());
         match step {
             IoStep::Lock => {
-                let may_be_elsewhere = matches!(self.residency.stage, LoadState::New | LoadState::Stored);
-                let wait = if may_be_elsewhere {
-                    LOCK_WAIT
-                } else {
-                    Duration::ZERO
-                };
+                // No other server can know a session that was just created.
+                let is_stored = self.residency.stage == LoadState::Stored;
+                let wait = if is_stored { LOCK_WAIT } else { Duration::ZERO };
                 io::lock_session(services, id, wait).map(IoOutcome::Lock).boxed()
             }
             IoStep::ReadRow => {

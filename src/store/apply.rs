@@ -13,6 +13,12 @@ use crate::domain::{Grant, GrantScope, GrantedTool, Mode, SessionId, TurnId};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
+/// Whether a row of `sessions` is listed: one without a title, a turn, and waiting records is only an id that a client may
+/// have kept. The lower half of an event's id is its number.
+pub(super) const IS_LISTED: &str = "title IS NOT NULL
+    OR EXISTS (SELECT 1 FROM pending WHERE session = sessions.num)
+    OR EXISTS (SELECT 1 FROM events WHERE turn IS NOT NULL
+        AND events.id BETWEEN sessions.num << 32 AND (sessions.num + 1) << 32)";
 /// How long a session without a prompt can be loaded.
 const EMPTY_SESSION_DAYS: i64 = 30;
 
@@ -255,15 +261,15 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// Removes sessions in which nothing ever happened, so that they do not pile up.
+    /// Removes old sessions without a turn, which no list shows, so that they do not pile up.
     fn remove_old_empty_sessions(&mut self, now_ms: i64) -> Result<(), rusqlite::Error> {
-        self.execute_cached(
-            "DELETE FROM sessions WHERE last_seq = 0 AND title IS NULL AND updated_ms < ?
-                AND NOT EXISTS (SELECT 1 FROM pending WHERE session = sessions.num)
-                AND NOT EXISTS (SELECT 1 FROM events
-                    WHERE events.id BETWEEN sessions.num << 32 AND (sessions.num + 1) << 32)",
-            [now_ms - EMPTY_SESSION_DAYS * DAY_MS],
-        )?;
+        let mut found = self.transaction.prepare_cached(&format!(
+            "SELECT id FROM sessions WHERE updated_ms < ? AND NOT ({IS_LISTED})"
+        ))?;
+        let ids = found.query_map([now_ms - EMPTY_SESSION_DAYS * DAY_MS], |row| row.get(0))?;
+        for id in ids.collect::<Result<Vec<String>, _>>()? {
+            delete_session(self.transaction, &id.into())?;
+        }
         Ok(())
     }
 

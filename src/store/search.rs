@@ -5,7 +5,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
-use super::apply::{event_id, event_ids, seq_of};
+use super::apply::{IS_LISTED, event_id, event_ids, seq_of};
 use super::error::StoreError;
 use super::row_reading::{SESSION, session_row, stored_event};
 use super::rows::{SearchHit, SessionHit, SessionPage, SessionQuery, StoredEvent};
@@ -58,14 +58,7 @@ fn build_query(
     expression: Option<&str>,
     limit: usize,
 ) -> Result<(String, Vec<Value>), StoreError> {
-    // Those without a prompt or a title are only ids that a client may have kept. The lower half of an event's id is its
-    // number.
-    let mut sql = format!(
-        "SELECT {SESSION} FROM sessions WHERE (title IS NOT NULL
-            OR EXISTS (SELECT 1 FROM pending WHERE session = sessions.num)
-            OR EXISTS (SELECT 1 FROM events WHERE turn IS NOT NULL
-                AND events.id BETWEEN sessions.num << 32 AND (sessions.num + 1) << 32))"
-    );
+    let mut sql = format!("SELECT {SESSION} FROM sessions WHERE ({IS_LISTED})");
     let mut values = Vec::new();
     if let Some(cwd) = &query.cwd {
         sql.push_str(" AND cwd = ?");
