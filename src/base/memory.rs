@@ -3,18 +3,20 @@
 //! The only module with unsafe code: no crate wraps these two functions, which take numbers and no pointers. It must not
 //! know what the memory was for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::clock;
+use super::spawn::run_blocking;
 
 /// Blocks of this size or more, in bytes, are given back when they are freed. glibc begins with half of it and raises it
 /// to the largest block freed so far, up to 32 MiB (mallopt(3), `M_MMAP_THRESHOLD`).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE_BLOCK: i32 = 256 << 10;
 
-/// Growth, in bytes, from which looking for freed memory is worth its time.
-const GROWTH: u64 = 32 << 20;
-
-/// The resident memory after the last look, in bytes.
-static LAST_RESIDENT: AtomicU64 = AtomicU64::new(0);
+/// Below this resident memory, in bytes, looking for freed memory is not worth its time.
+const LEAST_RESIDENT: u64 = 32 << 20;
+/// How long what a turn leaves may take to be freed.
+const DELAY: Duration = Duration::from_secs(1);
 
 /// Makes large blocks go back to the system as soon as they are freed. Call it before other threads start.
 pub fn release_large_blocks() {
@@ -25,10 +27,16 @@ pub fn release_large_blocks() {
     }
 }
 
-/// Gives freed memory back, if the program has grown much since the last time. Blocks for some milliseconds.
-pub fn release_freed_memory() {
-    let grown_to = LAST_RESIDENT.load(Ordering::Relaxed).saturating_add(GROWTH);
-    if read_resident().is_none_or(|resident| resident < grown_to) {
+/// Gives memory back that is freed by a moment from now.
+pub async fn release_freed_memory() {
+    clock::sleep(DELAY).await;
+    // A panic would have been reported.
+    let _ = run_blocking(trim_heap).await;
+}
+
+/// Blocks for some milliseconds.
+fn trim_heap() {
+    if read_resident().is_none_or(|resident| resident < LEAST_RESIDENT) {
         return;
     }
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -36,7 +44,6 @@ pub fn release_freed_memory() {
     unsafe {
         libc::malloc_trim(0);
     }
-    LAST_RESIDENT.store(read_resident().unwrap_or(0), Ordering::Relaxed);
 }
 
 /// Reads the resident memory of this process in bytes; `None` where the system has no `/proc`.

@@ -15,7 +15,7 @@ use super::actor::{Actor, IoResult};
 use super::checkpoints::CHECKPOINT_PARTIAL;
 use super::command::{PartialMessage, SessionCommand, TurnOutcome};
 use super::command_queue::Operation;
-use crate::base::spawn::{TaskError, run_blocking};
+use crate::base::spawn::TaskError;
 use crate::base::{clock, memory};
 use crate::context::OpenCall;
 use crate::domain::{
@@ -65,8 +65,10 @@ impl Actor {
     /// Settles the end of the turn, then does what waits for it.
     pub(super) fn end_turn(&mut self, result: TurnResult) {
         self.settle_end(result);
-        let freed = run_blocking(memory::release_freed_memory);
-        self.mailbox.io.push(freed.map(|_| IoResult::FreedMemory).boxed());
+        let freed = memory::release_freed_memory();
+        self.mailbox
+            .io
+            .push(freed.map(|()| IoResult::FreedMemory).boxed());
         if let Some(reply) = self.residency.closing.pop() {
             let close = SessionCommand::Close { reply };
             self.mailbox.queue.push_first(Operation::Command(close));
