@@ -129,7 +129,7 @@ async fn time_command(
         home: Some(root.join("home")),
         temp: temp.to_owned(),
         network: SandboxNetwork::Offline,
-        extra_hide: [
+        own_secrets: [
             "home/.local/share/agentls",
             "home/.local/state/agentls",
             "home/.config/agentls",
@@ -137,9 +137,9 @@ async fn time_command(
         .map(|name| root.join(name))
         .to_vec(),
         extra_write: Vec::new(),
+        extra_hide: Vec::new(),
         extra_read_only: Vec::new(),
         visible: Vec::new(),
-        cache_layers: Some(root.join("home/.local/share/agentls/build-caches/ws")),
         shown_home: None,
     };
     let start = Instant::now();

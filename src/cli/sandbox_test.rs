@@ -17,7 +17,7 @@ use super::style::Color;
 use crate::config::{ConfigSource, HomeAccess};
 use crate::domain::words::word_enum;
 use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
-use crate::sandbox::{PrivateTemp, SandboxScope, remove_layers};
+use crate::sandbox::{PrivateTemp, SandboxScope};
 use crate::workspace::process::Command;
 
 /// One thing that a command must not, or must, be able to do.
@@ -68,14 +68,17 @@ const fn allowed(name: &'static str, script: &'static str) -> SandboxCheck {
 
 /// The variables in the scripts: `WS` is the workspace, `OUT` a folder outside, `HOME` a home folder with secrets, `PORT`
 /// a TCP and UDP port, `SOCK` a Unix socket, and `SERVER` the id of this process.
-const CHECKS: [SandboxCheck; 19] = [
+const CHECKS: [SandboxCheck; 18] = [
     allowed("write in the workspace", "echo x > $WS/new && echo open"),
     allowed(
         "write a temporary file",
         "f=$(mktemp) && echo x > $f && echo open",
     ),
     allowed("commit to the repository", "echo x > $WS/.git/index && echo open"),
-    CACHE_CHECK,
+    allowed(
+        "write a build tool's cache",
+        "echo x > $HOME/.npm/new && echo open",
+    ),
     allowed("start processes", "(echo open) | cat"),
     denied_change(
         "write outside the workspace",
@@ -112,14 +115,6 @@ const CHECKS: [SandboxCheck; 19] = [
         SandboxLevel::Full,
         "echo x > $WS/.vscode/tasks.json && echo open",
     ),
-    SandboxCheck {
-        from: SandboxLevel::Full,
-        ..denied_change(
-            "change what other projects take from a cache",
-            "echo x > $HOME/.npm/file && echo open",
-            |root| fs::metadata(root.join("home/.npm/file")).is_ok_and(|file| file.len() > 0),
-        )
-    },
     denied(
         "read a private key",
         SandboxLevel::Full,
@@ -152,17 +147,6 @@ const CHECKS: [SandboxCheck; 19] = [
          socket.socket(socket.AF_UNIX).connect(os.environ['SOCK'])\" 2>/dev/null && echo open",
     ),
 ];
-
-const CACHE_CHECK: SandboxCheck = allowed(
-    "write a build tool's cache",
-    "echo x > $HOME/.npm/new && echo open",
-);
-
-/// Where the system cannot keep apart what commands change in caches.
-const READ_ONLY_CACHE_CHECK: SandboxCheck = SandboxCheck {
-    expected: false,
-    ..CACHE_CHECK
-};
 
 /// With `read = "allowlist"`.
 const HOME_CHECK: SandboxCheck = denied(
@@ -344,22 +328,15 @@ async fn run_checks(
         home: Some(fixture.path("home")),
         temp: tools.temp.path().to_owned(),
         network: SandboxNetwork::Offline,
+        own_secrets: Vec::new(),
         extra_write: Vec::new(),
         extra_hide: Vec::new(),
         extra_read_only: Vec::new(),
         visible: Vec::new(),
         shown_home: has_allowlist.then(Vec::new),
-        cache_layers: Some(fixture.path("layers")),
     };
     let mut results = Vec::new();
-    let has_layers = tools.can_write_caches(source).await?;
     for check in CHECKS.iter().chain(has_allowlist.then_some(&HOME_CHECK)) {
-        let is_read_only = check.name == CACHE_CHECK.name && !has_layers;
-        let check = if is_read_only {
-            &READ_ONLY_CACHE_CHECK
-        } else {
-            check
-        };
         let mut command = fixture.prepare_command(check)?;
         if tools.detected.method != SandboxMethod::None {
             command = confine(command, &scope, source);
@@ -370,7 +347,5 @@ async fn run_checks(
             CheckVerdict::of(check, &output.stdout, fixture.root.path(), level),
         ));
     }
-    // The kernel leaves folders in it that the fixture could not remove.
-    remove_layers(&fixture.path("layers"))?;
     Ok(results)
 }

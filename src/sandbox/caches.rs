@@ -1,8 +1,4 @@
-//! Caches of build tools, which confined commands may write so that builds need no question.
-//!
-//! No cache is written itself: what a command changes is in a layer of its workspace (`cache_layers`). A cache may be left
-//! out of that only if each project checks what it takes from there, by a hash that the project itself contains. None of
-//! these is such a cache; the table says what another project would run.
+//! Caches of build tools, which confined commands may write so that builds need no question (R-BOX).
 
 use std::path::{Path, PathBuf};
 
@@ -14,20 +10,13 @@ use crate::base::nofollow::{self, OpenFolder};
 
 /// The caches of a program, relative to the home folder. Without a program they are never created.
 const CACHES: &[(&[&str], &[&str])] = &[
-    // Sources, of which Cargo checks only the archive, and only when it downloads it.
     (&["cargo"], &[".cargo/registry", ".cargo/git"]),
-    // The programs of `npx`, what a registry said about packages, and headers of Node.js.
     (&["npm"], &[".npm", ".cache/node-gyp"]),
-    // Wheels that were built here, and answers of an index.
     (&["pip", "pip3"], &[".cache/pip"]),
-    // Unpacked packages and the environments of `uvx`, which are linked or copied as they are.
     (&["uv"], &[".cache/uv"]),
-    // Compiled packages by a hash of their sources, not of their own content; sources, which `go` checks only when it
-    // downloads them; and the tree of their hashes.
     (&["go"], &[".cache/go-build", "go/pkg/mod", "go/pkg/sumdb"]),
-    // Files of packages, which pnpm checks only if their time has changed, and the programs of `pnpm dlx`.
     (&["pnpm"], &[".cache/pnpm", ".local/share/pnpm/store"]),
-    // Yarn 1 checks no unpacked package. Not the rest of `.yarn`, which has programs.
+    // Not the rest of `.yarn`, which has programs.
     (
         &["yarn"],
         &[
@@ -37,16 +26,12 @@ const CACHES: &[(&[&str], &[&str])] = &[
             ".yarn/berry/metadata",
         ],
     ),
-    // The package managers themselves.
     (&["corepack"], &[".cache/node"]),
-    // Programs that each `git commit` runs.
     (&["pre-commit"], &[".cache/pre-commit"]),
-    // Compiled files by a hash of their sources; so has `sccache`.
     (&["ccache"], &[".cache/ccache"]),
     (&["sccache"], &[".cache/sccache"]),
     // Its existence would change which one ccache uses.
     (&[], &[".ccache"]),
-    // Gradle itself, its native libraries, plugins, and results of builds by a hash of their sources.
     (
         &["gradle"],
         &[
@@ -56,18 +41,13 @@ const CACHES: &[(&[&str], &[&str])] = &[
             ".gradle/native",
         ],
     ),
-    // Libraries and plugins, which are checked only when they are downloaded; so are the next two.
     (&["mvn"], &[".m2/repository"]),
     (&["dotnet"], &[".nuget/packages"]),
     (&["bun"], &[".bun/install/cache"]),
-    // Whole environments.
     (&["poetry"], &[".cache/pypoetry"]),
-    // Compiled modules by a hash of their sources.
     (&["deno"], &[".cache/deno"]),
-    // Archives of packages, most of them without a hash in the lock file; so has `bundle`.
     (&["composer"], &[".cache/composer"]),
     (&["bundle"], &[".bundle/cache"]),
-    // What rules of other repositories have unpacked and built.
     (&["bazel"], &[".cache/bazel"]),
 ];
 
@@ -154,10 +134,7 @@ pub(super) fn create_missing_caches(plan: &SandboxPlan, caches: &[BuildCache], p
     let is_installed = |program: &&str| folders.iter().any(|folder| is_program(folder.join(program)));
     for cache in caches {
         if nofollow::kind(&cache.path).is_none()
-            && matches!(
-                plan.find_rule(&cache.path),
-                Some(PathRule::Cache | PathRule::Write)
-            )
+            && plan.find_rule(&cache.path) == Some(PathRule::Write)
             && cache.programs.iter().any(is_installed)
             && is_in_own_folder(&cache.path)
         {
@@ -202,14 +179,13 @@ mod tests {
         let caches = list_caches(Some(&home), |_| None);
         let mut rules: Vec<(PathRule, PathBuf)> = caches
             .iter()
-            .map(|cache| (PathRule::Cache, cache.path.clone()))
+            .map(|cache| (PathRule::Write, cache.path.clone()))
             .collect();
         rules.push((PathRule::Hide, home.join(".cache/uv")));
         let plan = SandboxPlan {
             method: SandboxMethod::Namespaces,
             network: SandboxNetwork::Offline,
             temp: "/tmp/private".into(),
-            cache_layers: None,
             rules,
         };
         create_missing_caches(&plan, &caches, Some(&bin));

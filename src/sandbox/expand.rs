@@ -78,7 +78,7 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         }
         let is_writable = matches!(
             rule,
-            PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace
+            PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace
         );
         if is_writable && real.parent().is_none() {
             let refused =
@@ -88,12 +88,7 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         let expand: fn(&Path) -> Vec<(PathRule, PathBuf)> = match rule {
             PathRule::Workspace => steering_files::expand_workspace,
             PathRule::HomeWorkspace => steering_files::expand_home,
-            PathRule::Write
-            | PathRule::Cache
-            | PathRule::ReadOnly
-            | PathRule::Empty
-            | PathRule::Hide
-            | PathRule::Blank => {
+            PathRule::Write | PathRule::ReadOnly | PathRule::Empty | PathRule::Hide | PathRule::Blank => {
                 rules.push((*rule, real));
                 continue;
             }
@@ -188,7 +183,6 @@ mod tests {
             method: SandboxMethod::Namespaces,
             network: SandboxNetwork::Offline,
             temp: home.path().to_owned(),
-            cache_layers: None,
             rules: vec![(PathRule::Hide, history)],
         };
         assert_eq!(expand_rules(&plan).unwrap(), []);

@@ -11,9 +11,6 @@ word_enum! {
     pub enum PathRule {
         /// Read and write. The path need not exist.
         Write = "w",
-        /// A cache of build tools: what the command changes is kept apart, in a layer of its workspace. Without such a layer
-        /// it is [`PathRule::ReadOnly`]; with a method without mounts, [`PathRule::Write`].
-        Cache = "c",
         /// A workspace folder: like [`PathRule::Write`], but files that make programs run are read-only.
         Workspace = "s",
         /// The home folder as a workspace: only its visible files and folders can be written. What a home folder has
@@ -55,8 +52,6 @@ pub struct SandboxPlan {
     pub network: SandboxNetwork,
     /// The folder that it sees as `/tmp` and `/var/tmp`.
     pub temp: PathBuf,
-    /// The folder for what it changes in caches, which all commands of its workspace share. `None` makes them read-only.
-    pub cache_layers: Option<PathBuf>,
     pub rules: Vec<(PathRule, PathBuf)>,
 }
 
@@ -73,7 +68,6 @@ impl SandboxPlan {
     pub fn list_mounted_temporary(&self) -> impl Iterator<Item = PathBuf> {
         let is_shown = |rule: &PathRule| match rule {
             PathRule::Write
-            | PathRule::Cache
             | PathRule::Workspace
             | PathRule::HomeWorkspace
             | PathRule::ReadOnly
@@ -96,7 +90,6 @@ impl SandboxPlan {
             self.method.name().into(),
             self.network.name().into(),
             self.temp.clone().into(),
-            self.cache_layers.clone().unwrap_or_default().into(),
         ];
         for (rule, path) in &self.rules {
             words.extend([rule.name().into(), path.clone().into()]);
@@ -106,7 +99,7 @@ impl SandboxPlan {
 
     /// Reads a plan from [`SandboxPlan::to_words`]. Returns `None` if anything in it is not understood.
     pub fn from_words(words: &[OsString]) -> Option<Self> {
-        let [method, network, temp, cache_layers, rules @ ..] = words else {
+        let [method, network, temp, rules @ ..] = words else {
             return None;
         };
         let (rules, []) = rules.as_chunks::<2>() else {
@@ -119,7 +112,6 @@ impl SandboxPlan {
             method: SandboxMethod::from_name(method.to_str()?)?,
             network: SandboxNetwork::from_name(network.to_str()?)?,
             temp: temp.into(),
-            cache_layers: (!cache_layers.is_empty()).then(|| cache_layers.into()),
             rules: rules.collect::<Option<_>>()?,
         })
     }
@@ -151,9 +143,7 @@ mod tests {
             method: SandboxMethod::Namespaces,
             network: SandboxNetwork::Proxy,
             temp: "/tmp/private".into(),
-            cache_layers: Some("/home/u/layers".into()),
             rules: vec![
-                (PathRule::Cache, "/home/u/.npm".into()),
                 (PathRule::Workspace, "/ws".into()),
                 (PathRule::Hide, "/ws/secret".into()),
                 (PathRule::Write, "/ws/secret/public".into()),
@@ -170,7 +160,7 @@ mod tests {
         let words = plan().to_words();
         assert_eq!(SandboxPlan::from_words(&words), Some(plan()));
         assert_eq!(SandboxPlan::from_words(&words[..words.len() - 1]), None);
-        for at in [0, 1, 4] {
+        for at in [0, 1, 3] {
             let mut bent = words.clone();
             bent[at] = "unknown".into();
             assert_eq!(SandboxPlan::from_words(&bent), None, "word {at}");

@@ -55,7 +55,7 @@ fn write_profile(plan: &SandboxPlan, rules: &[(PathRule, PathBuf)]) -> Result<St
     for (rule, path) in rules {
         let place = below(path)?;
         match rule {
-            PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace => {
+            PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace => {
                 add_rule(&mut profile, "allow file-read* file-write*", &place);
             }
             PathRule::ReadOnly => {
@@ -129,7 +129,6 @@ mod tests {
             method: SandboxMethod::Seatbelt,
             network: SandboxNetwork::Offline,
             temp: "/private/var/folders/x/T/agentls".into(),
-            cache_layers: None,
             rules: rules.iter().map(|(rule, path)| (*rule, path.into())).collect(),
         }
     }

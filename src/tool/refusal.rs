@@ -163,16 +163,12 @@ impl Refusals {
             (PathRule::Hide | PathRule::Empty, FileError::Denied | FileError::Missing) if has_mounts => {
                 Some("read")
             }
-            (PathRule::Cache, _) if !has_mounts => None,
             // Mounts have an error of their own, so the file itself denies this.
-            (PathRule::ReadOnly | PathRule::Cache, FileError::Denied) if has_mounts => None,
+            (PathRule::ReadOnly, FileError::Denied) if has_mounts => None,
             (_, FileError::Missing) => None,
             // It is the error for what was not created because of a mount.
             (_, FileError::NotCreated) if !has_mounts => None,
-            (
-                PathRule::ReadOnly | PathRule::Cache | PathRule::Empty | PathRule::Hide | PathRule::Blank,
-                _,
-            ) => Some("write"),
+            (PathRule::ReadOnly | PathRule::Empty | PathRule::Hide | PathRule::Blank, _) => Some("write"),
         }
     }
 
@@ -292,7 +288,6 @@ mod tests {
             method,
             network,
             temp: "/tmp/private".into(),
-            cache_layers: None,
             rules: Vec::new(),
         };
         let access = Command::from_script("x")
@@ -409,7 +404,6 @@ mod tests {
                 method,
                 network: SandboxNetwork::Offline,
                 temp: own.path().to_owned(),
-                cache_layers: None,
                 rules: vec![(PathRule::Write, machine.path().join("ws"))],
             };
             let command = Command::from_script("x").sandbox(plan);

@@ -17,8 +17,7 @@ use crate::base::spawn::run_blocking;
 use crate::config::{HomeAccess, SandboxSettings};
 use crate::domain::{SandboxMethod, SandboxPolicy};
 use crate::sandbox::{
-    CommandNeeds, PrivateTemp, SandboxScope, find_linked_repository, find_outer_repository, locate_layers,
-    remove_old_layers,
+    CommandNeeds, PrivateTemp, SandboxScope, find_linked_repository, find_outer_repository,
 };
 
 /// What one call's command may do.
@@ -92,21 +91,15 @@ impl SessionTemp {
         self.folder.get_or_init(create).as_ref().map(PrivateTemp::path)
     }
 
-    /// Creates the missing caches of build tools, and removes old layers of caches, once in a session.
-    async fn create_caches(&self, scope: &SandboxScope, settings: &SandboxSettings) {
+    /// Creates the missing caches of build tools, once in a session.
+    async fn create_caches(&self, scope: &SandboxScope) {
         if scope.policy != SandboxPolicy::Workspace {
             return;
         }
         let create = || async {
-            let (scope, data) = (scope.clone(), settings.own_data.clone());
-            let prepare = move || {
-                scope.create_missing_caches(read_path_variable);
-                if let Some(data) = data {
-                    remove_old_layers(&data);
-                }
-            };
+            let scope = scope.clone();
             // A panic leaves some missing, which only makes their programs fail.
-            let _ = run_blocking(prepare).await;
+            let _ = run_blocking(move || scope.create_missing_caches(read_path_variable)).await;
         };
         self.caches.get_or_init(create).await;
     }
@@ -165,8 +158,6 @@ pub(super) async fn confine_command(
     let (visible, shown_home) = list_visible_paths(&place, settings, needs).await;
     // The workspace folders are resolved, and are compared with it.
     let home = run_blocking(move || place.home.map(|home| real_path(&home).unwrap_or(home)));
-    let data = settings.own_data.as_ref();
-    let cache_layers = data.map(|data| locate_layers(data, &place.folders));
     let scope = SandboxScope {
         policy: sandbox.policy,
         method: detected.method,
@@ -174,14 +165,14 @@ pub(super) async fn confine_command(
         home: home.await.ok().flatten(),
         temp: temp.to_owned(),
         network: settings.network,
+        own_secrets: settings.own_secrets.clone(),
         extra_write: join_all(place.cwd, &settings.write),
-        extra_hide: list_hidden(place.cwd, settings).await?,
+        extra_hide: list_denied(place.cwd, settings).await?,
         extra_read_only: place.read_only,
         visible,
         shown_home,
-        cache_layers,
     };
-    place.temp.create_caches(&scope, settings).await;
+    place.temp.create_caches(&scope).await;
     let plan = scope.build_plan(read_path_variable);
     place.temp.left_files.add_mounted(plan.list_mounted_temporary());
     let visible_temp = plan.visible_temp().to_owned();
@@ -256,15 +247,13 @@ fn join_all(cwd: &Path, paths: &[String]) -> Vec<PathBuf> {
     paths.iter().map(|path| cwd.join(path)).collect()
 }
 
-/// Returns the paths that commands must not read: our own files, and those of the settings.
-async fn list_hidden(cwd: &Path, settings: &SandboxSettings) -> Result<Vec<PathBuf>, SpawnError> {
-    let own = settings.own_secrets.clone();
+/// Returns the paths that commands must not read.
+async fn list_denied(cwd: &Path, settings: &SandboxSettings) -> Result<Vec<PathBuf>, SpawnError> {
     let entries = join_all(cwd, &settings.read_deny);
     let listed = run_blocking(move || ReadDeny::new(entries).list_paths());
     let too_many =
         || refuse("the patterns in [sandbox] read_deny match too many files; name folders".to_owned());
-    let denied = listed.await.ok().flatten().ok_or_else(too_many)?;
-    Ok(own.into_iter().chain(denied).collect())
+    listed.await.ok().flatten().ok_or_else(too_many)
 }
 
 fn refuse(reason: String) -> SpawnError {

@@ -392,7 +392,10 @@ fn one_answer_lasts_for_the_session_inside_and_outside_of_the_sandbox() {
     let Some(confined) = Confined::new("") else { return };
     let client = confined.world.start();
     let session = session_in(&client, "ask");
-    for (outside, rule) in [(false, "bash_sandboxed(touch inside)"), (true, "bash_outside(touch inside)")] {
+    for (outside, rule) in [
+        (false, "bash_sandboxed(touch inside)"),
+        (true, "bash_outside(touch inside)"),
+    ] {
         let touch = json!({"command": "touch inside", "outside_sandbox": outside});
         confined.world.mock().push(Reply::tool("bash", touch.clone()));
         let id = client.prompt(&session, "touch");

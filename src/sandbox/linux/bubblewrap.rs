@@ -11,17 +11,15 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags, openat2, statvfs};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::mounts::{KEPT_IN_RUN, create_temporary_links, list_home_links, list_run_links, lock_layers};
+use super::mounts::{KEPT_IN_RUN, create_temporary_links, list_home_links, list_run_links};
 use super::second_paths::add_second_paths;
 use super::sockets;
 use crate::domain::SandboxNetwork;
 use crate::sandbox::SandboxError;
-use crate::sandbox::cache_layers::{Layer, UsedLayers};
 use crate::sandbox::expand::expand_rules;
 use crate::sandbox::plan::{PathRule, REPLACED, SandboxPlan, find_rule};
 
@@ -57,8 +55,6 @@ pub struct BubblewrapCommand {
     mount_points: Vec<(PathBuf, Option<Found>)>,
     /// Files that it inherits. They must stay open until it has started.
     files: Vec<OwnedFd>,
-    /// The layers of the caches, locked until it has ended; `None` if the caches are read-only.
-    layers: Option<UsedLayers>,
 }
 
 impl BubblewrapCommand {
@@ -76,10 +72,8 @@ impl BubblewrapCommand {
         let mut rules = expand_rules(plan)?;
         add_second_paths(&mut rules);
         remove_covered_twice(&mut rules);
-        let layers = lock_layers(plan, &rules).filter(|_| has_overlays(&program));
         let mut command = Self {
             program,
-            layers,
             args: Vec::new(),
             expected: Vec::new(),
             mount_points: Vec::new(),
@@ -177,21 +171,14 @@ impl BubblewrapCommand {
                     self.expect(path)?;
                 }
             }
-            // What it writes is nowhere but in the layer, so its place need not be checked inside.
-            PathRule::Cache if let Some(layer) = self.open_layer(path) => {
-                words.extend(["--overlay-src".into(), path.into(), "--overlay".into()]);
-                words.extend([layer.upper.into(), layer.work.into(), path.into()]);
-            }
             // Unlike the others, it makes a path of a replaced folder visible, such as a workspace in `/tmp`.
-            PathRule::ReadOnly | PathRule::Cache if find_rule(before, path) != Some(PathRule::Hide) => {
-                add_mount("--ro-bind")
-            }
+            PathRule::ReadOnly if find_rule(before, path) != Some(PathRule::Hide) => add_mount("--ro-bind"),
             PathRule::Empty => {
                 words.extend(["--perms", "0755", "--tmpfs"].map(OsString::from));
                 words.push(path.into());
             }
             _ if !is_visible(before, path) => {}
-            PathRule::ReadOnly | PathRule::Cache => {}
+            PathRule::ReadOnly => {}
             PathRule::Hide if path.is_dir() => {
                 words.extend(["--perms", "0000", "--tmpfs"].map(OsString::from));
                 words.extend([path.into(), "--remount-ro".into(), path.into()]);
@@ -201,10 +188,6 @@ impl BubblewrapCommand {
             PathRule::Blank | PathRule::Visible | PathRule::Reach => {}
         }
         Ok(())
-    }
-
-    fn open_layer(&self, cache: &Path) -> Option<Layer> {
-        self.layers.as_ref()?.open_layer(cache).ok()
     }
 
     /// Remembers which file a path is now. It is resolved already: a link there would lead elsewhere.
@@ -325,24 +308,6 @@ fn find_trusted_program(path: &Path) -> Option<PathBuf> {
     (real.is_file() && real.ancestors().all(is_trusted)).then_some(real)
 }
 
-/// Returns whether bubblewrap can mount a folder with a layer on top, which it can from version 0.11 on.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this sets up a sandbox; it is not a command"
-)]
-fn has_overlays(program: &Path) -> bool {
-    let printed = Command::new(program).arg("--version").output();
-    let printed = printed.map(|output| output.stdout).unwrap_or_default();
-    has_version(&String::from_utf8_lossy(&printed), (0, 11))
-}
-
-/// Returns whether a line such as `bubblewrap 0.11.0` names at least a version.
-fn has_version(printed: &str, least: (u32, u32)) -> bool {
-    let version = printed.split_whitespace().next_back().unwrap_or_default();
-    let mut parts = version.split('.').map_while(|part| part.parse().ok());
-    parts.next().zip(parts.next()).is_some_and(|found| found >= least)
-}
-
 /// Writes words for `--args`, which ends each with a zero byte.
 fn write_list(words: &[OsString]) -> io::Result<File> {
     let mut list = File::from(rustix::fs::memfd_create("arguments", MemfdFlags::CLOEXEC)?);
@@ -379,19 +344,6 @@ mod tests {
         assert_eq!(find_trusted_program(&copy), None);
         assert_eq!(find_trusted_program(Path::new("/bin")), None);
         assert_eq!(find_trusted_program(Path::new("/missing/bwrap")), None);
-    }
-
-    #[test]
-    fn versions_are_compared_by_their_numbers() {
-        for (printed, has) in [
-            ("bubblewrap 0.8.0\n", false),
-            ("bubblewrap 0.11.0\n", true),
-            ("bubblewrap 1.0", true),
-            ("bubblewrap", false),
-            ("", false),
-        ] {
-            assert_eq!(has_version(printed, (0, 11)), has, "{printed:?}");
-        }
     }
 
     #[test]

@@ -53,10 +53,7 @@ fn build_ruleset(
     rules: &[(PathRule, PathBuf)],
 ) -> Result<RulesetStatus, landlock::RulesetError> {
     let write = AccessFs::from_write(RIGHTS);
-    // With mounts, a cache without a layer is read-only all the same.
-    let named = rules
-        .iter()
-        .filter(|(rule, _)| matches!(rule, PathRule::Write | PathRule::Cache));
+    let named = rules.iter().filter(|(rule, _)| *rule == PathRule::Write);
     let temporary = if plan.method.has_namespaces() {
         TEMPORARY.map(Path::new).to_vec()
     } else {

@@ -19,10 +19,8 @@ use rustix::mount::{
     mount_remount, move_mount, open_tree,
 };
 
-use super::overlay::mount_layered;
 use crate::base::nofollow::OpenFolder;
 use crate::sandbox::SandboxError;
-use crate::sandbox::cache_layers::UsedLayers;
 use crate::sandbox::links::{FollowedLink, follow_links};
 use crate::sandbox::plan::{PathRule, REPLACED, SandboxPlan, TEMPORARY, is_in_empty};
 
@@ -51,9 +49,7 @@ pub(super) fn list_home_links(
 ) -> BTreeMap<PathBuf, PathBuf> {
     let has_empty = rules.iter().any(|(rule, _)| *rule == PathRule::Empty);
     let shown = plan.rules.iter().filter(|(rule, _)| match rule {
-        PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::ReadOnly | PathRule::Visible => {
-            has_empty
-        }
+        PathRule::Write | PathRule::Workspace | PathRule::ReadOnly | PathRule::Visible => has_empty,
         PathRule::HomeWorkspace | PathRule::Hide | PathRule::Empty | PathRule::Blank | PathRule::Reach => {
             false
         }
@@ -104,7 +100,7 @@ pub(super) fn set_up_mounts(
     let copy = |path: &Path| copy_tree(path, OpenTreeFlags::AT_RECURSIVE);
     // Before the rules, which may make the folder around it read-only.
     let temporary = [copy(temp)?, copy(temp)?];
-    let trees = copy_trees(plan, rules)?;
+    let trees = copy_trees(rules)?;
     let devices = DEVICES.map(|name| copy(&Path::new("/dev").join(name)).ok());
     let kept = KEPT_IN_RUN.map(|path| (path, KeptEntry::find(Path::new(path))));
     let mut links = list_run_links(plan);
@@ -144,21 +140,16 @@ pub(super) fn set_up_mounts(
 }
 
 /// Copies the trees that the rules attach, while they are not yet covered. The tree of a writable path stays writable.
-fn copy_trees(
-    plan: &SandboxPlan,
-    rules: &[(PathRule, PathBuf)],
-) -> Result<Vec<Option<OwnedFd>>, SandboxError> {
-    let layers = lock_layers(plan, rules);
+fn copy_trees(rules: &[(PathRule, PathBuf)]) -> Result<Vec<Option<OwnedFd>>, SandboxError> {
     let writable = rules.iter().map(|(rule, path)| match rule {
         PathRule::Write => copy_tree(path, OpenTreeFlags::AT_RECURSIVE).map(Some),
-        PathRule::Cache => Ok(layers.as_ref().and_then(|layers| mount_layered(path, layers))),
         _ => Ok(None),
     });
     let mut trees: Vec<Option<OwnedFd>> = writable.collect::<Result<_, _>>()?;
     // Afterwards, as it makes the path itself read-only, with what is writable below it.
     for (at, (rule, path)) in rules.iter().enumerate() {
         // Its place is hidden by the command's own `/tmp`.
-        if matches!(rule, PathRule::ReadOnly | PathRule::Cache)
+        if *rule == PathRule::ReadOnly
             && trees[at].is_none()
             && (is_replaced(path) || is_in_empty(&rules[..at], path))
             && !is_in_writable(&rules[..at], path)
@@ -166,16 +157,7 @@ fn copy_trees(
             trees[at] = copy_read_only(path);
         }
     }
-    // This process, which is the first of the PID namespace, uses the layers to its end.
-    std::mem::forget(layers);
     Ok(trees)
-}
-
-/// Locks the layers of the caches; `None` if there is no cache, or no layer can be used.
-pub(super) fn lock_layers(plan: &SandboxPlan, rules: &[(PathRule, PathBuf)]) -> Option<UsedLayers> {
-    let has_cache = rules.iter().any(|(rule, _)| *rule == PathRule::Cache);
-    let folder = plan.cache_layers.as_ref().filter(|_| has_cache)?;
-    UsedLayers::lock(folder).ok()
 }
 
 fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(), SandboxError> {
@@ -191,12 +173,12 @@ fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(),
         (PathRule::Hide, _) => cover(path, "file"),
         (PathRule::Blank, _) if path.is_file() => cover(path, "blank"),
         // A tree that must be read-only is so already.
-        (PathRule::Write | PathRule::Cache | PathRule::ReadOnly, Some(tree)) => {
+        (PathRule::Write | PathRule::ReadOnly, Some(tree)) => {
             make_mount_point(path, tree)?;
             attach(tree, path)
         }
-        (PathRule::ReadOnly | PathRule::Cache, None) if fs::symlink_metadata(path).is_err() => Ok(()),
-        (PathRule::ReadOnly | PathRule::Cache, None) => mount_bind(path, path)
+        (PathRule::ReadOnly, None) if fs::symlink_metadata(path).is_err() => Ok(()),
+        (PathRule::ReadOnly, None) => mount_bind(path, path)
             .and_then(|()| set_read_only(path))
             .map_err(SandboxError::at(format!("make {} read-only", path.display()))),
         // The others are expanded, or there is nothing at their path.
@@ -289,8 +271,7 @@ fn is_replaced(path: &Path) -> bool {
 }
 
 fn is_in_writable(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
-    let is_writable = |rule: &PathRule| matches!(rule, PathRule::Write | PathRule::Cache);
-    let mut writable = rules.iter().filter(|(rule, _)| is_writable(rule));
+    let mut writable = rules.iter().filter(|(rule, _)| *rule == PathRule::Write);
     writable.any(|(_, folder)| path.starts_with(folder))
 }
 

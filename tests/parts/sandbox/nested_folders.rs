@@ -39,11 +39,11 @@ fn files_of_a_nested_workspace_folder_stay_protected_whatever_the_order() {
                 home: None,
                 temp: temp.path().to_owned(),
                 network: SandboxNetwork::Offline,
+                own_secrets: Vec::new(),
                 extra_write: Vec::new(),
                 extra_hide: Vec::new(),
                 extra_read_only: Vec::new(),
                 visible: Vec::new(),
-                cache_layers: None,
                 shown_home: None,
             };
             let script = "for file in .git/config .vscode/tasks.json ../.git/config made ../made; do \
