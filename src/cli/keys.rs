@@ -179,6 +179,8 @@ pub(super) struct Draft {
     pub(super) touched: Option<Instant>,
     /// Texts that the user cleared, for the history.
     pub(super) cleared: Vec<String>,
+    /// Texts that were sent to a server that ended before it answered.
+    pub(super) unanswered: Vec<String>,
 }
 
 impl Draft {

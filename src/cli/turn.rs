@@ -143,10 +143,13 @@ impl TurnRunner<'_> {
     pub(super) async fn run_to_end(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
         let result = self.run_loop(until).await;
         self.view.set_idle();
-        // Without an answer the text may not have arrived. In reverse, because each one goes in front of the draft
-        // (I16).
-        for text in self.input.sent.into_values().rev().flatten() {
-            prepend_to_draft(self.draft, &text);
+        // Without an answer the text may not have arrived (I16).
+        let unanswered = self.input.sent.into_values().flatten();
+        if matches!(result, Err(ClientError::Ended(_))) {
+            // The session may contain it, which only another server can say.
+            self.draft.unanswered.extend(unanswered);
+        } else {
+            prepend_all_to_draft(self.draft, unanswered.collect());
         }
         let read = |value: Value| {
             serde_json::from_value(value).map_err(|error| ClientError::InvalidResponse {
@@ -672,22 +675,28 @@ impl TurnInputState {
     }
 }
 
-/// Puts text in front of the draft, so that typed text is never lost (I16).
 /// Returns to the draft what the server accepted, but no model saw (I16).
-pub(super) fn return_steers(draft: &mut Draft, ended: &TurnEndedNotification) {
-    for steer in &ended.unused_steers {
-        prepend_to_draft(draft, &join_text_blocks(steer));
+fn return_steers(draft: &mut Draft, ended: &TurnEndedNotification) {
+    let steers = ended.unused_steers.iter();
+    prepend_all_to_draft(draft, steers.map(|steer| join_text_blocks(steer)).collect());
+}
+
+/// Puts texts, in this order, in front of the draft.
+pub(super) fn prepend_all_to_draft(draft: &mut Draft, texts: Vec<String>) {
+    for text in texts.into_iter().rev() {
+        prepend_to_draft(draft, &text);
     }
 }
 
-fn prepend_to_draft(draft: &mut Draft, text: &str) {
+/// Puts text in front of the draft, so that typed text is never lost (I16).
+pub(super) fn prepend_to_draft(draft: &mut Draft, text: &str) {
     if !draft.text.is_empty() {
         draft.text.insert(0, ' ');
     }
     draft.text.insert_str(0, text);
 }
 
-fn join_text_blocks(blocks: &[MessageBlock]) -> String {
+pub(super) fn join_text_blocks(blocks: &[MessageBlock]) -> String {
     let text = blocks.iter().filter_map(|block| match block {
         MessageBlock::Text { text, .. } => Some(text.as_str()),
         _ => None,

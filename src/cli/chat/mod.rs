@@ -2,7 +2,7 @@
 //!
 //! One loop: read a line, run it as a command or a prompt, follow the prompt's turns. If the server crashes, the chat
 //! restarts it and loads the session again; typed text is never lost (I16). `input` reads lines, `slash` parses them,
-//! and `commands`, `changes`, `mcp`, `queue` and `trust` run them.
+//! and `commands`, `changes`, `mcp`, `queue` and `trust` run them. `unread_text` chooses what a crash returns to the input.
 
 mod changes;
 mod commands;
@@ -10,10 +10,12 @@ mod input;
 mod mcp;
 mod queue;
 mod trust;
+mod unread_text;
 
 use std::path::{Path, PathBuf};
 
 use input::{ChatInput, PromptLine};
+use unread_text::{CurrentLine, StoredTexts};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,7 +32,8 @@ use super::signals::{SignalAction, Signals};
 use super::slash::{self, Slash, build_prompt_content, mode_name};
 use super::style::{Color, Styler, fit_line, format_path};
 use super::turn::{
-    ApprovalMode, DOUBLE_PRESS, TurnEndReport, TurnInputState, TurnRunner, UserIntent, WaitFor, return_steers,
+    ApprovalMode, DOUBLE_PRESS, TurnEndReport, TurnInputState, TurnRunner, UserIntent, WaitFor,
+    prepend_all_to_draft, prepend_to_draft,
 };
 use super::view::View;
 use crate::base::clock::{self, Instant};
@@ -39,7 +42,7 @@ use crate::protocol::table::method;
 use crate::protocol::{
     CommandInfo, CompactParams, ListCommandsParams, ListCommandsResult, ListModelsParams, ListModelsResult,
     LoadSessionResult, Mode, NewSessionParams, NewSessionResult, PromptParams, ProviderHealth, ProviderInfo,
-    ResumeTurnParams, ServerNotification,
+    QueueAction, QueuedContent, ResumeTurnParams, ServerNotification,
 };
 
 const NAME: &str = concat!("agentls ", env!("CARGO_PKG_VERSION"));
@@ -172,7 +175,11 @@ impl Chat {
                 PromptLine::Words(line) => line,
             };
             self.interrupted = None;
-            let before = self.view.last_seq();
+            let current = CurrentLine {
+                text: line.clone(),
+                session: self.session.clone(),
+                before: self.view.last_seq(),
+            };
             let done = match slash::parse(&line) {
                 Some(Ok(Slash::Own(name))) => self.run_custom_command(&name, &line).await,
                 Some(Ok(command)) => self.run_slash_command(command).await,
@@ -187,8 +194,7 @@ impl Chat {
                 Ok(ChatStep::Leave) => return Ok(()),
                 Err(ClientError::Ended(reason)) => {
                     // The server may have ended before it read the line.
-                    let unseen = (self.view.last_seq() == before).then_some(line);
-                    self.restart_server(&reason, unseen).await?;
+                    self.restart_server(&reason, Some(current)).await?;
                 }
                 Err(ClientError::Interrupted(SignalAction::Leave)) => return Ok(()),
                 Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
@@ -330,7 +336,7 @@ impl Chat {
             .is_err_and(|error| !matches!(error, ClientError::Ended(_)))
         {
             // It did not arrive, so put it into the next line (I16).
-            line.clone_into(&mut self.draft.text);
+            prepend_to_draft(&mut self.draft, line);
         }
         self.follow_turns(WaitFor::Answered(sent?)).await
     }
@@ -412,9 +418,13 @@ impl Chat {
         self.show_hint(line);
     }
 
-    /// Starts another server after a crash, and loads the session where it was. `unseen` is a line of which the old one
-    /// has reported nothing.
-    async fn restart_server(&mut self, reason: &str, unseen: Option<String>) -> Result<(), ClientError> {
+    /// Starts another server after a crash, and loads the session where it was. The old one may not have read the
+    /// current line.
+    async fn restart_server(
+        &mut self,
+        reason: &str,
+        current: Option<CurrentLine>,
+    ) -> Result<(), ClientError> {
         self.view.set_idle();
         let reason = match reason {
             "" => String::new(),
@@ -426,26 +436,34 @@ impl Chat {
         if self.session.is_empty() {
             return Ok(());
         }
-        let loaded = load_session(&mut self.client, &self.session, Some(self.view.last_seq()), 1_000).await;
-        let loaded = match loaded {
+        let handled = self.view.last_seq();
+        // A line that changed the session was read.
+        let current = current.filter(|current| current.session == self.session);
+        let before = current
+            .as_ref()
+            .map_or(handled, |current| current.before.min(handled));
+        let line = current.map(|current| current.text);
+        let unanswered = std::mem::take(&mut self.draft.unanswered);
+        // Events that were shown before are not shown again; their texts are needed below.
+        let loaded = match load_session(&mut self.client, &self.session, Some(before), 1_000).await {
             // Nothing was said in it, and its creation was not stored yet.
-            Err(ClientError::Refused(_)) if self.view.last_seq() == 0 => {
-                self.draft.text.extend(unseen);
+            Err(ClientError::Refused(_)) if handled == 0 => {
+                let texts = line.into_iter().chain(unanswered).collect();
+                prepend_all_to_draft(&mut self.draft, texts);
                 return self.create_session().await;
             }
             loaded => loaded?,
         };
-        // Otherwise it was stored, and is shown.
-        if loaded.events.is_empty() {
-            self.draft.text.extend(unseen);
-        }
         let resumable = loaded.state.resumable_turn_id.is_some();
-        // The old server had accepted these, but no model saw them (I16).
-        for event in parse_events(loaded.events.clone()) {
-            if let ServerNotification::TurnEnded(ended) = event {
-                return_steers(&mut self.draft, &ended);
-            }
-        }
+        let stored = StoredTexts {
+            events: &parse_events(loaded.events.clone()).collect::<Vec<_>>(),
+            handled,
+            queued: &self.list_queued_prompts(&loaded).await,
+        };
+        // So much happened since the line that it was read.
+        let line = line.filter(|_| !loaded.has_earlier);
+        let texts = stored.list_unread_texts(line, unanswered);
+        prepend_all_to_draft(&mut self.draft, texts);
         self.replay_session(loaded);
         self.show_hint(if resumable {
             "loaded the session; /resume continues the interrupted turn"
@@ -453,6 +471,17 @@ impl Chat {
             "the session is loaded"
         });
         Ok(())
+    }
+
+    /// Returns the full texts of the queue of a session that was just loaded, as far as the server gives them.
+    async fn list_queued_prompts(&mut self, loaded: &LoadSessionResult) -> Vec<QueuedContent> {
+        match &loaded.state.queue {
+            Some(queue) if !queue.prompts.is_empty() => {
+                let listed = self.ask_queue(QueueAction::List, None, None).await;
+                listed.map(|listed| listed.prompts).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
     }
 
     async fn open(&mut self, which: ChatStart) -> Result<(), ClientError> {

@@ -43,7 +43,7 @@ impl Chat {
         Ok(ChatStep::GoOn)
     }
 
-    async fn ask_queue(
+    pub(super) async fn ask_queue(
         &mut self,
         action: QueueAction,
         prompt_id: Option<String>,
