@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::mcp_peer::{HttpPeer, log_in_by_browser};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, WAIT_LIMIT};
 use crate::{World, hello};
 
 #[test]
@@ -183,6 +183,25 @@ pub(crate) fn server_of(chat: &Terminal) -> Pid {
     Pid::from_raw(children.trim().parse().unwrap()).unwrap()
 }
 
+/// Kills the server, and waits until the chat has noticed it.
+fn kill_server(chat: &Terminal) {
+    let id = chat.child.id();
+    kill_process(server_of(chat), Signal::KILL).unwrap();
+    let has_children = || {
+        !fs::read_to_string(format!("/proc/{id}/task/{id}/children"))
+            .unwrap()
+            .is_empty()
+    };
+    let deadline = Instant::now() + WAIT_LIMIT;
+    while has_children() {
+        assert!(
+            Instant::now() < deadline,
+            "the chat does not notice the end of its server"
+        );
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn text_typed_while_a_turn_ends_moves_to_the_next_prompt() {
     let world = World::with(hello());
@@ -252,7 +271,7 @@ fn nothing_typed_is_lost_when_the_server_is_killed() {
     let mut chat = world.terminal(&["chat"], &[], 100);
     chat.wait_for_text("› ");
     // A session without a prompt goes on.
-    kill_process(server_of(&chat), Signal::KILL).unwrap();
+    kill_server(&chat);
     chat.send_keys("slow\r");
     chat.wait_for_text("! the server exited");
     chat.wait_for_text("word word");
