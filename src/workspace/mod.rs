@@ -124,7 +124,8 @@ pub struct WorkspaceShared {
     locks: WriteLocks,
     home: Option<PathBuf>,
     launcher: RwLock<Arc<Launcher>>,
-    trusted: RwLock<BTreeSet<PathBuf>>,
+    /// Whether the user trusts each folder that is known.
+    trusted: RwLock<BTreeMap<PathBuf, bool>>,
     /// The entries of `read_deny` in the settings of each folder.
     read_deny: RwLock<BTreeMap<PathBuf, Vec<String>>>,
     git_guard: GitGuard,
@@ -204,17 +205,14 @@ impl WorkspaceShared {
     /// Records whether the user trusts a folder.
     pub fn set_trusted(&self, folder: &Path, trusted: bool) {
         let mut folders = self.trusted.write().unwrap_or_else(PoisonError::into_inner);
-        if trusted {
-            folders.insert(folder.to_path_buf())
-        } else {
-            folders.remove(folder)
-        };
+        folders.insert(folder.to_path_buf(), trusted);
     }
 
-    /// Returns whether the user trusts a folder, or one around it.
+    /// Returns whether the user trusts a folder: the nearest known one, itself or around it, decides.
     pub fn is_trusted(&self, folder: &Path) -> bool {
         let folders = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
-        folders.iter().any(|trusted| folder.starts_with(trusted))
+        let known = folder.ancestors().find_map(|around| folders.get(around));
+        known.copied().unwrap_or(false)
     }
 
     /// Replaces the paths that need approval to be read by the settings of a folder.
@@ -531,6 +529,19 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+
+    #[test]
+    fn trust_in_a_folder_does_not_cover_a_known_folder_in_it() {
+        let shared = WorkspaceShared::new(&[], None);
+        let is_trusted = |folder: &str| shared.is_trusted(Path::new(folder));
+        shared.set_trusted(Path::new("/src"), true);
+        assert!(is_trusted("/src/clone/lib") && !is_trusted("/other") && !is_trusted("/src2"));
+        shared.set_trusted(Path::new("/src/clone"), false);
+        assert!(is_trusted("/src/mine") && !is_trusted("/src/clone") && !is_trusted("/src/clone/lib"));
+        shared.set_trusted(Path::new("/src"), false);
+        shared.set_trusted(Path::new("/src/clone"), true);
+        assert!(is_trusted("/src/clone/lib") && !is_trusted("/src/mine"));
+    }
 
     #[test]
     fn workspace_folders_can_be_replaced_at_run_time() {
