@@ -25,9 +25,9 @@ const TERMINATE_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct ExternalEditor {
     command: Option<String>,
-    /// Its `PATH`, without the folder of the chat.
+    /// Its `PATH`, without the folder of the chat and the repositories around it.
     path: OsString,
-    /// Further variables that lead into that folder, and are not passed on.
+    /// Further variables that lead into these folders, and are not passed on.
     code_variables: Vec<&'static str>,
 }
 
@@ -56,7 +56,8 @@ impl ExternalEditor {
     /// Reads `VISUAL`, or `EDITOR` if that is unset or empty. The files in `folder` do not decide which program it is.
     pub(super) fn from_env(env: &Env, folder: &Path) -> Self {
         let chosen = env.non_empty("VISUAL").or_else(|| env.non_empty("EDITOR"));
-        let (path, code_variables) = look_up_outside(folder, |name| env.non_empty(name).map(OsString::from));
+        let value = |name: &str| env.non_empty(name).map(OsString::from);
+        let (path, code_variables) = look_up_outside(folder, env.home_dir(), value);
         Self {
             command: chosen.map(str::to_owned),
             path,
@@ -257,18 +258,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_folder_of_the_chat_does_not_provide_the_editor() {
+    async fn only_the_home_folder_of_the_chat_provides_the_editor() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
-        let program = folder.join("sed");
+        for name in [".git", "bin", "sub"] {
+            fs::create_dir(folder.join(name)).unwrap();
+        }
+        let program = folder.join("bin/sed");
         fs::write(&program, "#!/bin/sh\necho clone > \"$3\"\n").unwrap();
         fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let path = format!("{}:/usr/bin:/bin", folder.display());
-        let env = Env::from_vars([("EDITOR", "sed -i s/one/two/"), ("PATH", &path)]);
-        let mut open = ExternalEditor::from_env(&env, &folder)
-            .open("x", "one\n")
-            .unwrap();
-        let text = open.wait_until_closed().await;
-        assert_eq!(text.unwrap(), "two\n");
+        let path = format!("{}/bin:/usr/bin:/bin", folder.display());
+        let own = folder.display().to_string();
+        for (home, cwd, expected) in [
+            ("/home/ann", "", "two\n"),
+            ("/home/ann", "sub", "two\n"),
+            (own.as_str(), "", "clone\n"),
+        ] {
+            let env = Env::from_vars([("EDITOR", "sed -i s/one/two/"), ("PATH", &path), ("HOME", home)]);
+            let editor = ExternalEditor::from_env(&env, &folder.join(cwd));
+            let mut open = editor.open("x", "one\n").unwrap();
+            let text = open.wait_until_closed().await;
+            assert_eq!(text.unwrap(), expected, "{home} {cwd}");
+        }
     }
 }

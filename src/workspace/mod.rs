@@ -90,7 +90,6 @@ use live_tree::LiveTrees;
 use process::{Command, Launcher, SpawnError, StopMode};
 use steering_watch::SteeringWatch;
 
-use crate::base::nofollow;
 use crate::base::spawn::run_blocking;
 use crate::config::{FolderItem, SandboxSettings};
 use crate::domain::{CommandFiles, FileFinding, FindingKind, SandboxPolicy};
@@ -154,18 +153,10 @@ impl WorkspaceShared {
         *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
-    /// Notes that sessions work in a folder, which may not be a workspace folder: neither it nor the repositories
-    /// around it, except one around the home folder, provide programs that we choose ourselves. Blocks briefly.
+    /// Notes that sessions work in a folder, which may not be a workspace folder. It does not provide programs that we
+    /// choose ourselves, nor do the repositories around it. Blocks briefly.
     pub fn note_session_folder(&self, folder: &Path) {
-        let folder = resolve::real_path(folder).unwrap_or_else(|_| folder.to_owned());
-        let home = self.home.as_deref();
-        // The home folder has programs of the user's own, even if a session works in it.
-        let below_home = folder
-            .ancestors()
-            .take_while(|around| !home.is_some_and(|home| home.starts_with(around)));
-        let is_workspace =
-            |around: &&Path| *around == folder || nofollow::kind(&around.join(".git")).is_some();
-        let folders: Vec<PathBuf> = below_home.filter(is_workspace).map(Path::to_path_buf).collect();
+        let folders = process::list_folders_without_programs(folder, self.home.as_deref());
         self.change_launcher(|launcher| launcher.add_workspace_folders(folders));
     }
 

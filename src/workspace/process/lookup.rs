@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
+use crate::base::nofollow;
+
 /// The system's default without a PATH.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// System folders, which count as outside of any workspace, even one that is `/`.
@@ -123,12 +125,25 @@ pub fn find_own_program(name: &str, path: Option<&OsStr>, folder: Option<&Path>)
     find_outside(OsStr::new(name), &absolute_entries(path), &folders)
 }
 
+/// Returns the folders that provide no programs of ours to a session in `folder`: itself and the repositories around it.
+/// None of them contains the home folder, which has programs of the user's own. Reads the disk.
+pub fn list_folders_without_programs(folder: &Path, home: Option<&Path>) -> BTreeSet<PathBuf> {
+    let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (folder, home) = (resolve(folder), home.map(resolve));
+    let below_home = folder
+        .ancestors()
+        .take_while(|around| !home.as_ref().is_some_and(|home| home.starts_with(around)));
+    let is_workspace = |around: &&Path| *around == folder || nofollow::kind(&around.join(".git")).is_some();
+    below_home.filter(is_workspace).map(Path::to_path_buf).collect()
+}
+
 /// Returns `PATH` without a workspace of `folder`, and the other variables by which it would decide what runs.
 pub fn look_up_outside(
     folder: &Path,
+    home: Option<&Path>,
     value: impl Fn(&str) -> Option<OsString>,
 ) -> (OsString, Vec<&'static str>) {
-    let folders = BTreeSet::from([folder.to_owned()]);
+    let folders = list_folders_without_programs(folder, home);
     let path = entries_outside(&absolute_entries(value("PATH").as_deref()), &folders);
     (path, list_code_variables(&folders, value))
 }

@@ -24,7 +24,7 @@ pub use exec::exec_main;
 pub use exec_protocol::EXEC_COMMAND;
 pub use git::{git_command, is_always_replaced};
 pub use inspection::deny_inspection;
-pub use lookup::{find_own_program, look_up_outside};
+pub use lookup::{find_own_program, list_folders_without_programs, look_up_outside};
 pub use orphans::{adopt_orphans, sweep_orphans};
 pub use output::{Chunk, Output, Stream};
 pub use spawn::{Launcher, SpawnError};
