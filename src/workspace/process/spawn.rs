@@ -295,8 +295,10 @@ impl Launcher {
         let Some(name) = command.argv.first().filter(|_| command.ours) else {
             return Ok(None);
         };
-        // The working directory counts as a workspace folder: it may contain a program of that name too.
-        let folders: BTreeSet<PathBuf> = self.folders.iter().chain([&command.cwd]).cloned().collect();
+        // The working directory counts as a workspace folder: it may contain a program of that name too. Every program
+        // would be in `/`, which no repository fills.
+        let cwd = Some(&command.cwd).filter(|cwd| cwd.parent().is_some());
+        let folders: BTreeSet<PathBuf> = self.folders.iter().chain(cwd).cloned().collect();
         find_outside(name, path, &folders).map(Some).ok_or_else(|| {
             let reason = "it is not in any absolute PATH entry outside the workspace";
             to_spawn_error(command, StartRefusal::Missing, reason.to_owned())
