@@ -25,10 +25,10 @@ impl WorkspaceShared {
     }
 }
 
-/// Explains to people and the model why an own command did not run in `cwd`.
+/// Explains to people and the model why an own command does not run in `cwd`. It may not have started.
 pub fn explain_other_folder(cwd: &Path) -> String {
     format!(
-        "It ran in {OTHER_FOLDER}, since it is not confined and you have not trusted {}",
+        "It runs in {OTHER_FOLDER}, since it is not confined and you have not trusted {}",
         cwd.display()
     )
 }

@@ -223,7 +223,7 @@ fn a_clone_does_not_provide_what_the_users_own_hooks_run() {
         assert_eq!(clone.take_ran(), expected, "{more} {is_trusted}");
         let warnings = format!("{:?}", client.all(&session, "agent/warning"));
         let is_elsewhere =
-            warnings.contains("It ran in /, since it is not confined and you have not trusted");
+            warnings.contains("It runs in /, since it is not confined and you have not trusted");
         assert!(more.is_empty() || is_elsewhere != is_trusted, "{warnings}");
     }
 }
@@ -243,7 +243,7 @@ fn a_clone_does_not_provide_what_the_users_own_tools_run() {
             clone.run_turn(&client, &session);
             let request = clone.world.wait_for_request(clone.world.requests() - 1);
             let result = request.messages().last().unwrap().to_string();
-            let is_elsewhere = result.contains("It ran in /, since it is not confined");
+            let is_elsewhere = result.contains("It runs in /, since it is not confined");
             assert!(more.is_empty() || is_elsewhere != is_trusted, "{name}: {result}");
         }
         assert_eq!(clone.take_ran(), expected, "{more} {is_trusted}");
