@@ -15,12 +15,17 @@ impl WorkspaceShared {
     /// Returns a command of the user's own settings, confined or not, such that a folder that is not trusted decides
     /// nothing about what runs outside of the sandbox.
     ///
-    /// `PATH` and variables such as `PYTHONPATH` lead into workspace folders only in the sandbox, in a trusted folder.
+    /// `PATH` and variables such as `PYTHONPATH` lead into workspace folders only if the user trusts `cwd`.
     pub fn shield_own_command(&self, cwd: &Path, command: Command) -> Command {
-        match (command.confinement().is_some(), self.is_trusted(cwd)) {
-            (true, true) => command,
-            (true, false) | (false, true) => command.look_up_outside(),
-            (false, false) => command.look_up_outside().current_dir(OTHER_FOLDER),
+        if self.is_trusted(cwd) {
+            return command;
+        }
+        let is_confined = command.confinement().is_some();
+        let command = command.look_up_outside();
+        if is_confined {
+            command
+        } else {
+            command.current_dir(OTHER_FOLDER)
         }
     }
 }

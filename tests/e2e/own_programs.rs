@@ -199,20 +199,17 @@ impl HostileClone {
     }
 }
 
-/// The clone's code that a trusted folder provides to what the user does not confine: the folder is the session's, but
-/// no variable leads into it.
-const TRUSTED: [&str; 5] = ["module", "package", "registry", "script", "environment"];
+/// Each case of a hook or tool: its `sandbox`, and whether the folder is trusted. If it is, all of its code runs.
+const CASES: [(&str, bool); 3] = [("", false), ("sandbox = 'off'", false), ("sandbox = 'off'", true)];
 
-/// Each case of a hook or tool: its `sandbox`, whether the folder is trusted, and what of the clone runs unconfined.
-const CASES: [(&str, bool, &[&str]); 3] = [
-    ("", false, &[]),
-    ("sandbox = 'off'", false, &[]),
-    ("sandbox = 'off'", true, &TRUSTED),
-];
+/// Returns what of the clone runs unconfined.
+fn names_if(is_trusted: bool) -> Vec<&'static str> {
+    if is_trusted { names() } else { Vec::new() }
+}
 
 #[test]
 fn a_clone_does_not_provide_what_the_users_own_hooks_run() {
-    for (more, is_trusted, expected) in CASES {
+    for (more, is_trusted) in CASES {
         let clone = HostileClone::new(command_tables("hook", "on = 'prompt'", more));
         let client = clone.start();
         if is_trusted {
@@ -220,7 +217,7 @@ fn a_clone_does_not_provide_what_the_users_own_hooks_run() {
         }
         let session = client.session_with(json!({"mode": "full"}));
         clone.run_turn(&client, &session);
-        assert_eq!(clone.take_ran(), expected, "{more} {is_trusted}");
+        assert_eq!(clone.take_ran(), names_if(is_trusted), "{more} {is_trusted}");
         let warnings = format!("{:?}", client.all(&session, "agent/warning"));
         let is_elsewhere =
             warnings.contains("It runs in /, since it is not confined and you have not trusted");
@@ -230,7 +227,7 @@ fn a_clone_does_not_provide_what_the_users_own_hooks_run() {
 
 #[test]
 fn a_clone_does_not_provide_what_the_users_own_tools_run() {
-    for (more, is_trusted, expected) in CASES {
+    for (more, is_trusted) in CASES {
         let clone = HostileClone::new(command_tables("tool", "description = 'Tries.'", more));
         let client = clone.start();
         if is_trusted {
@@ -246,6 +243,6 @@ fn a_clone_does_not_provide_what_the_users_own_tools_run() {
             let is_elsewhere = result.contains("It runs in /, since it is not confined");
             assert!(more.is_empty() || is_elsewhere != is_trusted, "{name}: {result}");
         }
-        assert_eq!(clone.take_ran(), expected, "{more} {is_trusted}");
+        assert_eq!(clone.take_ran(), names_if(is_trusted), "{more} {is_trusted}");
     }
 }
