@@ -12,6 +12,19 @@ const PACKAGE_RUNNERS: [&str; 13] = [
 const ONLY_RUNNERS: [&str; 4] = ["bunx", "npx", "pipx", "uvx"];
 /// Subcommands of the others that run a package or a script by its name.
 const RUNNING_SUBCOMMANDS: [&str; 4] = ["dlx", "exec", "run", "x"];
+/// Programs that run a script, with the letters of options that replace it by code in the command.
+const INTERPRETERS: [(&str, &str); 10] = [
+    (".", ""),
+    ("source", ""),
+    ("bash", "c"),
+    ("dash", "c"),
+    ("ksh", "c"),
+    ("sh", "c"),
+    ("zsh", "c"),
+    ("node", "ep"),
+    ("perl", "eE"),
+    ("ruby", "e"),
+];
 /// Words of the shell in front of a command.
 const SHELL_WORDS: [&str; 12] = [
     "!", "{", "do", "else", "elif", "env", "exec", "if", "then", "time", "until", "while",
@@ -28,22 +41,67 @@ pub(super) fn find_folder_code(command: &CommandLine) -> Option<String> {
 }
 
 /// Returns whether a program with these arguments finds its code in the folder where it starts.
-pub(super) fn is_package_runner<'a>(program: &str, mut arguments: impl Iterator<Item = &'a str>) -> bool {
+pub(super) fn is_package_runner<'a>(program: &str, arguments: impl Iterator<Item = &'a str>) -> bool {
     let name = program.rsplit('/').next().unwrap_or_default();
-    PACKAGE_RUNNERS.contains(&name) || name.starts_with("python") && arguments.any(|word| word == "-m")
+    PACKAGE_RUNNERS.contains(&name) || name.starts_with("python") && python_finds_code(arguments)
+}
+
+/// Returns whether Python imports from the folder where it starts, or runs a script there.
+fn python_finds_code<'a>(mut arguments: impl Iterator<Item = &'a str>) -> bool {
+    let mut is_isolated = false;
+    while let Some(word) = arguments.next() {
+        let Some(letters) = word.strip_prefix('-').filter(|_| !word.starts_with("--")) else {
+            if word.starts_with("--") {
+                continue;
+            }
+            return is_relative_path(word);
+        };
+        match letters
+            .find(['I', 'P', 'W', 'X', 'c', 'm'])
+            .map(|at| letters.split_at(at))
+        {
+            Some((_, rest)) if rest.starts_with(['c', 'm']) => return !is_isolated,
+            // Its value may be the next word.
+            Some((_, "W" | "X")) => drop(arguments.next()),
+            Some((_, rest)) if rest.starts_with(['I', 'P']) => {
+                is_isolated = true;
+                if rest.contains(['c', 'm']) {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Returns whether an interpreter with these arguments runs a script by a relative path.
+fn runs_relative_script(name: &str, arguments: &[&str]) -> bool {
+    let Some((_, code)) = INTERPRETERS.iter().find(|(known, _)| *known == name) else {
+        return false;
+    };
+    let has_code =
+        |word: &&str| !word.starts_with("--") && word.contains(|letter: char| code.contains(letter));
+    let script = arguments.iter().position(|word| !word.starts_with('-'));
+    script.is_some_and(|at| !arguments[..at].iter().any(has_code) && is_relative_path(arguments[at]))
+}
+
+/// Returns whether a word, where only a path is expected, is a relative one. One that a variable begins may be absolute.
+fn is_relative_path(word: &str) -> bool {
+    !word.starts_with(['/', '~', '$', '"', '\'', '<', '>', '`'])
 }
 
 fn find_in_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<String> {
     let program = words.next()?;
     let arguments: Vec<&str> = words.collect();
-    let is_relative = program.contains('/') && !program.starts_with(['/', '~', '$', '"', '\'']);
+    let is_relative = program.contains('/') && is_relative_path(program);
     let name = program.rsplit('/').next().unwrap_or_default();
     let subcommand = arguments.iter().find(|word| !word.starts_with('-'));
     let runs_package = ONLY_RUNNERS.contains(&name)
         || name.starts_with("python")
         || subcommand.is_some_and(|word| RUNNING_SUBCOMMANDS.contains(word));
     let is_runner = runs_package && is_package_runner(program, arguments.iter().copied());
-    (is_relative || is_runner).then(|| program.to_owned())
+    (is_relative || is_runner || runs_relative_script(name, &arguments)).then(|| program.to_owned())
 }
 
 fn is_before_command(word: &&str) -> bool {
@@ -69,8 +127,19 @@ mod tests {
             ("(scripts/deploy)", Some("scripts/deploy")),
             ("cargo fmt || { echo 'no npx here' >&2; exit 2; }", None),
             ("/home/ann/bin/check; ~/bin/x; \"$HOME/bin/y\"", None),
-            ("npm test && go build", None),
+            ("npm test && go build && make && yarn lint", None),
+            ("python3 -c 'import json'", Some("python3")),
+            ("python3 -W error scripts/x.py", Some("python3")),
+            ("python3 -I x.py", Some("python3")),
             ("python3 -I -c 'import json'", None),
+            ("python3 -Pm black .; python3 -u ~/bin/x.py -m", None),
+            ("bash -e scripts/x.sh", Some("bash")),
+            (". ./env && x", Some(".")),
+            ("node tools/x.js", Some("node")),
+            (
+                "bash -ec 'x y' z; sh /usr/x; bash < x; node -e 'x'; perl -ne print x",
+                None,
+            ),
         ] {
             let of_script = find_folder_code(&CommandLine::Shell(script.to_owned()));
             assert_eq!(of_script.as_deref(), found, "{script}");
