@@ -40,36 +40,30 @@ pub(super) fn find_folder_code(command: &CommandLine) -> Option<String> {
     }
 }
 
-/// Returns whether a program with these arguments finds its code in the folder where it starts.
-pub(super) fn is_package_runner<'a>(program: &str, arguments: impl Iterator<Item = &'a str>) -> bool {
+/// Returns whether a program of an MCP server finds its code in the folder where it starts.
+pub(super) fn is_package_runner<'a>(program: &str, mut arguments: impl Iterator<Item = &'a str>) -> bool {
     let name = program.rsplit('/').next().unwrap_or_default();
-    PACKAGE_RUNNERS.contains(&name) || name.starts_with("python") && python_finds_code(arguments)
+    PACKAGE_RUNNERS.contains(&name) || name.starts_with("python") && arguments.any(|word| word == "-m")
 }
 
 /// Returns whether Python imports from the folder where it starts, or runs a script there.
 fn python_finds_code<'a>(mut arguments: impl Iterator<Item = &'a str>) -> bool {
     let mut is_isolated = false;
     while let Some(word) = arguments.next() {
-        let Some(letters) = word.strip_prefix('-').filter(|_| !word.starts_with("--")) else {
-            if word.starts_with("--") {
-                continue;
-            }
+        if word.starts_with("--") {
+            continue;
+        }
+        let Some(letters) = word.strip_prefix('-') else {
             return is_relative_path(word);
         };
-        match letters
-            .find(['I', 'P', 'W', 'X', 'c', 'm'])
-            .map(|at| letters.split_at(at))
-        {
-            Some((_, rest)) if rest.starts_with(['c', 'm']) => return !is_isolated,
-            // Its value may be the next word.
-            Some((_, "W" | "X")) => drop(arguments.next()),
-            Some((_, rest)) if rest.starts_with(['I', 'P']) => {
-                is_isolated = true;
-                if rest.contains(['c', 'm']) {
-                    return false;
-                }
-            }
-            _ => {}
+        // What follows these letters is their value.
+        let (flags, last) = letters.split_at(letters.find(['c', 'm', 'W', 'X']).unwrap_or(letters.len()));
+        is_isolated |= flags.contains(['I', 'P']);
+        if last.starts_with(['c', 'm']) {
+            return !is_isolated;
+        }
+        if last.len() == 1 {
+            arguments.next();
         }
     }
     false
@@ -98,10 +92,14 @@ fn find_in_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<String>
     let name = program.rsplit('/').next().unwrap_or_default();
     let subcommand = arguments.iter().find(|word| !word.starts_with('-'));
     let runs_package = ONLY_RUNNERS.contains(&name)
-        || name.starts_with("python")
-        || subcommand.is_some_and(|word| RUNNING_SUBCOMMANDS.contains(word));
-    let is_runner = runs_package && is_package_runner(program, arguments.iter().copied());
-    (is_relative || is_runner || runs_relative_script(name, &arguments)).then(|| program.to_owned())
+        || PACKAGE_RUNNERS.contains(&name)
+            && subcommand.is_some_and(|word| RUNNING_SUBCOMMANDS.contains(word));
+    let finds_code = if name.starts_with("python") {
+        python_finds_code(arguments.iter().copied())
+    } else {
+        runs_package || runs_relative_script(name, &arguments)
+    };
+    (is_relative || finds_code).then(|| program.to_owned())
 }
 
 fn is_before_command(word: &&str) -> bool {

@@ -252,11 +252,7 @@ fn a_rule_for_one_line_outside_of_the_sandbox_allows_exactly_that_line() {
 
 #[test]
 fn an_answer_allows_this_command_in_the_sandbox_and_a_rule_may_allow_all() {
-    for (line, offered) in [
-        ("touch A", Some("bash_sandboxed(touch A)")),
-        ("make && ls -l", Some("bash_sandboxed(make)")),
-        ("make $x", None),
-    ] {
+    for (line, offered) in [("touch A", Some("bash_sandboxed(touch A)")), ("make $x", None)] {
         let Verdict::Ask { rule, .. } = judge(&Policy::default(), line, Confinement::Sandboxed) else {
             panic!("{line} is free");
         };
