@@ -290,9 +290,11 @@ fn nothing_typed_is_lost_when_the_server_is_killed() {
     kill_process(server, Signal::STOP).unwrap();
     chat.send_keys("hello again\r");
     chat.wait_for_text("thinking");
+    chat.send_keys("and more");
+    chat.wait_for_text("› and more▏");
     kill_process(server, Signal::KILL).unwrap();
     chat.wait_for_text("! the server exited");
-    chat.wait_for_text("› hello again");
+    chat.wait_for_text("› hello again and more");
     chat.send_keys("\r");
     chat.wait_for_text("Hello there.");
     chat.quit();

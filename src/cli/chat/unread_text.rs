@@ -4,7 +4,9 @@
 
 use crate::cli::slash::{self, QueueCommand, Slash};
 use crate::cli::turn::join_text_blocks;
-use crate::protocol::{MessageBlock, QueuedContent, Role, ServerNotification};
+use crate::protocol::{
+    MessageBlock, MessageNotification, QueuedContent, Role, ServerNotification, TurnAsker,
+};
 
 /// The line that the chat was working on when the server ended.
 pub(super) struct CurrentLine {
@@ -35,7 +37,8 @@ impl StoredTexts<'_> {
             found.map(|at| known.swap_remove(at)).is_some()
         };
         let line = line.filter(|line| match slash::parse(line) {
-            None | Some(Ok(Slash::Queue(QueueCommand::Add(_)))) => !is_known(line),
+            None => !is_known(line) && !self.has_read_prompt(),
+            Some(Ok(Slash::Queue(QueueCommand::Add(_)))) => !is_known(line),
             // Its text is not that of the message.
             Some(Ok(Slash::Own(_))) => !self.has_prompt(),
             Some(_) => self.events.is_empty(),
@@ -50,7 +53,7 @@ impl StoredTexts<'_> {
         let mut known = Vec::new();
         for event in self.events {
             match event {
-                ServerNotification::Message(message) if message.role == Role::User && !message.hidden => {
+                ServerNotification::Message(message) if is_from_user(message) => {
                     known.extend(list_texts(&message.content));
                 }
                 ServerNotification::TurnEnded(ended) => {
@@ -63,9 +66,25 @@ impl StoredTexts<'_> {
         known
     }
 
+    /// Returns whether a prompt started a turn and is in it. A hook may have changed its text.
+    fn has_read_prompt(&self) -> bool {
+        let turn = self.events.iter().find_map(|event| match event {
+            ServerNotification::TurnStarted(started) if started.by == Some(TurnAsker::Prompt) => {
+                Some(&started.header.turn_id)
+            }
+            _ => None,
+        });
+        turn.is_some_and(|turn| {
+            self.events.iter().any(|event| {
+                matches!(event, ServerNotification::Message(message)
+                    if is_from_user(message) && message.header.turn_id == *turn)
+            })
+        })
+    }
+
     fn has_prompt(&self) -> bool {
         self.events.iter().any(|event| match event {
-            ServerNotification::Message(message) => message.role == Role::User && !message.hidden,
+            ServerNotification::Message(message) => is_from_user(message),
             ServerNotification::TurnEnded(ended) => !ended.unused_steers.is_empty(),
             _ => false,
         })
@@ -83,6 +102,10 @@ impl StoredTexts<'_> {
         }
         unused
     }
+}
+
+fn is_from_user(message: &MessageNotification) -> bool {
+    message.role == Role::User && !message.hidden
 }
 
 /// Returns the text of a prompt, without the command that queues it.
@@ -116,7 +139,7 @@ mod tests {
 
     fn message(seq: u64, text: &str) -> ServerNotification {
         let content = json!([{"type": "text", "text": text}]);
-        let message = json!({"messageId": "m", "role": "user", "content": content});
+        let message = json!({"turnId": "t", "messageId": "m", "role": "user", "content": content});
         parse("agent/message", seq, &message)
     }
 
@@ -133,14 +156,16 @@ mod tests {
     #[test]
     fn each_unread_text_returns_once_in_its_order() {
         let warning = || parse("agent/sessionUpdated", 3, &json!({}));
-        let started = || parse("agent/turnStarted", 4, &json!({"turnId": "t"}));
-        let cases: [(&str, &[&str], Vec<ServerNotification>, &[&str]); 9] = [
+        let started = || parse("agent/turnStarted", 4, &json!({"turnId": "t", "by": "prompt"}));
+        let cases: [(&str, &[&str], Vec<ServerNotification>, &[&str]); 10] = [
             ("go", &[], vec![], &["go"]),
             // An event proves nothing about a prompt, but a command leaves no message.
             ("go", &[], vec![warning(), started()], &["go"]),
             ("/title x", &[], vec![warning()], &[]),
             ("/title x", &[], vec![], &["/title x"]),
             ("go", &["a"], vec![message(5, "go")], &["a"]),
+            // A hook changed it.
+            ("go", &[], vec![started(), message(5, "go on")], &[]),
             // A hook held the prompt back.
             ("go", &[], vec![turn_ended(9, &["go"])], &["go"]),
             (
