@@ -13,12 +13,9 @@ use crate::domain::{Grant, GrantScope, GrantedTool, Mode, SessionId, TurnId};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
-/// Whether a row of `sessions` is listed: one without a title, a turn, and waiting records is only an id that a client may
-/// have kept. The lower half of an event's id is its number.
-pub(super) const IS_LISTED: &str = "title IS NOT NULL
-    OR EXISTS (SELECT 1 FROM pending WHERE session = sessions.num)
-    OR EXISTS (SELECT 1 FROM events WHERE turn IS NOT NULL
-        AND events.id BETWEEN sessions.num << 32 AND (sessions.num + 1) << 32)";
+/// Whether a row of `sessions` is listed: one in which nothing has happened is only an id that a client may have kept.
+pub(super) const IS_LISTED: &str =
+    "last_seq > 0 OR title IS NOT NULL OR EXISTS (SELECT 1 FROM pending WHERE session = sessions.num)";
 /// How long a session without a prompt can be loaded.
 const EMPTY_SESSION_DAYS: i64 = 30;
 
@@ -261,7 +258,7 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// Removes old sessions without a turn, which no list shows, so that they do not pile up.
+    /// Removes old sessions in which nothing has happened, so that they do not pile up.
     fn remove_old_empty_sessions(&mut self, now_ms: i64) -> Result<(), rusqlite::Error> {
         let mut found = self.transaction.prepare_cached(&format!(
             "SELECT id FROM sessions WHERE updated_ms < ? AND NOT ({IS_LISTED})"

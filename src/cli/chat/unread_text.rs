@@ -130,6 +130,14 @@ mod tests {
 
     use super::*;
 
+    /// The line, the unanswered texts, the events since then, and what is unread.
+    type UnreadCase = (
+        &'static str,
+        &'static [&'static str],
+        Vec<ServerNotification>,
+        &'static [&'static str],
+    );
+
     fn parse(method: &str, seq: u64, more: &Value) -> ServerNotification {
         let mut params = json!({"sessionId": "s", "seq": seq, "at": 0});
         let fields = params.as_object_mut().unwrap();
@@ -157,7 +165,7 @@ mod tests {
     fn each_unread_text_returns_once_in_its_order() {
         let warning = || parse("agent/sessionUpdated", 3, &json!({}));
         let started = || parse("agent/turnStarted", 4, &json!({"turnId": "t", "by": "prompt"}));
-        let cases: [(&str, &[&str], Vec<ServerNotification>, &[&str]); 10] = [
+        let cases: [UnreadCase; 10] = [
             ("go", &[], vec![], &["go"]),
             // An event proves nothing about a prompt, but a command leaves no message.
             ("go", &[], vec![warning(), started()], &["go"]),
