@@ -1,4 +1,4 @@
-//! Gives memory that is no longer needed back to the system. glibc keeps most of it for later, at its highest level.
+//! Gives freed memory back to the system; glibc keeps most of it.
 //!
 //! The only module with unsafe code: no crate wraps these two functions, which take numbers and no pointers. It must not
 //! know what the memory was for.

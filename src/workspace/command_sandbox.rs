@@ -179,8 +179,8 @@ pub(super) async fn confine_command(
     Ok(command.sandbox(plan).env("TMPDIR", visible_temp))
 }
 
-/// Lists the paths that the command needs below the machine's temporary folders, and in the home folder if it sees
-/// nothing else of that. Some may be in folders that it writes.
+/// Lists the paths that the command needs: those below the machine's temporary folders, and with an allowlist all that it
+/// sees of the home folder. Some may be in folders that it writes.
 async fn list_visible_paths(
     place: &CommandPlace<'_>,
     settings: &SandboxSettings,
