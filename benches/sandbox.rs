@@ -129,7 +129,7 @@ async fn time_command(
         home: Some(root.join("home")),
         temp: temp.to_owned(),
         network: SandboxNetwork::Offline,
-        own_secrets: [
+        extra_hide: [
             "home/.local/share/agentls",
             "home/.local/state/agentls",
             "home/.config/agentls",
@@ -137,10 +137,10 @@ async fn time_command(
         .map(|name| root.join(name))
         .to_vec(),
         extra_write: Vec::new(),
-        extra_hide: Vec::new(),
         extra_read_only: Vec::new(),
         visible: Vec::new(),
         shown_home: None,
+        cache_layers: Some(root.join("home/.local/share/agentls/build-caches/ws")),
     };
     let start = Instant::now();
     let mut command = Command::from_script(":").current_dir(root.join("ws"));

@@ -17,7 +17,7 @@ use super::style::Color;
 use crate::config::{ConfigSource, HomeAccess};
 use crate::domain::words::word_enum;
 use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
-use crate::sandbox::{PrivateTemp, SandboxScope};
+use crate::sandbox::{PrivateTemp, SandboxScope, remove_layers};
 use crate::workspace::process::Command;
 
 /// One thing that a command must not, or must, be able to do.
@@ -68,7 +68,7 @@ const fn allowed(name: &'static str, script: &'static str) -> SandboxCheck {
 
 /// The variables in the scripts: `WS` is the workspace, `OUT` a folder outside, `HOME` a home folder with secrets, `PORT`
 /// a TCP and UDP port, `SOCK` a Unix socket, and `SERVER` the id of this process.
-const CHECKS: [SandboxCheck; 18] = [
+const CHECKS: [SandboxCheck; 19] = [
     allowed("write in the workspace", "echo x > $WS/new && echo open"),
     allowed(
         "write a temporary file",
@@ -77,7 +77,7 @@ const CHECKS: [SandboxCheck; 18] = [
     allowed("commit to the repository", "echo x > $WS/.git/index && echo open"),
     allowed(
         "write a build tool's cache",
-        "echo x > $HOME/.npm/new && echo open",
+        "echo x > $HOME/.npm/_cacache/new && echo open",
     ),
     allowed("start processes", "(echo open) | cat"),
     denied_change(
@@ -114,6 +114,11 @@ const CHECKS: [SandboxCheck; 18] = [
         "write editor tasks",
         SandboxLevel::Full,
         "echo x > $WS/.vscode/tasks.json && echo open",
+    ),
+    denied_change(
+        "change a program that other projects run",
+        "echo x > $HOME/.npm/_npx/tool && echo open",
+        |root| fs::metadata(root.join("home/.npm/_npx/tool")).is_ok_and(|file| file.len() > 0),
     ),
     denied(
         "read a private key",
@@ -177,7 +182,8 @@ impl CheckFixture {
             ("home/.ssh/id_ed25519", "secret"),
             ("home/.npmrc", "secret"),
             ("home/notes", "private"),
-            ("home/.npm/file", ""),
+            ("home/.npm/_cacache/file", ""),
+            ("home/.npm/_npx/tool", ""),
         ] {
             let path = root.path().join(file);
             fs::create_dir_all(path.parent().unwrap_or(root.path()))?;
@@ -328,12 +334,12 @@ async fn run_checks(
         home: Some(fixture.path("home")),
         temp: tools.temp.path().to_owned(),
         network: SandboxNetwork::Offline,
-        own_secrets: Vec::new(),
         extra_write: Vec::new(),
         extra_hide: Vec::new(),
         extra_read_only: Vec::new(),
         visible: Vec::new(),
         shown_home: has_allowlist.then(Vec::new),
+        cache_layers: Some(fixture.path("layers")),
     };
     let mut results = Vec::new();
     for check in CHECKS.iter().chain(has_allowlist.then_some(&HOME_CHECK)) {
@@ -347,5 +353,7 @@ async fn run_checks(
             CheckVerdict::of(check, &output.stdout, fixture.root.path(), level),
         ));
     }
+    // The kernel leaves folders in it that the fixture could not remove.
+    remove_layers(&fixture.path("layers"))?;
     Ok(results)
 }

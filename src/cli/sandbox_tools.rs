@@ -1,11 +1,12 @@
 //! What `agentls sandbox test` confines with: the method that works here, a temporary folder, and a plan.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::config::ConfigSource;
-use crate::domain::{SandboxMethod, SandboxPolicy};
-use crate::sandbox::{PrivateTemp, SandboxScope};
+use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
+use crate::sandbox::{PathRule, PrivateTemp, SandboxPlan, SandboxScope, remove_layers};
 use crate::workspace::process::{Command, Launcher};
 use crate::workspace::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
 
@@ -39,6 +40,32 @@ impl SandboxTools {
             detected,
             temp,
         })
+    }
+
+    /// Returns whether what commands change in caches of build tools is kept apart, by trying it where our data is.
+    ///
+    /// # Errors
+    /// The folder for it cannot be created.
+    pub(super) async fn keeps_caches_apart(&self, source: &ConfigSource) -> Result<bool, Box<dyn Error>> {
+        let data = source.places.as_ref().map(|own| own.data_dir.as_path());
+        let existing = data
+            .into_iter()
+            .flat_map(Path::ancestors)
+            .find(|folder| folder.is_dir());
+        let folder = PrivateTemp::create_in(existing.unwrap_or(&std::env::temp_dir()))?;
+        let (cache, layers) = (folder.path().join("cache"), folder.path().join("layers"));
+        fs::create_dir(&cache)?;
+        let plan = SandboxPlan {
+            method: self.detected.method,
+            network: SandboxNetwork::Offline,
+            temp: self.temp.path().to_owned(),
+            cache_layers: Some(layers.clone()),
+            rules: vec![(PathRule::Cache, cache.clone())],
+        };
+        let command = Command::from_script(": > file").current_dir(&cache).sandbox(plan);
+        let output = self.launcher.spawn(command).await?.collect_output(0).await;
+        remove_layers(&layers)?;
+        Ok(output.status.success() && !cache.join("file").exists())
     }
 }
 

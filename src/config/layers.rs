@@ -720,6 +720,7 @@ impl ConfigSource {
         SandboxSettings {
             own_secrets: own.map_or_else(Vec::new, ConfigPaths::secret_paths),
             own_folder: own.map(|own| own.config_dir.clone()),
+            own_data: own.map(|own| own.data_dir.clone()),
             ..sandbox.clone()
         }
     }

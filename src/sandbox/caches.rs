@@ -1,4 +1,7 @@
-//! Caches of build tools, which confined commands may write so that builds need no question (R-BOX).
+//! Caches of build tools, which confined commands may write so that builds need no question.
+//!
+//! Where the sandbox can, no cache is written itself: what a command changes is in a layer of its workspace
+//! (`cache_layers`). The tables say what other projects would take from a cache without checking it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +13,28 @@ use crate::base::nofollow::{self, OpenFolder};
 
 /// The caches of a program, relative to the home folder. Without a program they are never created.
 const CACHES: &[(&[&str], &[&str])] = &[
+    // Sources, of which Cargo checks only the archive, and only when it downloads it.
     (&["cargo"], &[".cargo/registry", ".cargo/git"]),
-    (&["npm"], &[".npm", ".cache/node-gyp"]),
+    // What a registry said about packages, compiled modules, and headers of Node.js.
+    (
+        &["npm"],
+        &[
+            ".npm/_cacache",
+            ".npm/_logs",
+            ".npm/_prebuilds",
+            ".cache/node-gyp",
+        ],
+    ),
+    // Wheels that were built here, and answers of an index.
     (&["pip", "pip3"], &[".cache/pip"]),
+    // Unpacked packages and the environments of `uvx`, which are linked or copied as they are.
     (&["uv"], &[".cache/uv"]),
+    // Compiled packages by a hash of their sources, not of their own content; sources, which `go` checks only when it
+    // downloads them; and the tree of their hashes.
     (&["go"], &[".cache/go-build", "go/pkg/mod", "go/pkg/sumdb"]),
+    // Files of packages, which pnpm checks only if their time has changed, and the programs of `pnpm dlx`.
     (&["pnpm"], &[".cache/pnpm", ".local/share/pnpm/store"]),
-    // Not the rest of `.yarn`, which has programs.
+    // Yarn 1 checks no unpacked package. Not the rest of `.yarn`, which has programs.
     (
         &["yarn"],
         &[
@@ -26,35 +44,46 @@ const CACHES: &[(&[&str], &[&str])] = &[
             ".yarn/berry/metadata",
         ],
     ),
-    (&["corepack"], &[".cache/node"]),
-    (&["pre-commit"], &[".cache/pre-commit"]),
+    // Compiled files by a hash of their sources; so has `sccache`.
     (&["ccache"], &[".cache/ccache"]),
     (&["sccache"], &[".cache/sccache"]),
     // Its existence would change which one ccache uses.
     (&[], &[".ccache"]),
+    // Plugins, native libraries, and results of builds by a hash of their sources.
     (
         &["gradle"],
-        &[
-            ".gradle/caches",
-            ".gradle/wrapper",
-            ".gradle/daemon",
-            ".gradle/native",
-        ],
+        &[".gradle/caches", ".gradle/daemon", ".gradle/native"],
     ),
+    // Libraries and plugins, which are checked only when they are downloaded; so are the next two.
     (&["mvn"], &[".m2/repository"]),
     (&["dotnet"], &[".nuget/packages"]),
     (&["bun"], &[".bun/install/cache"]),
+    // Whole environments.
     (&["poetry"], &[".cache/pypoetry"]),
+    // Compiled modules by a hash of their sources.
     (&["deno"], &[".cache/deno"]),
+    // Archives of packages, most of them without a hash in the lock file; so has `bundle`.
     (&["composer"], &[".cache/composer"]),
     (&["bundle"], &[".bundle/cache"]),
+    // What rules of other repositories have unpacked and built.
     (&["bazel"], &[".cache/bazel"]),
+];
+
+/// Caches with programs that other projects run by their names.
+const PROGRAM_CACHES: &[(&[&str], &[&str])] = &[
+    (&["npm"], &[".npm/_npx"]),
+    // The package managers themselves.
+    (&["corepack"], &[".cache/node"]),
+    // Programs that each `git commit` runs.
+    (&["pre-commit"], &[".cache/pre-commit"]),
+    // Gradle itself.
+    (&["gradle"], &[".gradle/wrapper"]),
 ];
 
 /// Caches whose place a variable names: the program, the variable, and the part of its folder that is a cache.
 const CACHE_VARIABLES: &[(&[&str], &str, &[&str])] = &[
     (&["cargo"], "CARGO_HOME", &["registry", "git"]),
-    (&["npm"], "npm_config_cache", &[""]),
+    (&["npm"], "npm_config_cache", &["_cacache", "_logs", "_prebuilds"]),
     (&["pip", "pip3"], "PIP_CACHE_DIR", &[""]),
     (&["uv"], "UV_CACHE_DIR", &[""]),
     (&["go"], "GOCACHE", &[""]),
@@ -62,11 +91,13 @@ const CACHE_VARIABLES: &[(&[&str], &str, &[&str])] = &[
     (&["go"], "GOPATH", &["pkg/mod", "pkg/sumdb"]),
     (&["yarn"], "YARN_CACHE_FOLDER", &[""]),
     (&["yarn"], "YARN_GLOBAL_FOLDER", &["cache", "index", "metadata"]),
-    (
-        &["gradle"],
-        "GRADLE_USER_HOME",
-        &["caches", "wrapper", "daemon", "native"],
-    ),
+    (&["gradle"], "GRADLE_USER_HOME", &["caches", "daemon", "native"]),
+];
+
+/// Those with programs that other projects run.
+const PROGRAM_CACHE_VARIABLES: &[(&[&str], &str, &[&str])] = &[
+    (&["npm"], "npm_config_cache", &["_npx"]),
+    (&["gradle"], "GRADLE_USER_HOME", &["wrapper"]),
 ];
 
 /// Variables that move a folder of the home folder, with its usual place.
@@ -79,6 +110,7 @@ pub(super) const FOLDER_VARIABLES: [(&str, &str); 4] = [
 
 /// A cache, and the programs that use it.
 pub(super) struct BuildCache {
+    pub(super) rule: PathRule,
     pub(super) path: PathBuf,
     programs: &'static [&'static str],
 }
@@ -89,33 +121,41 @@ pub(super) fn list_caches(
     variable: impl Fn(&str) -> Option<PathBuf>,
 ) -> Vec<BuildCache> {
     let mut caches = Vec::new();
-    let mut add = |programs, folder: &Path, parts: &[&str]| {
+    let mut add = |rule, programs, folder: &Path, parts: &[&str]| {
         caches.extend(parts.iter().map(|part| BuildCache {
+            rule,
             path: folder.join(part),
             programs,
         }));
     };
-    if let Some(home) = home {
-        for (programs, parts) in CACHES {
-            add(programs, home, parts);
-        }
-    }
     let find_folder = |name| {
         // Of several folders, as in `GOPATH`, the first one has the cache.
         let first = std::env::split_paths(&variable(name)?).next()?;
         // A relative value means a folder of the workspace, and `/` would make everything writable.
         (first.is_absolute() && first.components().count() > 2).then_some(first)
     };
-    for (programs, name, parts) in CACHE_VARIABLES {
-        if let Some(folder) = find_folder(name) {
-            add(programs, &folder, parts);
+    for (rule, usual, named) in [
+        (PathRule::Cache, CACHES, CACHE_VARIABLES),
+        (PathRule::ProgramCache, PROGRAM_CACHES, PROGRAM_CACHE_VARIABLES),
+    ] {
+        for (programs, parts) in usual {
+            if let Some(home) = home {
+                add(rule, programs, home, parts);
+            }
+            for (name, prefix) in FOLDER_VARIABLES {
+                let moved: Vec<&str> = parts
+                    .iter()
+                    .filter_map(|part| part.strip_prefix(prefix))
+                    .collect();
+                if let Some(folder) = find_folder(name) {
+                    add(rule, programs, &folder, &moved);
+                }
+            }
         }
-    }
-    for (name, usual) in FOLDER_VARIABLES {
-        let Some(folder) = find_folder(name) else { continue };
-        for (programs, parts) in CACHES {
-            let moved = parts.iter().filter_map(|part| part.strip_prefix(usual));
-            add(programs, &folder, &moved.collect::<Vec<_>>());
+        for (programs, name, parts) in named {
+            if let Some(folder) = find_folder(name) {
+                add(rule, programs, &folder, parts);
+            }
         }
     }
     caches
@@ -134,7 +174,7 @@ pub(super) fn create_missing_caches(plan: &SandboxPlan, caches: &[BuildCache], p
     let is_installed = |program: &&str| folders.iter().any(|folder| is_program(folder.join(program)));
     for cache in caches {
         if nofollow::kind(&cache.path).is_none()
-            && plan.find_rule(&cache.path) == Some(PathRule::Write)
+            && plan.find_rule(&cache.path).is_some_and(PathRule::is_writable)
             && cache.programs.iter().any(is_installed)
             && is_in_own_folder(&cache.path)
         {
@@ -179,18 +219,20 @@ mod tests {
         let caches = list_caches(Some(&home), |_| None);
         let mut rules: Vec<(PathRule, PathBuf)> = caches
             .iter()
-            .map(|cache| (PathRule::Write, cache.path.clone()))
+            .map(|cache| (cache.rule, cache.path.clone()))
             .collect();
         rules.push((PathRule::Hide, home.join(".cache/uv")));
         let plan = SandboxPlan {
             method: SandboxMethod::Namespaces,
             network: SandboxNetwork::Offline,
             temp: "/tmp/private".into(),
+            cache_layers: None,
             rules,
         };
         create_missing_caches(&plan, &caches, Some(&bin));
         for (path, exists) in [
-            (".npm", true),
+            (".npm/_cacache", true),
+            (".npm/_npx", true),
             (".cache/pip", true),
             (".cache/go-build", true),
             (".cache/uv", false),

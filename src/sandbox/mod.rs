@@ -6,6 +6,7 @@
 //!
 //! Read on in [`plan`] for the rules, [`scope`] for the default ones, and [`linux`] for how they are enforced.
 
+mod cache_layers;
 mod caches;
 mod expand;
 mod home_paths;
@@ -23,6 +24,7 @@ mod steering_files;
 mod steering_inventory;
 mod visible_paths;
 
+pub use cache_layers::{locate_layers, remove_layers, remove_old_layers};
 pub use expand::needs_privileges;
 #[cfg(target_os = "linux")]
 pub use linux::{

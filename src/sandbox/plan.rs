@@ -11,6 +11,12 @@ word_enum! {
     pub enum PathRule {
         /// Read and write. The path need not exist.
         Write = "w",
+        /// A cache of build tools. What the command changes there is kept apart, in a layer of its workspace. Where that is
+        /// impossible, this is [`PathRule::Write`].
+        Cache = "c",
+        /// A cache with programs that other projects run. Like [`PathRule::Cache`], but [`PathRule::ReadOnly`] where a layer
+        /// is impossible.
+        ProgramCache = "p",
         /// A workspace folder: like [`PathRule::Write`], but files that make programs run are read-only.
         Workspace = "s",
         /// The home folder as a workspace: only its visible files and folders can be written. What a home folder has
@@ -33,6 +39,14 @@ word_enum! {
     }
 }
 
+impl PathRule {
+    /// Returns whether commands may write a path with this rule, after the rules of a plan were expanded. A
+    /// [`PathRule::ProgramCache`] may be read-only all the same.
+    pub(super) fn is_writable(self) -> bool {
+        matches!(self, Self::Write | Self::Cache | Self::ProgramCache)
+    }
+}
+
 /// Folders that a command with namespaces has of its own. Mounts below them need no treatment.
 pub(super) const REPLACED: [&str; 5] = ["/proc", "/dev", "/run", "/tmp", "/var/tmp"];
 /// Those of them that are its temporary folder. It can write nothing to the others, except devices and shared memory.
@@ -52,6 +66,8 @@ pub struct SandboxPlan {
     pub network: SandboxNetwork,
     /// The folder that it sees as `/tmp` and `/var/tmp`.
     pub temp: PathBuf,
+    /// The folder for what commands of its workspace change in caches; `None` if that is not kept apart.
+    pub cache_layers: Option<PathBuf>,
     pub rules: Vec<(PathRule, PathBuf)>,
 }
 
@@ -68,6 +84,8 @@ impl SandboxPlan {
     pub fn list_mounted_temporary(&self) -> impl Iterator<Item = PathBuf> {
         let is_shown = |rule: &PathRule| match rule {
             PathRule::Write
+            | PathRule::Cache
+            | PathRule::ProgramCache
             | PathRule::Workspace
             | PathRule::HomeWorkspace
             | PathRule::ReadOnly
@@ -90,6 +108,7 @@ impl SandboxPlan {
             self.method.name().into(),
             self.network.name().into(),
             self.temp.clone().into(),
+            self.cache_layers.clone().unwrap_or_default().into(),
         ];
         for (rule, path) in &self.rules {
             words.extend([rule.name().into(), path.clone().into()]);
@@ -99,7 +118,7 @@ impl SandboxPlan {
 
     /// Reads a plan from [`SandboxPlan::to_words`]. Returns `None` if anything in it is not understood.
     pub fn from_words(words: &[OsString]) -> Option<Self> {
-        let [method, network, temp, rules @ ..] = words else {
+        let [method, network, temp, cache_layers, rules @ ..] = words else {
             return None;
         };
         let (rules, []) = rules.as_chunks::<2>() else {
@@ -112,6 +131,7 @@ impl SandboxPlan {
             method: SandboxMethod::from_name(method.to_str()?)?,
             network: SandboxNetwork::from_name(network.to_str()?)?,
             temp: temp.into(),
+            cache_layers: (!cache_layers.is_empty()).then(|| cache_layers.into()),
             rules: rules.collect::<Option<_>>()?,
         })
     }
@@ -143,7 +163,9 @@ mod tests {
             method: SandboxMethod::Namespaces,
             network: SandboxNetwork::Proxy,
             temp: "/tmp/private".into(),
+            cache_layers: Some("/home/u/layers".into()),
             rules: vec![
+                (PathRule::Cache, "/home/u/.npm".into()),
                 (PathRule::Workspace, "/ws".into()),
                 (PathRule::Hide, "/ws/secret".into()),
                 (PathRule::Write, "/ws/secret/public".into()),
@@ -160,7 +182,7 @@ mod tests {
         let words = plan().to_words();
         assert_eq!(SandboxPlan::from_words(&words), Some(plan()));
         assert_eq!(SandboxPlan::from_words(&words[..words.len() - 1]), None);
-        for at in [0, 1, 3] {
+        for at in [0, 1, 4] {
             let mut bent = words.clone();
             bent[at] = "unknown".into();
             assert_eq!(SandboxPlan::from_words(&bent), None, "word {at}");

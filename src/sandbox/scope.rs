@@ -19,11 +19,9 @@ pub struct SandboxScope {
     /// The folder that becomes `/tmp`; it must exist.
     pub temp: PathBuf,
     pub network: SandboxNetwork,
-    /// Our own files: the store, the log, and configurations with keys.
-    pub own_secrets: Vec<PathBuf>,
     /// Further paths that commands may write (`[sandbox] write`).
     pub extra_write: Vec<PathBuf>,
-    /// Further paths that commands must not read (`[sandbox] read_deny`).
+    /// Further paths that commands must not read: our own store, log, and configurations, and `[sandbox] read_deny`.
     pub extra_hide: Vec<PathBuf>,
     /// Paths in the workspace that stay read-only.
     pub extra_read_only: Vec<PathBuf>,
@@ -32,6 +30,8 @@ pub struct SandboxScope {
     /// What commands see of the home folder, of which they see nothing else; `None` if they see all but secrets. See
     /// [`super::CommandNeeds::list_home_paths`].
     pub shown_home: Option<Vec<PathBuf>>,
+    /// The folder for what commands change in caches; see [`super::locate_layers`].
+    pub cache_layers: Option<PathBuf>,
 }
 
 impl SandboxScope {
@@ -49,17 +49,17 @@ impl SandboxScope {
         if self.method.has_namespaces() {
             rules.extend(with_rule(PathRule::Visible, self.visible.iter().cloned()));
         }
-        let caches: Vec<PathBuf> = list_caches(self.home.as_deref(), &variable)
-            .into_iter()
-            .map(|cache| cache.path)
-            .collect();
+        let caches = list_caches(self.home.as_deref(), &variable).into_iter();
+        let caches: Vec<_> = caches.map(|cache| (cache.rule, cache.path)).collect();
         if let Some(shown) = &self.shown_home
             && !self.workspace.iter().any(|folder| self.is_around_home(folder))
             // Such a home folder is replaced as a whole already, or is all that there is.
             && !REPLACED.iter().any(|folder| self.is_home_around(folder))
         {
             rules.extend(with_rule(PathRule::Empty, self.home.iter().cloned()));
-            rules.extend(with_rule(PathRule::Visible, shown.iter().chain(&caches).cloned()));
+            rules.extend(with_rule(PathRule::Visible, shown.iter().cloned()));
+            let caches = caches.iter().map(|(_, path)| path.clone());
+            rules.extend(with_rule(PathRule::Visible, caches));
         }
         let mut folders = self.workspace.clone();
         // Outer folders first: the rule of one around another would undo those of the inner one's files.
@@ -75,7 +75,7 @@ impl SandboxScope {
                 rules.extend(with_rule(PathRule::Workspace, around));
                 rules.extend(with_rule(PathRule::HomeWorkspace, self.home.iter().cloned()));
             }
-            rules.extend(with_rule(PathRule::Write, caches.into_iter()));
+            rules.extend(caches);
             rules.extend(with_rule(PathRule::Write, self.extra_write.iter().cloned()));
             rules.extend(with_rule(PathRule::Workspace, others.into_iter()));
             rules.extend(with_rule(
@@ -91,6 +91,7 @@ impl SandboxScope {
             method: self.method,
             network,
             temp: self.temp.clone(),
+            cache_layers: self.cache_layers.clone(),
             rules,
         }
     }
@@ -113,7 +114,6 @@ impl SandboxScope {
             PathRule::Hide,
             SYSTEM_SECRETS.iter().map(PathBuf::from),
         ));
-        rules.extend(with_rule(PathRule::Hide, self.own_secrets.iter().cloned()));
         rules.extend(with_rule(PathRule::Hide, self.extra_hide.iter().cloned()));
         rules
     }
@@ -156,12 +156,15 @@ mod tests {
             home: Some("/home/u".into()),
             temp: "/tmp/agentls-sandbox-1/private".into(),
             network: SandboxNetwork::Offline,
-            own_secrets: vec!["/home/u/.local/share/agentls".into()],
             extra_write: vec!["/data/cache".into()],
-            extra_hide: vec!["/home/u/project/keys".into()],
+            extra_hide: vec![
+                "/home/u/.local/share/agentls".into(),
+                "/home/u/project/keys".into(),
+            ],
             extra_read_only: vec!["/home/u/project/tools/hooks".into()],
             visible: vec!["/tmp/tools".into()],
             shown_home: None,
+            cache_layers: None,
         }
     }
 
@@ -181,7 +184,7 @@ mod tests {
             ("/home/u/project/keys/a", Some(PathRule::Hide)),
             ("/home/u/project/tools/hooks/a", Some(PathRule::ReadOnly)),
             ("/tmp/agentls-sandbox-1/other", Some(PathRule::Hide)),
-            ("/home/u/.cargo/registry/src/x", Some(PathRule::Write)),
+            ("/home/u/.cargo/registry/src/x", Some(PathRule::Cache)),
             ("/home/u/.cargo/bin/cargo", None),
             ("/home/u/.cargo/credentials.toml", Some(PathRule::Blank)),
             (
@@ -205,16 +208,16 @@ mod tests {
             ("/home/u/.ssh/id_ed25519", Some(PathRule::Hide)),
             ("/home/u/.local/share/agentls/store.db", Some(PathRule::Hide)),
             ("/home/u/other/file", None),
-            ("/opt/cargo/registry/index", Some(PathRule::Write)),
+            ("/opt/cargo/registry/index", Some(PathRule::Cache)),
             ("/opt/cargo/bin/x", None),
             ("/data/cache/x", Some(PathRule::Write)),
-            ("/x/cache/pip/http", Some(PathRule::Write)),
+            ("/x/cache/pip/http", Some(PathRule::Cache)),
             ("/x/cache/other", None),
-            ("/g/one/pkg/sumdb/x", Some(PathRule::Write)),
+            ("/g/one/pkg/sumdb/x", Some(PathRule::Cache)),
             ("/g/one/bin/x", None),
             ("/g/two/pkg/mod/x", None),
-            ("/home/u/.yarn/berry/cache/x", Some(PathRule::Write)),
-            ("/home/u/.yarn/berry/index/x", Some(PathRule::Write)),
+            ("/home/u/.yarn/berry/cache/x", Some(PathRule::Cache)),
+            ("/home/u/.yarn/berry/index/x", Some(PathRule::Cache)),
             ("/home/u/.yarn/berry/plugins/x", None),
             ("/usr/lib/x", None),
         ] {
@@ -359,7 +362,7 @@ mod tests {
             };
             let plan = scope.build_plan(|_| None);
             let [workspace, cache] = if policy == SandboxPolicy::Workspace {
-                [PathRule::Workspace, PathRule::Write]
+                [PathRule::Workspace, PathRule::Cache]
             } else {
                 [PathRule::ReadOnly, PathRule::Visible]
             };
@@ -368,7 +371,7 @@ mod tests {
                 ("/home/u/.rustup/x", PathRule::Visible),
                 ("/home/u/.config/gh/hosts.yml", PathRule::Hide),
                 ("/home/u/project/x", workspace),
-                ("/home/u/.npm/x", cache),
+                ("/home/u/.npm/_cacache/x", cache),
             ] {
                 assert_eq!(plan.find_rule(Path::new(path)), Some(rule), "{path}");
             }
@@ -384,8 +387,7 @@ mod tests {
     #[test]
     fn the_read_only_policy_writes_nothing() {
         let plan = scope(SandboxPolicy::ReadOnly).build_plan(|_| None);
-        let may_write =
-            |(rule, _): &(PathRule, PathBuf)| matches!(rule, PathRule::Write | PathRule::Workspace);
+        let may_write = |(rule, _): &(PathRule, PathBuf)| rule.is_writable() || *rule == PathRule::Workspace;
         assert!(!plan.rules.iter().any(may_write));
         assert_eq!(plan.find_rule(Path::new("/home/u/.ssh/x")), Some(PathRule::Hide));
     }
@@ -406,8 +408,8 @@ mod tests {
             Some(PathRule::HomeWorkspace)
         );
         assert_eq!(
-            plan.find_rule(Path::new("/home/u/.npm/x")),
-            Some(PathRule::Write),
+            plan.find_rule(Path::new("/home/u/.npm/_cacache/x")),
+            Some(PathRule::Cache),
             "a cache"
         );
     }

@@ -55,10 +55,10 @@ fn write_profile(plan: &SandboxPlan, rules: &[(PathRule, PathBuf)]) -> Result<St
     for (rule, path) in rules {
         let place = below(path)?;
         match rule {
-            PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace => {
+            PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace => {
                 add_rule(&mut profile, "allow file-read* file-write*", &place);
             }
-            PathRule::ReadOnly => {
+            PathRule::ReadOnly | PathRule::ProgramCache => {
                 add_rule(&mut profile, "allow file-read*", &place);
                 add_rule(&mut profile, "deny file-write*", &place);
             }
@@ -129,6 +129,7 @@ mod tests {
             method: SandboxMethod::Seatbelt,
             network: SandboxNetwork::Offline,
             temp: "/private/var/folders/x/T/agentls".into(),
+            cache_layers: None,
             rules: rules.iter().map(|(rule, path)| (*rule, path.into())).collect(),
         }
     }

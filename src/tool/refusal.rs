@@ -152,11 +152,14 @@ impl Refusals {
     fn find_refused_access(&self, rule: PathRule, error: FileError, path: &Path) -> Option<&'static str> {
         let has_mounts = self.access.has_mounts();
         match (rule, error) {
-            (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace, FileError::Denied) => {
+            (
+                PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace,
+                FileError::Denied,
+            ) => {
                 let is_refused = self.access.lacks_privileges(path);
                 is_refused.then_some("use the privileges of root to write another user's")
             }
-            (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace, _) => None,
+            (PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace, _) => None,
             // Those of a plan, which become others when it is applied.
             (PathRule::Visible | PathRule::Reach, _) => None,
             // ssh-keygen calls a key missing that it cannot read.
@@ -164,11 +167,18 @@ impl Refusals {
                 Some("read")
             }
             // Mounts have an error of their own, so the file itself denies this.
-            (PathRule::ReadOnly, FileError::Denied) if has_mounts => None,
+            (PathRule::ReadOnly | PathRule::ProgramCache, FileError::Denied) if has_mounts => None,
             (_, FileError::Missing) => None,
             // It is the error for what was not created because of a mount.
             (_, FileError::NotCreated) if !has_mounts => None,
-            (PathRule::ReadOnly | PathRule::Empty | PathRule::Hide | PathRule::Blank, _) => Some("write"),
+            (
+                PathRule::ReadOnly
+                | PathRule::ProgramCache
+                | PathRule::Empty
+                | PathRule::Hide
+                | PathRule::Blank,
+                _,
+            ) => Some("write"),
         }
     }
 
@@ -288,6 +298,7 @@ mod tests {
             method,
             network,
             temp: "/tmp/private".into(),
+            cache_layers: None,
             rules: Vec::new(),
         };
         let access = Command::from_script("x")
@@ -404,6 +415,7 @@ mod tests {
                 method,
                 network: SandboxNetwork::Offline,
                 temp: own.path().to_owned(),
+                cache_layers: None,
                 rules: vec![(PathRule::Write, machine.path().join("ws"))],
             };
             let command = Command::from_script("x").sandbox(plan);

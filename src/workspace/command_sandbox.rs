@@ -13,11 +13,12 @@ use super::read_deny::ReadDeny;
 use super::real_path::real_path;
 use super::sandbox_access::SandboxAccess;
 use super::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
-use crate::base::spawn::run_blocking;
+use crate::base::spawn::{AbortOnDrop, TaskError, run_blocking, spawn};
 use crate::config::{HomeAccess, SandboxSettings};
 use crate::domain::{SandboxMethod, SandboxPolicy};
 use crate::sandbox::{
-    CommandNeeds, PrivateTemp, SandboxScope, find_linked_repository, find_outer_repository,
+    CommandNeeds, PrivateTemp, SandboxScope, find_linked_repository, find_outer_repository, locate_layers,
+    remove_old_layers,
 };
 
 /// What one call's command may do.
@@ -80,8 +81,8 @@ impl SandboxDetection {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SessionTemp {
     folder: Arc<OnceLock<Option<PrivateTemp>>>,
-    /// Set once the missing caches of build tools were created.
-    caches: Arc<OnceCell<()>>,
+    /// Set once the missing caches of build tools were created. What goes on is the removal of old layers.
+    caches: Arc<OnceCell<Option<AbortOnDrop<Result<(), TaskError>>>>>,
     left_files: Arc<LeftFilesLog>,
 }
 
@@ -91,15 +92,16 @@ impl SessionTemp {
         self.folder.get_or_init(create).as_ref().map(PrivateTemp::path)
     }
 
-    /// Creates the missing caches of build tools, once in a session.
-    async fn create_caches(&self, scope: &SandboxScope) {
+    /// Creates the missing caches of build tools, and starts to remove old layers of caches, once in a session.
+    async fn create_caches(&self, scope: &SandboxScope, settings: &SandboxSettings) {
         if scope.policy != SandboxPolicy::Workspace {
             return;
         }
         let create = || async {
-            let scope = scope.clone();
+            let (scope, data) = (scope.clone(), settings.own_data.clone());
             // A panic leaves some missing, which only makes their programs fail.
             let _ = run_blocking(move || scope.create_missing_caches(read_path_variable)).await;
+            data.map(|data| spawn(run_blocking(move || remove_old_layers(&data))))
         };
         self.caches.get_or_init(create).await;
     }
@@ -158,6 +160,8 @@ pub(super) async fn confine_command(
     let (visible, shown_home) = list_visible_paths(&place, settings, needs).await;
     // The workspace folders are resolved, and are compared with it.
     let home = run_blocking(move || place.home.map(|home| real_path(&home).unwrap_or(home)));
+    let data = settings.own_data.as_ref();
+    let cache_layers = data.map(|data| locate_layers(data, &place.folders));
     let scope = SandboxScope {
         policy: sandbox.policy,
         method: detected.method,
@@ -165,14 +169,14 @@ pub(super) async fn confine_command(
         home: home.await.ok().flatten(),
         temp: temp.to_owned(),
         network: settings.network,
-        own_secrets: settings.own_secrets.clone(),
         extra_write: join_all(place.cwd, &settings.write),
-        extra_hide: list_denied(place.cwd, settings).await?,
+        extra_hide: list_hidden(place.cwd, settings).await?,
         extra_read_only: place.read_only,
         visible,
         shown_home,
+        cache_layers,
     };
-    place.temp.create_caches(&scope).await;
+    place.temp.create_caches(&scope, settings).await;
     let plan = scope.build_plan(read_path_variable);
     place.temp.left_files.add_mounted(plan.list_mounted_temporary());
     let visible_temp = plan.visible_temp().to_owned();
@@ -247,13 +251,15 @@ fn join_all(cwd: &Path, paths: &[String]) -> Vec<PathBuf> {
     paths.iter().map(|path| cwd.join(path)).collect()
 }
 
-/// Returns the paths that commands must not read.
-async fn list_denied(cwd: &Path, settings: &SandboxSettings) -> Result<Vec<PathBuf>, SpawnError> {
+/// Returns the paths that commands must not read: our own files, and those of the settings.
+async fn list_hidden(cwd: &Path, settings: &SandboxSettings) -> Result<Vec<PathBuf>, SpawnError> {
+    let own = settings.own_secrets.clone();
     let entries = join_all(cwd, &settings.read_deny);
     let listed = run_blocking(move || ReadDeny::new(entries).list_paths());
     let too_many =
         || refuse("the patterns in [sandbox] read_deny match too many files; name folders".to_owned());
-    listed.await.ok().flatten().ok_or_else(too_many)
+    let denied = listed.await.ok().flatten().ok_or_else(too_many)?;
+    Ok(own.into_iter().chain(denied).collect())
 }
 
 fn refuse(reason: String) -> SpawnError {

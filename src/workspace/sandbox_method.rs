@@ -75,6 +75,7 @@ pub async fn detect_sandbox_method(
             method: *method,
             network: SandboxNetwork::Offline,
             temp: temp.clone(),
+            cache_layers: None,
             rules: Vec::new(),
         };
         match try_plan(launcher, plan).await {

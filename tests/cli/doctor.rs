@@ -98,6 +98,12 @@ fn doctor_reports_what_commands_may_do_in_each_mode() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    assert!(!text.contains("sandbox caches"), "{text}");
+    let impossible = [
+        ("AGENTLS_SANDBOX_METHOD", "namespaces"),
+        ("XDG_DATA_HOME", "/proc/none"),
+    ];
+    world.doctor(&[], &impossible).assert_stdout("! sandbox caches");
     world.configure("[sandbox]\nnetwork = true\n");
     let method = [("AGENTLS_SANDBOX_METHOD", "namespaces")];
     world

@@ -28,6 +28,7 @@ use serde_json::Value;
 
 mod attacks;
 mod broken_settings;
+mod caches;
 mod home_allowlist;
 mod nested_folders;
 mod outer_repository;
@@ -107,6 +108,7 @@ impl World {
             ("home/.aws/credentials", "secret"),
             ("home/.npmrc", "secret"),
             ("home/.npm/file", ""),
+            ("home/.npm/_cacache/file", ""),
             ("home/.config/git/ignore", ""),
             ("home/.docker/run/settings", ""),
             ("home/bin/tool", ""),
@@ -850,7 +852,7 @@ fn a_home_folder_as_workspace_is_writable_only_where_it_is_visible() {
         for allowed in [
             "echo x >> $HOME/notes",
             "echo x > $HOME/project/new",
-            "echo x > $HOME/.npm/new",
+            "echo x > $HOME/.npm/_cacache/new",
         ] {
             let output = run(method, "home", allowed);
             assert_eq!(output.stdout, OPEN, "{allowed} with {method}: {output:?}");
@@ -956,7 +958,9 @@ fn missing_caches_of_installed_tools_can_be_written() {
         let mut command = world.agentls(method, &["run", "--", "bash", "-c", script]);
         let output = command.env("PATH", path).output().unwrap();
         assert_eq!(output.stdout, OPEN, "{method}: {output:?}");
-        assert!(world.path("home/.cache/uv/file").is_file());
+        assert!(world.path("home/.cache/uv").is_dir());
+        let is_itself = world.path("home/.cache/uv/file").is_file();
+        assert_eq!(is_itself, *method != "namespaces", "{method}");
     }
 }
 

@@ -307,6 +307,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "resolves paths; reads through `base::nofollow`",
     ),
     ("cli/sandbox_test.rs", "a scratch folder of its own"),
+    ("cli/sandbox_tools.rs", "a scratch folder of its own"),
     (
         "cli/mcp/checks.rs",
         "the program of a server, as its start finds it",
@@ -334,12 +335,20 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "sandbox/linux/mounts.rs",
         "/proc and /dev; asks what is at the paths that are mounted",
     ),
+    (
+        "sandbox/cache_layers.rs",
+        "the layers of caches, in the data folder",
+    ),
     ("sandbox/expand.rs", "resolves the paths of rules; reads nothing"),
     ("sandbox/home_paths.rs", "lists names and links; opens nothing"),
     ("sandbox/links.rs", "follows links; opens nothing"),
     (
         "sandbox/linux/second_paths.rs",
         "/proc; compares what is at paths; opens nothing",
+    ),
+    (
+        "sandbox/linux/overlay.rs",
+        "opens the folders that are mounted; reads nothing of them",
     ),
     ("sandbox/linux/sockets.rs", "/proc; resolves the paths of sockets"),
     (

@@ -14,6 +14,7 @@ use secrecy::ExposeSecret;
 use super::Doctor;
 use crate::base::private::NO_FOLLOW;
 use crate::cli::doctor_models::{Check, CheckState, default_model};
+use crate::cli::sandbox_tools::SandboxTools;
 use crate::config::{
     DefaultChoice, HomeAccess, SandboxSettings, Settings, key_variables, providers_of_key, select_default,
 };
@@ -71,6 +72,7 @@ impl Doctor<'_> {
         }
         if level == SandboxLevel::Full {
             self.report_ok("sandbox", found);
+            self.check_caches().await;
             return self.report_sandbox_modes(settings, detected.method);
         }
         let hint = format!("{}; see `agentls docs security`", detected.explain());
@@ -85,6 +87,20 @@ impl Doctor<'_> {
         if level != SandboxLevel::None && !settings.sandbox.required {
             self.report_sandbox_modes(settings, detected.method);
         }
+    }
+
+    /// Reports caches of build tools that commands change directly.
+    async fn check_caches(&mut self) {
+        let tried = match SandboxTools::prepare(self.source).await {
+            Ok(tools) => tools.keeps_caches_apart(self.source).await,
+            Err(error) => Err(error),
+        };
+        let found = match tried {
+            Ok(true) => return,
+            Ok(false) => "commands change the caches of build tools that other projects use".to_owned(),
+            Err(error) => format!("cannot be tried: {error}"),
+        };
+        self.report_warning("sandbox caches", found, "see `agentls docs security`");
     }
 
     /// Reports entries that name nothing: probably they are misspelled.

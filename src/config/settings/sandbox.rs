@@ -54,6 +54,9 @@ pub struct SandboxSettings {
     /// The folder of our own configuration, which the next server obeys.
     #[serde(skip)]
     pub own_folder: Option<PathBuf>,
+    /// The folder of our own data, which has the layers of caches.
+    #[serde(skip)]
+    pub own_data: Option<PathBuf>,
 }
 
 impl Default for SandboxSettings {
@@ -69,6 +72,7 @@ impl Default for SandboxSettings {
             read_deny: StringList::default(),
             own_secrets: Vec::new(),
             own_folder: None,
+            own_data: None,
         }
     }
 }

@@ -53,7 +53,8 @@ fn build_ruleset(
     rules: &[(PathRule, PathBuf)],
 ) -> Result<RulesetStatus, landlock::RulesetError> {
     let write = AccessFs::from_write(RIGHTS);
-    let named = rules.iter().filter(|(rule, _)| *rule == PathRule::Write);
+    // Mounts protect what a rule of Landlock cannot.
+    let named = rules.iter().filter(|(rule, _)| rule.is_writable());
     let temporary = if plan.method.has_namespaces() {
         TEMPORARY.map(Path::new).to_vec()
     } else {

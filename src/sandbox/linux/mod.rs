@@ -11,6 +11,7 @@
 mod bubblewrap;
 mod file_access;
 mod mounts;
+mod overlay;
 mod second_paths;
 mod sockets;
 mod system_calls;
@@ -41,9 +42,11 @@ use super::expand::expand_rules;
 use super::plan::SandboxPlan;
 use crate::domain::{SandboxMethod, SandboxNetwork};
 
-/// What process 1 of the sandbox needs to set it up: mounts, the loopback interface, and giving up the rest.
-const SETUP_CAPABILITIES: [CapabilitySet; 3] = [
+/// What process 1 of the sandbox needs to set it up: mounts, the loopback interface, and giving up the rest. The kernel
+/// uses a folder for overlays that not even its owner may enter, with the capabilities of the process that mounts.
+const SETUP_CAPABILITIES: [CapabilitySet; 4] = [
     CapabilitySet::SYS_ADMIN,
+    CapabilitySet::DAC_OVERRIDE,
     CapabilitySet::NET_ADMIN,
     CapabilitySet::SETPCAP,
 ];

@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatvfs, openat2, statvfs};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, mount_change,
-    mount_remount, move_mount, open_tree,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind,
+    mount_bind_recursive, mount_change, mount_remount, move_mount, open_tree,
 };
 
+use super::overlay::Overlays;
 use crate::base::nofollow::OpenFolder;
 use crate::sandbox::SandboxError;
 use crate::sandbox::links::{FollowedLink, follow_links};
@@ -49,7 +50,12 @@ pub(super) fn list_home_links(
 ) -> BTreeMap<PathBuf, PathBuf> {
     let has_empty = rules.iter().any(|(rule, _)| *rule == PathRule::Empty);
     let shown = plan.rules.iter().filter(|(rule, _)| match rule {
-        PathRule::Write | PathRule::Workspace | PathRule::ReadOnly | PathRule::Visible => has_empty,
+        PathRule::Write
+        | PathRule::Cache
+        | PathRule::ProgramCache
+        | PathRule::Workspace
+        | PathRule::ReadOnly
+        | PathRule::Visible => has_empty,
         PathRule::HomeWorkspace | PathRule::Hide | PathRule::Empty | PathRule::Blank | PathRule::Reach => {
             false
         }
@@ -100,7 +106,7 @@ pub(super) fn set_up_mounts(
     let copy = |path: &Path| copy_tree(path, OpenTreeFlags::AT_RECURSIVE);
     // Before the rules, which may make the folder around it read-only.
     let temporary = [copy(temp)?, copy(temp)?];
-    let trees = copy_trees(rules)?;
+    let trees = copy_trees(plan, rules)?;
     let devices = DEVICES.map(|name| copy(&Path::new("/dev").join(name)).ok());
     let kept = KEPT_IN_RUN.map(|path| (path, KeptEntry::find(Path::new(path))));
     let mut links = list_run_links(plan);
@@ -140,16 +146,24 @@ pub(super) fn set_up_mounts(
 }
 
 /// Copies the trees that the rules attach, while they are not yet covered. The tree of a writable path stays writable.
-fn copy_trees(rules: &[(PathRule, PathBuf)]) -> Result<Vec<Option<OwnedFd>>, SandboxError> {
+fn copy_trees(
+    plan: &SandboxPlan,
+    rules: &[(PathRule, PathBuf)],
+) -> Result<Vec<Option<OwnedFd>>, SandboxError> {
+    let overlays = Overlays::prepare(plan, rules);
+    let mount_overlay = |path: &Path| overlays.as_ref()?.mount(path);
+    let copy = |path: &Path| copy_tree(path, OpenTreeFlags::AT_RECURSIVE);
     let writable = rules.iter().map(|(rule, path)| match rule {
-        PathRule::Write => copy_tree(path, OpenTreeFlags::AT_RECURSIVE).map(Some),
+        PathRule::Write => copy(path).map(Some),
+        PathRule::Cache => mount_overlay(path).map_or_else(|| copy(path), Ok).map(Some),
+        PathRule::ProgramCache => Ok(mount_overlay(path)),
         _ => Ok(None),
     });
     let mut trees: Vec<Option<OwnedFd>> = writable.collect::<Result<_, _>>()?;
     // Afterwards, as it makes the path itself read-only, with what is writable below it.
     for (at, (rule, path)) in rules.iter().enumerate() {
         // Its place is hidden by the command's own `/tmp`.
-        if *rule == PathRule::ReadOnly
+        if matches!(rule, PathRule::ReadOnly | PathRule::ProgramCache)
             && trees[at].is_none()
             && (is_replaced(path) || is_in_empty(&rules[..at], path))
             && !is_in_writable(&rules[..at], path)
@@ -157,6 +171,8 @@ fn copy_trees(rules: &[(PathRule, PathBuf)]) -> Result<Vec<Option<OwnedFd>>, San
             trees[at] = copy_read_only(path);
         }
     }
+    // This process, which is the first of the PID namespace, uses them to its end.
+    std::mem::forget(overlays);
     Ok(trees)
 }
 
@@ -173,17 +189,18 @@ fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(),
         (PathRule::Hide, _) => cover(path, "file"),
         (PathRule::Blank, _) if path.is_file() => cover(path, "blank"),
         // A tree that must be read-only is so already.
-        (PathRule::Write | PathRule::ReadOnly, Some(tree)) => {
+        (PathRule::Write | PathRule::Cache | PathRule::ProgramCache | PathRule::ReadOnly, Some(tree)) => {
             make_mount_point(path, tree)?;
             attach(tree, path)
         }
-        (PathRule::ReadOnly, None) if fs::symlink_metadata(path).is_err() => Ok(()),
-        (PathRule::ReadOnly, None) => mount_bind(path, path)
-            .and_then(|()| set_read_only(path))
+        (PathRule::ReadOnly | PathRule::ProgramCache, None) if fs::symlink_metadata(path).is_err() => Ok(()),
+        (PathRule::ReadOnly | PathRule::ProgramCache, None) => bind_read_only(path)
+            .map(|_| ())
             .map_err(SandboxError::at(format!("make {} read-only", path.display()))),
         // The others are expanded, or there is nothing at their path.
         (
             PathRule::Write
+            | PathRule::Cache
             | PathRule::Workspace
             | PathRule::HomeWorkspace
             | PathRule::Blank
@@ -213,14 +230,33 @@ fn copy_tree(path: &Path, depth: OpenTreeFlags) -> Result<OwnedFd, SandboxError>
     .map_err(SandboxError::at(format!("open {}", path.display())))
 }
 
-/// Copies the mount at a path as a read-only one; `None` if that fails, and the command does not see it. Mounts below
-/// it stay away, since they may be writable.
+/// Mounts a path on itself, read-only, with the mounts below it. Returns how deep a copy of it must go.
+fn bind_read_only(path: &Path) -> Result<OpenTreeFlags, Errno> {
+    let depth = match mount_bind(path, path) {
+        Ok(()) => OpenTreeFlags::empty(),
+        // What another user namespace has mounted below it is not left out.
+        Err(Errno::INVAL) => {
+            mount_bind_recursive(path, path)?;
+            for below in list_mount_points().map_err(|_| Errno::IO)? {
+                if below.starts_with(path) && below != path {
+                    make_mount_read_only(&below)?;
+                }
+            }
+            OpenTreeFlags::AT_RECURSIVE
+        }
+        Err(error) => return Err(error),
+    };
+    set_read_only(path)?;
+    Ok(depth)
+}
+
+/// Copies the mount at a path as a read-only one; `None` if that fails, and the command does not see it.
 ///
 /// It is read-only before it is attached: another command of the session may exchange folders in their common `/tmp`
 /// meanwhile, so that the path leads elsewhere afterwards.
 fn copy_read_only(path: &Path) -> Option<OwnedFd> {
-    mount_bind(path, path).and_then(|()| set_read_only(path)).ok()?;
-    let tree = copy_tree(path, OpenTreeFlags::empty()).ok()?;
+    let depth = bind_read_only(path).ok()?;
+    let tree = copy_tree(path, depth).ok()?;
     let flags = fstatvfs(&tree).ok()?.f_flag;
     flags.contains(StatVfsMountFlags::RDONLY).then_some(tree)
 }
@@ -271,7 +307,7 @@ fn is_replaced(path: &Path) -> bool {
 }
 
 fn is_in_writable(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
-    let mut writable = rules.iter().filter(|(rule, _)| *rule == PathRule::Write);
+    let mut writable = rules.iter().filter(|(rule, _)| rule.is_writable());
     writable.any(|(_, folder)| path.starts_with(folder))
 }
 
@@ -279,13 +315,18 @@ fn is_in_writable(rules: &[(PathRule, PathBuf)], path: &Path) -> bool {
 fn make_read_only() -> Result<(), SandboxError> {
     let mount_points = list_mount_points().map_err(SandboxError::at("list the mounts"))?;
     for path in mount_points.into_iter().filter(|path| !is_replaced(path)) {
-        match set_read_only(&path) {
-            // Covered by another mount, or in a folder that this user cannot enter.
-            Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) => {}
-            failed => failed.map_err(SandboxError::at(format!("make {} read-only", path.display())))?,
-        }
+        make_mount_read_only(&path)
+            .map_err(SandboxError::at(format!("make {} read-only", path.display())))?;
     }
     Ok(())
+}
+
+/// Makes a mount read-only that may be out of reach: covered by another mount, or in a folder that this user cannot enter.
+fn make_mount_read_only(path: &Path) -> Result<(), Errno> {
+    match set_read_only(path) {
+        Err(Errno::INVAL | Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) => Ok(()),
+        done => done,
+    }
 }
 
 /// Lists where this process sees mounts, the earlier ones first.

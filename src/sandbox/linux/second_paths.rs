@@ -146,7 +146,7 @@ fn find_links(
         return found;
     }
     let mut left = MAX_SEARCHED;
-    let written = rules.iter().filter(|(rule, _)| *rule == PathRule::Write);
+    let written = rules.iter().filter(|(rule, _)| rule.is_writable());
     let mut folders: Vec<PathBuf> = written.map(|(_, path)| path.clone()).collect();
     // One in another is searched with that.
     let all = folders.clone();

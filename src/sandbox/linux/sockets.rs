@@ -25,7 +25,7 @@ pub(super) fn list_reachable_sockets(rules: &[(PathRule, PathBuf)]) -> Vec<PathB
     let (mut candidates, relative) = read_table();
     // A container may see the socket of a program outside as a mount of its own.
     candidates.extend(list_mount_points().unwrap_or_default());
-    for (_, folder) in rules.iter().filter(|(rule, _)| *rule == PathRule::Write) {
+    for (_, folder) in rules.iter().filter(|(rule, _)| rule.is_writable()) {
         candidates.extend(relative.iter().map(|path| folder.join(path)));
     }
     find_sockets(candidates)

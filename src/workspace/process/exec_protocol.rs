@@ -230,6 +230,7 @@ mod tests {
             method: SandboxMethod::Namespaces,
             network: SandboxNetwork::Offline,
             temp: "/tmp/x".into(),
+            cache_layers: None,
             rules: vec![(PathRule::Hide, "/home/u/.ssh".into())],
         }
     }

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
+use super::second_paths::run_with_mounts;
 use super::{FULL, Method, World, give_to_nobody, is_available, worlds};
 
 /// Sets the allowlist.
@@ -110,5 +111,21 @@ fn the_command_line_test_tries_what_the_home_folder_shows() {
         assert_eq!(find(&report(&world)), None);
         allow(&world);
         assert_eq!(find(&report(&world)).unwrap()["verdict"], "held");
+    }
+}
+
+#[test]
+fn a_tool_chain_with_a_volume_in_it_is_shown_read_only() {
+    let world = World::new(false);
+    prepare(&world);
+    allow(&world);
+    fs::create_dir(world.path("home/.rustup/volume")).unwrap();
+    let script = "cat $HOME/.rustup/settings.toml $HOME/.rustup/volume/file; \
+                  for folder in .rustup .rustup/volume; do { echo x > $HOME/$folder/new; } 2>/dev/null || echo refused; done";
+    for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+        let command = world.agentls(method, &["run", "--", "bash", "-c", script]);
+        let output = run_with_mounts(&world, "mount --bind $OUT $HOME/.rustup/volume", &command);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(printed, "xtextrefused\nrefused\n", "{method}: {output:?}");
     }
 }

@@ -39,12 +39,12 @@ fn files_of_a_nested_workspace_folder_stay_protected_whatever_the_order() {
                 home: None,
                 temp: temp.path().to_owned(),
                 network: SandboxNetwork::Offline,
-                own_secrets: Vec::new(),
                 extra_write: Vec::new(),
                 extra_hide: Vec::new(),
                 extra_read_only: Vec::new(),
                 visible: Vec::new(),
                 shown_home: None,
+                cache_layers: None,
             };
             let script = "for file in .git/config .vscode/tasks.json ../.git/config made ../made; do \
                           echo x 2>/dev/null >> $file && echo $file; done";

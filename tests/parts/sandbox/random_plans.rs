@@ -37,7 +37,13 @@ fn rules() -> impl Strategy<Value = Vec<(PathRule, PathBuf)>> {
     let path = (prop::sample::select(files), 0..3_usize)
         .prop_map(|(file, up)| file.ancestors().nth(up).map(Path::to_owned).unwrap_or_default())
         .prop_filter("the root folder has no rule", |path| path.parent().is_some());
-    let open = prop::sample::select(vec![PathRule::Write, PathRule::Workspace, PathRule::ReadOnly]);
+    let open = prop::sample::select(vec![
+        PathRule::Write,
+        PathRule::Cache,
+        PathRule::ProgramCache,
+        PathRule::Workspace,
+        PathRule::ReadOnly,
+    ]);
     let secret = prop::sample::select(vec![PathRule::Hide, PathRule::Blank]);
     let visible = prop::collection::vec((Just(PathRule::Visible), path.clone()), 0..3);
     let open = prop::collection::vec((open, path.clone()), 0..8);
@@ -46,7 +52,9 @@ fn rules() -> impl Strategy<Value = Vec<(PathRule, PathBuf)>> {
         let fits = |(rule, path): &(PathRule, PathBuf)| {
             let is_file = path.ends_with("file");
             match rule {
-                PathRule::Workspace | PathRule::HomeWorkspace => !is_file,
+                PathRule::Cache | PathRule::ProgramCache | PathRule::Workspace | PathRule::HomeWorkspace => {
+                    !is_file
+                }
                 PathRule::Blank => is_file,
                 PathRule::Write
                 | PathRule::ReadOnly
@@ -106,7 +114,12 @@ fn is_expected(plan: &SandboxPlan, file: &Path, (read, can_write): &(String, boo
         .iter()
         .any(|(rule, path)| *rule == PathRule::Hide && file.starts_with(path));
     match plan.find_rule(file) {
-        Some(PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace) => read == "text" && *can_write,
+        Some(PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace) => {
+            read == "text" && *can_write
+        }
+        Some(PathRule::ProgramCache) => {
+            read == "text" && *can_write == (plan.method == SandboxMethod::Namespaces)
+        }
         // The command's own `/tmp` has nothing there, but the command may create a file of that name.
         None | Some(PathRule::Hide | PathRule::Blank) if file.starts_with("/tmp") => read != "text",
         Some(PathRule::ReadOnly | PathRule::Visible | PathRule::Reach) | None => read == "text" && !can_write,
@@ -136,6 +149,7 @@ fn random_plans_hold_what_their_rules_say() {
         fs::write(file, "text").unwrap();
     }
     let temp = PrivateTemp::create_in(&std::env::temp_dir()).unwrap();
+    let layers = tempfile::tempdir().unwrap();
     let launcher = Launcher::with_helper(program(), []);
     let config = Config {
         cases: CASES,
@@ -152,6 +166,7 @@ fn random_plans_hold_what_their_rules_say() {
                 method: *method,
                 network: SandboxNetwork::Offline,
                 temp: temp.path().to_owned(),
+                cache_layers: Some(layers.path().to_owned()),
                 rules: rules
                     .iter()
                     .map(|(rule, path)| (*rule, root.join(path)))

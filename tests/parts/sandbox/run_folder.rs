@@ -66,6 +66,7 @@ async fn only_links_and_the_file_at_the_end_of_one_are_reached() {
             method,
             network: SandboxNetwork::Open,
             temp: temp.path().to_owned(),
+            cache_layers: None,
             rules,
         };
         let command = Command::from_script(SCRIPT).env("R", run).env("ROOT", &root);

@@ -5,27 +5,23 @@ use std::process::{Command, Output};
 
 use super::{FULL, World, is_available, is_root};
 
-/// Runs a command where the home folder, and a part of what is hidden in it, are mounted a second time.
-fn run_with_mounts(world: &World, mut command: Command) -> Output {
-    let script = r#"mount --bind "$HOME" "$OUT/home" && mount --bind "$HOME/.ssh" "$OUT/part" && exec "$@""#;
-    let mut wrapped = Command::new("unshare");
-    wrapped.args([
-        if is_root() { "-m" } else { "-rm" },
-        "--",
-        "bash",
-        "-c",
-        script,
-        "bash",
-    ]);
-    wrapped.arg(command.get_program()).args(command.get_args());
-    wrapped.env_clear().current_dir(world.path("ws"));
-    wrapped.envs(
-        command
-            .get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    command = wrapped;
-    command.output().unwrap()
+/// The home folder, and a part of what is hidden in it, are mounted a second time.
+const MOUNTS: &str = r#"mount --bind "$HOME" "$OUT/home" && mount --bind "$HOME/.ssh" "$OUT/part""#;
+
+/// Runs a command in the workspace, after a script that mounts something for it.
+pub(super) fn run_with_mounts(world: &World, mounts: &str, command: &Command) -> Output {
+    let script = format!(r#"{mounts} && exec "$@""#);
+    let unshared = if is_root() { "-m" } else { "-rm" };
+    let variables = command.get_envs();
+    Command::new("unshare")
+        .args([unshared, "--", "bash", "-c", &script, "bash"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env_clear()
+        .envs(variables.filter_map(|(name, value)| Some((name, value?))))
+        .current_dir(world.path("ws"))
+        .output()
+        .unwrap()
 }
 
 #[test]
@@ -49,7 +45,7 @@ fn a_hidden_file_has_no_second_path() {
         .collect();
     plain = Command::new("bash");
     plain.args(["-c", script]).env_clear().envs(variables);
-    let output = run_with_mounts(&world, plain);
+    let output = run_with_mounts(&world, MOUNTS, &plain);
     let found = "home/.ssh/id_ed25519\nhome/.npmrc\npart/id_ed25519\nlinked\ndeep/key\nrest\n";
     assert_eq!(String::from_utf8_lossy(&output.stdout), found, "{output:?}");
     for method in FULL {
@@ -57,7 +53,7 @@ fn a_hidden_file_has_no_second_path() {
             continue;
         }
         let command = world.agentls(method, &["run", "--", "bash", "-c", script]);
-        let output = run_with_mounts(&world, command);
+        let output = run_with_mounts(&world, MOUNTS, &command);
         assert_eq!(
             String::from_utf8_lossy(&output.stdout),
             "rest\n",

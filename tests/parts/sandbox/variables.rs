@@ -40,6 +40,7 @@ async fn the_loader_of_the_helper_does_not_obey_the_commands_variables() {
                 method,
                 network: SandboxNetwork::Offline,
                 temp: temp.path().to_owned(),
+                cache_layers: None,
                 rules: vec![(PathRule::Workspace, inside.clone())],
             });
         }
