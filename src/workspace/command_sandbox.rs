@@ -13,7 +13,7 @@ use super::read_deny::ReadDeny;
 use super::real_path::real_path;
 use super::sandbox_access::SandboxAccess;
 use super::sandbox_method::{DetectedMethod, METHOD_VARIABLE, detect_sandbox_method};
-use crate::base::spawn::{AbortOnDrop, TaskError, run_blocking, spawn};
+use crate::base::spawn::{AbortOnDrop, run_blocking, spawn};
 use crate::config::{HomeAccess, SandboxSettings};
 use crate::domain::{SandboxMethod, SandboxPolicy};
 use crate::sandbox::{
@@ -82,7 +82,7 @@ impl SandboxDetection {
 pub(super) struct SessionTemp {
     folder: Arc<OnceLock<Option<PrivateTemp>>>,
     /// Set once the missing caches of build tools were created. What goes on is the removal of old layers.
-    caches: Arc<OnceCell<Option<AbortOnDrop<Result<(), TaskError>>>>>,
+    caches: Arc<OnceCell<Option<AbortOnDrop<()>>>>,
     left_files: Arc<LeftFilesLog>,
 }
 
@@ -101,7 +101,11 @@ impl SessionTemp {
             let (scope, data) = (scope.clone(), settings.own_data.clone());
             // A panic leaves some missing, which only makes their programs fail.
             let _ = run_blocking(move || scope.create_missing_caches(read_path_variable)).await;
-            data.map(|data| spawn(run_blocking(move || remove_old_layers(&data))))
+            let remove = async |data: PathBuf| {
+                // A panic leaves old layers to the next session.
+                let _ = run_blocking(move || remove_old_layers(&data)).await;
+            };
+            data.map(|data| spawn(remove(data)))
         };
         self.caches.get_or_init(create).await;
     }
