@@ -115,11 +115,14 @@ const CHECKS: [SandboxCheck; 19] = [
         SandboxLevel::Full,
         "echo x > $WS/.vscode/tasks.json && echo open",
     ),
-    denied_change(
-        "change a program that other projects run",
-        "echo x > $HOME/.npm/_npx/tool && echo open",
-        |root| fs::metadata(root.join("home/.npm/_npx/tool")).is_ok_and(|file| file.len() > 0),
-    ),
+    SandboxCheck {
+        from: SandboxLevel::Full,
+        ..denied_change(
+            "change a program that other projects run",
+            "echo x > $HOME/.npm/_npx/tool && echo open",
+            |root| fs::metadata(root.join("home/.npm/_npx/tool")).is_ok_and(|file| file.len() > 0),
+        )
+    },
     denied(
         "read a private key",
         SandboxLevel::Full,

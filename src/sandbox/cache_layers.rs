@@ -19,6 +19,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::process::getegid;
+
 use crate::base::clock;
 use crate::base::hash::sha256;
 use crate::base::random::random_token;
@@ -33,21 +35,27 @@ const LOOKED_THROUGH: &str = "looked-through";
 const LOOK_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a layer that no command uses is kept.
 const MAX_UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Most bytes of all layers. Those that were used last are kept.
-const MAX_BYTES: u64 = 20 << 30;
-/// What a file counts at least, so that there are not too many.
-const LEAST_OF_FILE: u64 = 4096;
+/// Most layers that are kept. Those that were used last are.
+const MAX_KEPT: usize = 200;
 /// Most commands of a workspace that have a layer at the same time.
 const MAX_AT_ONCE: usize = 64;
 
-/// Returns the folder of the layers of a workspace. It need not exist.
+/// Returns the folder of the layers of a workspace. It need not exist. Blocks on the disk.
+///
+/// Another folder at the path of an earlier one has other layers.
 pub fn locate_layers(data: &Path, workspace: &[PathBuf]) -> PathBuf {
-    let mut folders: Vec<&[u8]> = workspace
-        .iter()
-        .map(|path| path.as_os_str().as_encoded_bytes())
-        .collect();
+    let mut folders: Vec<Vec<u8>> = workspace.iter().map(|path| identify(path)).collect();
     folders.sort_unstable();
-    data.join(FOLDER).join(sha256(&folders.join(&0)))
+    data.join(FOLDER).join(sha256(&folders.concat()))
+}
+
+/// Names a folder by its path, and by its number in the file system.
+fn identify(folder: &Path) -> Vec<u8> {
+    let number = fs::symlink_metadata(folder).map_or(0, |found| found.ino());
+    let mut name = folder.as_os_str().as_encoded_bytes().to_vec();
+    name.push(0);
+    name.extend(number.to_ne_bytes());
+    name
 }
 
 /// The layers of one command. They are locked until this is dropped.
@@ -91,8 +99,9 @@ impl CommandLayers {
 
     /// Returns the layer of a cache, which belongs to the folder that is at this path now.
     pub(super) fn open_layer(&self, cache: &Path) -> io::Result<Layer> {
-        let mut name = cache.as_os_str().as_encoded_bytes().to_vec();
-        name.extend(fs::symlink_metadata(cache)?.ino().to_ne_bytes());
+        let mut name = identify(cache);
+        // The kernel cannot use a folder of a group that the sandbox does not have.
+        name.extend(getegid().as_raw().to_ne_bytes());
         let folder = self.folder.join(sha256(&name));
         let layer = Layer {
             upper: folder.join("upper"),
@@ -102,13 +111,13 @@ impl CommandLayers {
         create_private(&layer.work)?;
         // By this the kernel says that the machine may have stopped before all was written. What a tool writes to its
         // cache without a layer can be lost in the same way.
-        let _ = remove_tree(&layer.work.join("work/incompat"));
+        let _ = remove_layers(&layer.work.join("work/incompat"));
         Ok(layer)
     }
 }
 
-/// Removes the layers that no command used for a month, and the oldest beyond a total size. Looks through them once a
-/// day, and leaves those that a command uses. Blocks on the disk, which may take seconds.
+/// Removes the layers that no command used for a month, and the oldest of too many. Looks through them once a day, and
+/// leaves those that a command uses. Blocks on the disk, which may take seconds.
 pub fn remove_old_layers(data: &Path) {
     let root = data.join(FOLDER);
     let stamp = root.join(LOOKED_THROUGH);
@@ -119,38 +128,79 @@ pub fn remove_old_layers(data: &Path) {
     let mut layers = Vec::new();
     for entry in list_folders(&root) {
         if entry.file_name().is_some_and(is_removed) {
-            let _ = remove_tree(&entry);
+            let _ = remove_layers(&entry);
         } else {
             layers.extend(list_folders(&entry).filter_map(|layer| Some((find_age(&layer)?, layer))));
         }
     }
     layers.sort();
-    let mut total = 0;
-    for (age, layer) in layers {
+    for (at, (age, layer)) in layers.into_iter().enumerate() {
         let Some(_lock) = File::open(&layer).ok().filter(|folder| folder.try_lock().is_ok()) else {
             continue;
         };
-        total += measure(&layer, MAX_BYTES);
-        if age > MAX_UNUSED || total > MAX_BYTES {
+        if age > MAX_UNUSED || at >= MAX_KEPT {
             let removed = root.join(format!("{REMOVED}{}", random_token(20)));
             // A command that comes meanwhile has a new one.
-            let _ = fs::rename(&layer, &removed).and_then(|()| remove_tree(&removed));
+            let _ = fs::rename(&layer, &removed).and_then(|()| remove_layers(&removed));
             // Fails while it has another one.
             let _ = layer.parent().map(fs::remove_dir);
         }
     }
 }
 
-/// Removes a folder with what is in it, although neither the folders of the kernel nor those of some tools let their
-/// owner.
+/// Removes a folder with what is in it. A folder that does not exist is no error.
+///
+/// Commands have made what is in it: paths may be longer than the system takes, folders deeper than a stack, and neither
+/// the kernel nor some tools let the owner of a folder list it. So each folder moves to the top before it is removed.
 ///
 /// # Errors
-/// Something of it cannot be removed. A folder that does not exist is no error.
+/// Something of it cannot be removed.
 pub fn remove_layers(folder: &Path) -> io::Result<()> {
-    match remove_tree(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
+    let mut next = 0_u64;
+    let mut left = vec![folder.to_owned()];
+    // The folder itself comes last, when the others, which are in it then, are gone.
+    while let Some(path) = left.last().cloned() {
+        let inner = match empty_folder(&path, folder, &mut next) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            inner => inner?,
+        };
+        if inner.is_empty() {
+            left.pop();
+            match fs::remove_dir(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
+        }
+        left.extend(inner);
     }
+    Ok(())
+}
+
+/// Removes the files of a folder, and moves its folders to the top. Returns these.
+fn empty_folder(folder: &Path, top: &Path, next: &mut u64) -> io::Result<Vec<PathBuf>> {
+    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    let mut inner = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            fs::remove_file(entry.path())?;
+        } else if folder == top {
+            inner.push(entry.path());
+        } else {
+            // Only who may write a folder may move it.
+            fs::set_permissions(entry.path(), Permissions::from_mode(0o700))?;
+            let moved = loop {
+                *next += 1;
+                let moved = top.join(format!("moved-{next}"));
+                if fs::symlink_metadata(&moved).is_err() {
+                    break moved;
+                }
+            };
+            fs::rename(entry.path(), &moved)?;
+            inner.push(moved);
+        }
+    }
+    Ok(inner)
 }
 
 fn is_removed(name: &std::ffi::OsStr) -> bool {
@@ -164,43 +214,15 @@ fn list_folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
         .map(|entry| entry.path())
 }
 
-/// Returns the size of what is in a folder, in bytes. Stops beyond a limit.
-fn measure(folder: &Path, limit: u64) -> u64 {
-    let mut size = 0;
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Ok(found) = entry.metadata() else { continue };
-        size += (found.blocks() * 512).max(LEAST_OF_FILE);
-        if found.is_dir() {
-            size += measure(&entry.path(), limit.saturating_sub(size));
-        }
-        if size > limit {
-            break;
-        }
-    }
-    size
-}
-
-fn remove_tree(folder: &Path) -> io::Result<()> {
-    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            remove_tree(&entry.path())?;
-        } else {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    fs::remove_dir(folder)
-}
-
-fn create_private(folder: &Path) -> io::Result<()> {
+/// Creates a folder that only its owner can enter, with those around it, unless it exists.
+pub(super) fn create_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 fn is_at(file: &File, path: &Path) -> bool {
-    let identify = |found: fs::Metadata| (found.dev(), found.ino());
+    let place = |found: fs::Metadata| (found.dev(), found.ino());
     let (opened, named) = (file.metadata(), fs::symlink_metadata(path));
-    opened.is_ok_and(|opened| named.is_ok_and(|named| identify(opened) == identify(named)))
+    opened.is_ok_and(|opened| named.is_ok_and(|named| place(opened) == place(named)))
 }
 
 /// Returns how long ago a file or folder was changed; `None` if there is none.
@@ -273,12 +295,26 @@ mod tests {
     }
 
     #[test]
-    fn a_total_size_counts_small_files_as_larger_ones() {
+    fn what_is_removed_may_be_deep_and_closed_and_have_long_names() {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("a")).unwrap();
-        fs::write(folder.path().join("a/empty"), "").unwrap();
-        fs::write(folder.path().join("large"), [1; 40_000]).unwrap();
-        assert!(measure(folder.path(), u64::MAX) >= 2 * LEAST_OF_FILE + 40_000);
-        assert!(measure(folder.path(), 1) > 1);
+        let (top, outside) = (folder.path().join("top"), folder.path().join("outside"));
+        fs::create_dir_all(&top).unwrap();
+        fs::write(&outside, "").unwrap();
+        let name = "n".repeat(250);
+        // Each is made at the top, and the ones before it move into it.
+        for depth in 0..3000 {
+            let next = top.join("next");
+            fs::create_dir(&next).unwrap();
+            std::os::unix::fs::symlink(&outside, next.join("link")).unwrap();
+            fs::write(next.join("moved-1"), "").unwrap();
+            if depth > 0 {
+                fs::rename(top.join(&name), next.join(&name)).unwrap();
+            }
+            fs::rename(next, top.join(&name)).unwrap();
+        }
+        fs::set_permissions(top.join(&name), Permissions::from_mode(0o000)).unwrap();
+        remove_layers(&top).unwrap();
+        assert!(!top.exists() && outside.exists());
+        remove_layers(&top).unwrap();
     }
 }

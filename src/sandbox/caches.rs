@@ -10,21 +10,14 @@ use rustix::process::geteuid;
 
 use super::plan::{PathRule, SandboxPlan};
 use crate::base::nofollow::{self, OpenFolder};
+use crate::domain::SandboxMethod;
 
 /// The caches of a program, relative to the home folder. Without a program they are never created.
 const CACHES: &[(&[&str], &[&str])] = &[
     // Sources, of which Cargo checks only the archive, and only when it downloads it.
     (&["cargo"], &[".cargo/registry", ".cargo/git"]),
     // What a registry said about packages, compiled modules, and headers of Node.js.
-    (
-        &["npm"],
-        &[
-            ".npm/_cacache",
-            ".npm/_logs",
-            ".npm/_prebuilds",
-            ".cache/node-gyp",
-        ],
-    ),
+    (&["npm"], &[".npm", ".cache/node-gyp"]),
     // Wheels that were built here, and answers of an index.
     (&["pip", "pip3"], &[".cache/pip"]),
     // Unpacked packages and the environments of `uvx`, which are linked or copied as they are.
@@ -69,7 +62,7 @@ const CACHES: &[(&[&str], &[&str])] = &[
     (&["bazel"], &[".cache/bazel"]),
 ];
 
-/// Caches with programs that other projects run by their names.
+/// Caches, or parts of them, with programs that other projects run by their names.
 const PROGRAM_CACHES: &[(&[&str], &[&str])] = &[
     (&["npm"], &[".npm/_npx"]),
     // The package managers themselves.
@@ -83,7 +76,7 @@ const PROGRAM_CACHES: &[(&[&str], &[&str])] = &[
 /// Caches whose place a variable names: the program, the variable, and the part of its folder that is a cache.
 const CACHE_VARIABLES: &[(&[&str], &str, &[&str])] = &[
     (&["cargo"], "CARGO_HOME", &["registry", "git"]),
-    (&["npm"], "npm_config_cache", &["_cacache", "_logs", "_prebuilds"]),
+    (&["npm"], "npm_config_cache", &[""]),
     (&["pip", "pip3"], "PIP_CACHE_DIR", &[""]),
     (&["uv"], "UV_CACHE_DIR", &[""]),
     (&["go"], "GOCACHE", &[""]),
@@ -116,8 +109,12 @@ pub(super) struct BuildCache {
 }
 
 /// Lists the caches. `variable` returns the value of a variable of the commands' environment.
+///
+/// Only our own mounts keep apart what a command changes. With another method it writes the caches themselves, but not the
+/// programs in them.
 pub(super) fn list_caches(
     home: Option<&Path>,
+    method: SandboxMethod,
     variable: impl Fn(&str) -> Option<PathBuf>,
 ) -> Vec<BuildCache> {
     let mut caches = Vec::new();
@@ -134,9 +131,13 @@ pub(super) fn list_caches(
         // A relative value means a folder of the workspace, and `/` would make everything writable.
         (first.is_absolute() && first.components().count() > 2).then_some(first)
     };
+    let [rule, program_rule] = match method {
+        SandboxMethod::Namespaces => [PathRule::Cache; 2],
+        _ => [PathRule::Write, PathRule::ReadOnly],
+    };
     for (rule, usual, named) in [
-        (PathRule::Cache, CACHES, CACHE_VARIABLES),
-        (PathRule::ProgramCache, PROGRAM_CACHES, PROGRAM_CACHE_VARIABLES),
+        (rule, CACHES, CACHE_VARIABLES),
+        (program_rule, PROGRAM_CACHES, PROGRAM_CACHE_VARIABLES),
     ] {
         for (programs, parts) in usual {
             if let Some(home) = home {
@@ -157,6 +158,12 @@ pub(super) fn list_caches(
                 add(rule, programs, &folder, parts);
             }
         }
+    }
+    if method == SandboxMethod::Namespaces {
+        let all: Vec<PathBuf> = caches.iter().map(|cache| cache.path.clone()).collect();
+        let is_in = |path: &Path, other: &PathBuf| path != other && path.starts_with(other);
+        // The layer around it is enough.
+        caches.retain(|cache| !all.iter().any(|other| is_in(&cache.path, other)));
     }
     caches
 }
@@ -201,7 +208,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-    use crate::domain::{SandboxMethod, SandboxNetwork};
+    use crate::domain::SandboxNetwork;
 
     #[test]
     fn only_writable_caches_of_installed_programs_are_created_and_never_through_a_link() {
@@ -216,7 +223,7 @@ mod tests {
             fs::set_permissions(bin.join(program), fs::Permissions::from_mode(0o755)).unwrap();
         }
         symlink(&elsewhere, home.join("go")).unwrap();
-        let caches = list_caches(Some(&home), |_| None);
+        let caches = list_caches(Some(&home), SandboxMethod::Namespaces, |_| None);
         let mut rules: Vec<(PathRule, PathBuf)> = caches
             .iter()
             .map(|cache| (cache.rule, cache.path.clone()))
@@ -231,8 +238,7 @@ mod tests {
         };
         create_missing_caches(&plan, &caches, Some(&bin));
         for (path, exists) in [
-            (".npm/_cacache", true),
-            (".npm/_npx", true),
+            (".npm", true),
             (".cache/pip", true),
             (".cache/go-build", true),
             (".cache/uv", false),

@@ -10,7 +10,6 @@ use rustix::process::{getegid, geteuid};
 
 use super::plan::{PathRule, SandboxPlan, TEMPORARY, find_rule, is_in_empty, is_temporary};
 use super::{SandboxError, steering_files};
-use crate::domain::SandboxMethod;
 
 /// Most rules of one workspace folder, since each is a mount.
 const MAX_EXPANDED: usize = 2_000;
@@ -79,11 +78,7 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         }
         let is_writable = matches!(
             rule,
-            PathRule::Write
-                | PathRule::Cache
-                | PathRule::ProgramCache
-                | PathRule::Workspace
-                | PathRule::HomeWorkspace
+            PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace
         );
         if is_writable && real.parent().is_none() {
             let refused =
@@ -93,12 +88,13 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
         let expand: fn(&Path) -> Vec<(PathRule, PathBuf)> = match rule {
             PathRule::Workspace => steering_files::expand_workspace,
             PathRule::HomeWorkspace => steering_files::expand_home,
-            PathRule::Write | PathRule::ReadOnly | PathRule::Empty | PathRule::Hide | PathRule::Blank => {
+            PathRule::Write
+            | PathRule::Cache
+            | PathRule::ReadOnly
+            | PathRule::Empty
+            | PathRule::Hide
+            | PathRule::Blank => {
                 rules.push((*rule, real));
-                continue;
-            }
-            PathRule::Cache | PathRule::ProgramCache => {
-                rules.push((limit_cache(*rule, plan.method), real));
                 continue;
             }
             PathRule::Visible => {
@@ -142,15 +138,6 @@ pub(super) fn expand_rules(plan: &SandboxPlan) -> Result<Vec<(PathRule, PathBuf)
     Ok(pin_folders(rules))
 }
 
-/// Returns the rule for a cache: only our own mounts keep apart what commands change in it.
-fn limit_cache(rule: PathRule, method: SandboxMethod) -> PathRule {
-    match rule {
-        rule if method == SandboxMethod::Namespaces => rule,
-        PathRule::Cache => PathRule::Write,
-        _ => PathRule::ReadOnly,
-    }
-}
-
 /// Adds rules of a workspace that make something read-only. What is not writable is so already: mounted again, a
 /// target of a link in the workspace would appear over what the command has in its place, such as its own `/tmp`.
 fn add_protected(rules: &mut Vec<(PathRule, PathBuf)>, protected: &mut Vec<(PathRule, PathBuf)>) {
@@ -190,7 +177,7 @@ fn pin_folders(rules: Vec<(PathRule, PathBuf)>) -> Vec<(PathRule, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::SandboxNetwork;
+    use crate::domain::{SandboxMethod, SandboxNetwork};
 
     #[test]
     fn a_secret_that_is_a_link_to_the_null_device_hides_no_device() {

@@ -11,12 +11,9 @@ word_enum! {
     pub enum PathRule {
         /// Read and write. The path need not exist.
         Write = "w",
-        /// A cache of build tools. What the command changes there is kept apart, in a layer of its workspace. Where that is
-        /// impossible, this is [`PathRule::Write`].
+        /// A cache of build tools, with our own mounts. What the command changes there is kept apart, in a layer of its
+        /// workspace. Without one, it is [`PathRule::ReadOnly`].
         Cache = "c",
-        /// A cache with programs that other projects run. Like [`PathRule::Cache`], but [`PathRule::ReadOnly`] where a layer
-        /// is impossible.
-        ProgramCache = "p",
         /// A workspace folder: like [`PathRule::Write`], but files that make programs run are read-only.
         Workspace = "s",
         /// The home folder as a workspace: only its visible files and folders can be written. What a home folder has
@@ -41,9 +38,9 @@ word_enum! {
 
 impl PathRule {
     /// Returns whether commands may write a path with this rule, after the rules of a plan were expanded. A
-    /// [`PathRule::ProgramCache`] may be read-only all the same.
+    /// [`PathRule::Cache`] may be read-only all the same.
     pub(super) fn is_writable(self) -> bool {
-        matches!(self, Self::Write | Self::Cache | Self::ProgramCache)
+        matches!(self, Self::Write | Self::Cache)
     }
 }
 
@@ -66,7 +63,7 @@ pub struct SandboxPlan {
     pub network: SandboxNetwork,
     /// The folder that it sees as `/tmp` and `/var/tmp`.
     pub temp: PathBuf,
-    /// The folder for what commands of its workspace change in caches; `None` if that is not kept apart.
+    /// The folder for what commands of its workspace change in caches. `None` makes them read-only.
     pub cache_layers: Option<PathBuf>,
     pub rules: Vec<(PathRule, PathBuf)>,
 }
@@ -85,7 +82,6 @@ impl SandboxPlan {
         let is_shown = |rule: &PathRule| match rule {
             PathRule::Write
             | PathRule::Cache
-            | PathRule::ProgramCache
             | PathRule::Workspace
             | PathRule::HomeWorkspace
             | PathRule::ReadOnly

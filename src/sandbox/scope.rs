@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::cache_layers::create_private;
 use super::caches::{create_missing_caches, list_caches};
 use super::plan::{PathRule, REPLACED, SandboxPlan};
 use super::private_temp::is_shared_temp;
@@ -49,7 +50,7 @@ impl SandboxScope {
         if self.method.has_namespaces() {
             rules.extend(with_rule(PathRule::Visible, self.visible.iter().cloned()));
         }
-        let caches = list_caches(self.home.as_deref(), &variable).into_iter();
+        let caches = list_caches(self.home.as_deref(), self.method, &variable).into_iter();
         let caches: Vec<_> = caches.map(|cache| (cache.rule, cache.path)).collect();
         if let Some(shown) = &self.shown_home
             && !self.workspace.iter().any(|folder| self.is_around_home(folder))
@@ -118,10 +119,16 @@ impl SandboxScope {
         rules
     }
 
-    /// Creates the missing caches of build tools that commands may write, for programs on the PATH. Blocks on the disk.
+    /// Creates the missing caches of build tools that commands may write, for programs on the PATH, and the folder of their
+    /// layers. Blocks on the disk.
     pub fn create_missing_caches(&self, variable: impl Fn(&str) -> Option<PathBuf>) {
-        let caches = list_caches(self.home.as_deref(), &variable);
+        let caches = list_caches(self.home.as_deref(), self.method, &variable);
         create_missing_caches(&self.build_plan(&variable), &caches, variable("PATH").as_deref());
+        // Only what exists can be hidden, so our data folder must not appear with the first command.
+        if let Some(layers) = &self.cache_layers {
+            // Without it, caches are read-only.
+            let _ = create_private(layers);
+        }
     }
 
     /// Returns whether a folder is the home folder, or is in it.
@@ -371,7 +378,7 @@ mod tests {
                 ("/home/u/.rustup/x", PathRule::Visible),
                 ("/home/u/.config/gh/hosts.yml", PathRule::Hide),
                 ("/home/u/project/x", workspace),
-                ("/home/u/.npm/_cacache/x", cache),
+                ("/home/u/.npm/x", cache),
             ] {
                 assert_eq!(plan.find_rule(Path::new(path)), Some(rule), "{path}");
             }
@@ -408,7 +415,7 @@ mod tests {
             Some(PathRule::HomeWorkspace)
         );
         assert_eq!(
-            plan.find_rule(Path::new("/home/u/.npm/_cacache/x")),
+            plan.find_rule(Path::new("/home/u/.npm/x")),
             Some(PathRule::Cache),
             "a cache"
         );

@@ -55,10 +55,10 @@ fn write_profile(plan: &SandboxPlan, rules: &[(PathRule, PathBuf)]) -> Result<St
     for (rule, path) in rules {
         let place = below(path)?;
         match rule {
-            PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace => {
+            PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace => {
                 add_rule(&mut profile, "allow file-read* file-write*", &place);
             }
-            PathRule::ReadOnly | PathRule::ProgramCache => {
+            PathRule::ReadOnly | PathRule::Cache => {
                 add_rule(&mut profile, "allow file-read*", &place);
                 add_rule(&mut profile, "deny file-write*", &place);
             }

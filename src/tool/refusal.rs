@@ -159,7 +159,7 @@ impl Refusals {
                 let is_refused = self.access.lacks_privileges(path);
                 is_refused.then_some("use the privileges of root to write another user's")
             }
-            (PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace, _) => None,
+            (PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace, _) => None,
             // Those of a plan, which become others when it is applied.
             (PathRule::Visible | PathRule::Reach, _) => None,
             // ssh-keygen calls a key missing that it cannot read.
@@ -167,16 +167,12 @@ impl Refusals {
                 Some("read")
             }
             // Mounts have an error of their own, so the file itself denies this.
-            (PathRule::ReadOnly | PathRule::ProgramCache, FileError::Denied) if has_mounts => None,
+            (PathRule::ReadOnly, FileError::Denied) if has_mounts => None,
             (_, FileError::Missing) => None,
             // It is the error for what was not created because of a mount.
             (_, FileError::NotCreated) if !has_mounts => None,
             (
-                PathRule::ReadOnly
-                | PathRule::ProgramCache
-                | PathRule::Empty
-                | PathRule::Hide
-                | PathRule::Blank,
+                PathRule::ReadOnly | PathRule::Cache | PathRule::Empty | PathRule::Hide | PathRule::Blank,
                 _,
             ) => Some("write"),
         }

@@ -162,15 +162,18 @@ pub(super) async fn confine_command(
     };
     let needs = command.list_needs(read_path_variable);
     let (visible, shown_home) = list_visible_paths(&place, settings, needs).await;
-    // The workspace folders are resolved, and are compared with it.
-    let home = run_blocking(move || place.home.map(|home| real_path(&home).unwrap_or(home)));
-    let data = settings.own_data.as_ref();
-    let cache_layers = data.map(|data| locate_layers(data, &place.folders));
+    let (data, workspace) = (settings.own_data.clone(), place.folders.clone());
+    let looked_up = run_blocking(move || {
+        // The workspace folders are resolved, and are compared with it.
+        let home = place.home.map(|home| real_path(&home).unwrap_or(home));
+        (home, data.map(|data| locate_layers(&data, &workspace)))
+    });
+    let (home, cache_layers) = looked_up.await.unwrap_or_default();
     let scope = SandboxScope {
         policy: sandbox.policy,
         method: detected.method,
         workspace: place.folders,
-        home: home.await.ok().flatten(),
+        home,
         temp: temp.to_owned(),
         network: settings.network,
         extra_write: join_all(place.cwd, &settings.write),

@@ -63,8 +63,9 @@ fn a_server_that_does_not_start_delays_the_first_call_within_its_limit_and_visib
     let client = world.start();
     let session = client.session();
     client.wait_for_sandbox();
-    // A running program shows that its time to start runs.
+    // A running program shows that its time to start runs, if the one before it has ended.
     let turn_until_limit = || {
+        world.wait_until(|| client.processes() == 1);
         world.mock().push(Reply::text("done"));
         let id = client.prompt(&session, "go");
         world.wait_until(|| client.processes() > 1);

@@ -346,6 +346,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "sandbox/linux/second_paths.rs",
         "/proc; compares what is at paths; opens nothing",
     ),
+    ("sandbox/linux/mount_table.rs", "/proc"),
     (
         "sandbox/linux/overlay.rs",
         "opens the folders that are mounted; reads nothing of them",

@@ -97,7 +97,9 @@ impl Doctor<'_> {
         };
         let found = match tried {
             Ok(true) => return,
-            Ok(false) => "commands change the caches of build tools that other projects use".to_owned(),
+            Ok(false) => {
+                "this system cannot keep apart what commands change in caches of build tools".to_owned()
+            }
             Err(error) => format!("cannot be tried: {error}"),
         };
         self.report_warning("sandbox caches", found, "see `agentls docs security`");

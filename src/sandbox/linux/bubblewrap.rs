@@ -165,16 +165,14 @@ impl BubblewrapCommand {
         self.mount_points.push((path.clone(), look_at(path)));
         let mut add_mount = |option: &str| words.extend([option.into(), path.into(), path.into()]);
         match rule {
-            PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace => {
+            PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace => {
                 add_mount("--bind");
                 if find_rule(from_here, path) == Some(*rule) {
                     self.expect(path)?;
                 }
             }
             // Unlike the others, it makes a path of a replaced folder visible, such as a workspace in `/tmp`.
-            PathRule::ReadOnly | PathRule::ProgramCache
-                if find_rule(before, path) != Some(PathRule::Hide) =>
-            {
+            PathRule::ReadOnly | PathRule::Cache if find_rule(before, path) != Some(PathRule::Hide) => {
                 add_mount("--ro-bind");
             }
             PathRule::Empty => {
@@ -182,7 +180,7 @@ impl BubblewrapCommand {
                 words.push(path.into());
             }
             _ if !is_visible(before, path) => {}
-            PathRule::ReadOnly | PathRule::ProgramCache => {}
+            PathRule::ReadOnly | PathRule::Cache => {}
             PathRule::Hide if path.is_dir() => {
                 words.extend(["--perms", "0000", "--tmpfs"].map(OsString::from));
                 words.extend([path.into(), "--remount-ro".into(), path.into()]);

@@ -10,6 +10,7 @@
 
 mod bubblewrap;
 mod file_access;
+mod mount_table;
 mod mounts;
 mod overlay;
 mod second_paths;

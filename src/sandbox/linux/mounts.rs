@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +18,7 @@ use rustix::mount::{
     mount_bind_recursive, mount_change, mount_remount, move_mount, open_tree,
 };
 
+use super::mount_table::list_mount_points;
 use super::overlay::Overlays;
 use crate::base::nofollow::OpenFolder;
 use crate::sandbox::SandboxError;
@@ -50,12 +50,9 @@ pub(super) fn list_home_links(
 ) -> BTreeMap<PathBuf, PathBuf> {
     let has_empty = rules.iter().any(|(rule, _)| *rule == PathRule::Empty);
     let shown = plan.rules.iter().filter(|(rule, _)| match rule {
-        PathRule::Write
-        | PathRule::Cache
-        | PathRule::ProgramCache
-        | PathRule::Workspace
-        | PathRule::ReadOnly
-        | PathRule::Visible => has_empty,
+        PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::ReadOnly | PathRule::Visible => {
+            has_empty
+        }
         PathRule::HomeWorkspace | PathRule::Hide | PathRule::Empty | PathRule::Blank | PathRule::Reach => {
             false
         }
@@ -151,19 +148,16 @@ fn copy_trees(
     rules: &[(PathRule, PathBuf)],
 ) -> Result<Vec<Option<OwnedFd>>, SandboxError> {
     let overlays = Overlays::prepare(plan, rules);
-    let mount_overlay = |path: &Path| overlays.as_ref()?.mount(path);
-    let copy = |path: &Path| copy_tree(path, OpenTreeFlags::AT_RECURSIVE);
     let writable = rules.iter().map(|(rule, path)| match rule {
-        PathRule::Write => copy(path).map(Some),
-        PathRule::Cache => mount_overlay(path).map_or_else(|| copy(path), Ok).map(Some),
-        PathRule::ProgramCache => Ok(mount_overlay(path)),
+        PathRule::Write => copy_tree(path, OpenTreeFlags::AT_RECURSIVE).map(Some),
+        PathRule::Cache => Ok(overlays.as_ref().and_then(|overlays| overlays.mount(path))),
         _ => Ok(None),
     });
     let mut trees: Vec<Option<OwnedFd>> = writable.collect::<Result<_, _>>()?;
     // Afterwards, as it makes the path itself read-only, with what is writable below it.
     for (at, (rule, path)) in rules.iter().enumerate() {
         // Its place is hidden by the command's own `/tmp`.
-        if matches!(rule, PathRule::ReadOnly | PathRule::ProgramCache)
+        if matches!(rule, PathRule::ReadOnly | PathRule::Cache)
             && trees[at].is_none()
             && (is_replaced(path) || is_in_empty(&rules[..at], path))
             && !is_in_writable(&rules[..at], path)
@@ -189,18 +183,17 @@ fn apply_rule(rule: PathRule, path: &Path, tree: Option<&OwnedFd>) -> Result<(),
         (PathRule::Hide, _) => cover(path, "file"),
         (PathRule::Blank, _) if path.is_file() => cover(path, "blank"),
         // A tree that must be read-only is so already.
-        (PathRule::Write | PathRule::Cache | PathRule::ProgramCache | PathRule::ReadOnly, Some(tree)) => {
+        (PathRule::Write | PathRule::Cache | PathRule::ReadOnly, Some(tree)) => {
             make_mount_point(path, tree)?;
             attach(tree, path)
         }
-        (PathRule::ReadOnly | PathRule::ProgramCache, None) if fs::symlink_metadata(path).is_err() => Ok(()),
-        (PathRule::ReadOnly | PathRule::ProgramCache, None) => bind_read_only(path)
+        (PathRule::ReadOnly | PathRule::Cache, None) if fs::symlink_metadata(path).is_err() => Ok(()),
+        (PathRule::ReadOnly | PathRule::Cache, None) => bind_read_only(path)
             .map(|_| ())
             .map_err(SandboxError::at(format!("make {} read-only", path.display()))),
         // The others are expanded, or there is nothing at their path.
         (
             PathRule::Write
-            | PathRule::Cache
             | PathRule::Workspace
             | PathRule::HomeWorkspace
             | PathRule::Blank
@@ -329,34 +322,6 @@ fn make_mount_read_only(path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Lists where this process sees mounts, the earlier ones first.
-pub(super) fn list_mount_points() -> io::Result<Vec<PathBuf>> {
-    let table = fs::read("/proc/self/mountinfo")?;
-    let lines = table.split(|byte| *byte == b'\n');
-    let paths = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4).map(unescape));
-    Ok(paths.collect())
-}
-
-/// Decodes a path of the mount table, which has blanks and the like as octal numbers.
-pub(super) fn unescape(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, tail @ ..] = rest {
-        if *first == b'\\'
-            && let Some(digits) = tail.get(..3)
-            && let Ok(digits) = std::str::from_utf8(digits)
-            && let Ok(byte) = u8::from_str_radix(digits, 8)
-        {
-            bytes.push(byte);
-            rest = &tail[3..];
-        } else {
-            bytes.push(*first);
-            rest = tail;
-        }
-    }
-    PathBuf::from(std::ffi::OsString::from_vec(bytes))
-}
-
 /// Makes the mount at a path read-only and keeps its other flags, which a user namespace cannot remove.
 fn set_read_only(path: &Path) -> Result<(), Errno> {
     let now = statvfs(path)?.f_flag;
@@ -465,15 +430,4 @@ fn fill_dev(dev: &Path) -> io::Result<()> {
     fs::set_permissions(covers.join("folder"), fs::Permissions::from_mode(0o000))?;
     mount_bind(covers, covers).and_then(|()| set_read_only(covers))?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn octal_numbers_in_mount_tables_are_decoded() {
-        assert_eq!(unescape(br"/mnt/a\040b\134c"), Path::new(r"/mnt/a b\c"));
-        assert_eq!(unescape(br"/mnt/\9"), Path::new(r"/mnt/\9"));
-    }
 }

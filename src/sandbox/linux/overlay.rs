@@ -12,7 +12,7 @@ use rustix::mount::{
     fsmount, fsopen,
 };
 
-use super::mounts::list_mount_points;
+use super::mount_table::list_mount_points;
 use crate::sandbox::cache_layers::CommandLayers;
 use crate::sandbox::plan::{PathRule, SandboxPlan};
 
@@ -25,9 +25,8 @@ pub(super) struct Overlays {
 impl Overlays {
     /// Locks the layers for the caches of a plan; `None` if it has no cache, or no layers can be used.
     pub(super) fn prepare(plan: &SandboxPlan, rules: &[(PathRule, PathBuf)]) -> Option<Self> {
-        let is_cache = |rule: &PathRule| matches!(rule, PathRule::Cache | PathRule::ProgramCache);
-        let folder = plan.cache_layers.as_ref();
-        let folder = folder.filter(|_| rules.iter().any(|(rule, _)| is_cache(rule)))?;
+        let has_cache = rules.iter().any(|(rule, _)| *rule == PathRule::Cache);
+        let folder = plan.cache_layers.as_ref().filter(|_| has_cache)?;
         Some(Self {
             layers: CommandLayers::lock(folder).ok()?,
             mount_points: list_mount_points().ok()?,

@@ -8,7 +8,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::mounts::unescape;
+use super::mount_table::unescape;
 use crate::sandbox::plan::PathRule;
 
 /// Most files in a hidden folder whose hard links are looked for.

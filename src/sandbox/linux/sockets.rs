@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use super::mounts::list_mount_points;
+use super::mount_table::list_mount_points;
 use crate::sandbox::plan::PathRule;
 
 /// Most processes in whose folders sockets are looked for.

@@ -123,37 +123,55 @@ fn commands_at_the_same_time_write_the_same_files_of_a_cache() {
     }
 }
 
-/// Only caches that commands cannot run programs from are written where a layer is impossible.
-const WRITE: &str = "cat $HOME/.npm/_npx/tool; echo x > $HOME/.npm/_cacache/new && echo written; \
-                     { echo x > $HOME/.npm/_npx/new; } 2>/dev/null || echo refused";
-
+/// Where caches have no layers, nobody else runs what a command left in them by a name.
 #[test]
-fn programs_of_other_projects_are_read_only_where_a_layer_is_impossible() {
+fn programs_of_other_projects_are_never_changed() {
     let world = World::new(false);
     fill(&world);
+    let script = "cat $HOME/.npm/_npx/tool; for folder in .npm/_cacache .npm/_npx .cache/pre-commit; do \
+                  { echo x > $HOME/$folder/new; } 2>/dev/null && echo $folder; done";
+    fs::create_dir_all(world.path("home/.cache/pre-commit")).unwrap();
     for method in ALL.iter().copied().filter(|method| is_available(&world, method)) {
-        let _ = fs::remove_file(world.path("home/.npm/_cacache/new"));
-        let mut command = world.agentls(method, &["run", "--", "bash", "-c", WRITE]);
+        for folder in [".npm/_cacache", ".npm/_npx"] {
+            let _ = fs::remove_file(world.path("home").join(folder).join("new"));
+        }
+        let mut command = world.agentls(method, &["run", "--", "bash", "-c", script]);
         // `proc` has no folder for a layer.
         let output = command.env("XDG_DATA_HOME", "/proc/none").output().unwrap();
-        assert_eq!(print_of(&output), "own\nwritten\nrefused\n", "{method}");
-        assert!(world.path("home/.npm/_cacache/new").exists(), "{method}");
+        let written = match method {
+            "namespaces" => "",
+            "bubblewrap" => ".npm/_cacache\n",
+            // Landlock cannot protect a part of a folder that is written.
+            _ => ".npm/_cacache\n.npm/_npx\n",
+        };
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(printed, format!("own\n{written}"), "{method}: {output:?}");
     }
 }
 
 #[test]
-fn a_cache_with_another_mount_in_it_has_no_layer() {
+fn a_cache_with_another_mount_in_it_is_read_only() {
     let world = World::new(false);
     if !is_available(&world, "namespaces") {
         return;
     }
     fill(&world);
-    let mounts = "mount --bind $OUT $HOME/.npm/_cacache/folder && mount --bind $OUT $HOME/.npm/_npx && \
-                  mkdir $HOME/.npm/_npx/sub && mount --bind $OUT $HOME/.npm/_npx/sub";
-    let script = "cat $HOME/.npm/_cacache/folder/file; echo x > $HOME/.npm/_cacache/new && \
-                  for folder in _npx _npx/sub; do { echo x > $HOME/.npm/$folder/new; } 2>/dev/null || echo refused; done";
+    let mounts = "mount --bind $OUT $HOME/.npm/_cacache/folder && mount --bind $OUT $HOME/.npm/_npx";
+    let script = "cat $HOME/.npm/_cacache/folder/file $HOME/.npm/_npx/file; \
+                  for folder in . _cacache _cacache/folder _npx; do \
+                  { echo x > $HOME/.npm/$folder/new; } 2>/dev/null || echo refused; done";
     let command = world.agentls("namespaces", &["run", "--", "bash", "-c", script]);
     let output = run_with_mounts(&world, mounts, &command);
-    assert_eq!(print_of(&output), "textrefused\nrefused\n");
-    assert!(world.path("home/.npm/_cacache/new").exists());
+    assert_eq!(print_of(&output), "texttext".to_owned() + &"refused\n".repeat(4));
+}
+
+#[test]
+fn the_first_command_of_a_user_sees_nothing_of_our_data() {
+    let world = World::new(false);
+    if !is_available(&world, "namespaces") {
+        return;
+    }
+    fs::remove_dir_all(world.path("home/.local")).unwrap();
+    let script = "ls $HOME/.local/share/agentls 2>/dev/null || echo hidden";
+    assert_eq!(run_in(&world, "namespaces", "ws", script), "hidden\n");
 }

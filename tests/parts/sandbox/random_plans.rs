@@ -40,7 +40,6 @@ fn rules() -> impl Strategy<Value = Vec<(PathRule, PathBuf)>> {
     let open = prop::sample::select(vec![
         PathRule::Write,
         PathRule::Cache,
-        PathRule::ProgramCache,
         PathRule::Workspace,
         PathRule::ReadOnly,
     ]);
@@ -52,9 +51,7 @@ fn rules() -> impl Strategy<Value = Vec<(PathRule, PathBuf)>> {
         let fits = |(rule, path): &(PathRule, PathBuf)| {
             let is_file = path.ends_with("file");
             match rule {
-                PathRule::Cache | PathRule::ProgramCache | PathRule::Workspace | PathRule::HomeWorkspace => {
-                    !is_file
-                }
+                PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace => !is_file,
                 PathRule::Blank => is_file,
                 PathRule::Write
                 | PathRule::ReadOnly
@@ -114,12 +111,8 @@ fn is_expected(plan: &SandboxPlan, file: &Path, (read, can_write): &(String, boo
         .iter()
         .any(|(rule, path)| *rule == PathRule::Hide && file.starts_with(path));
     match plan.find_rule(file) {
-        Some(PathRule::Write | PathRule::Cache | PathRule::Workspace | PathRule::HomeWorkspace) => {
-            read == "text" && *can_write
-        }
-        Some(PathRule::ProgramCache) => {
-            read == "text" && *can_write == (plan.method == SandboxMethod::Namespaces)
-        }
+        Some(PathRule::Write | PathRule::Workspace | PathRule::HomeWorkspace) => read == "text" && *can_write,
+        Some(PathRule::Cache) => read == "text" && *can_write == (plan.method == SandboxMethod::Namespaces),
         // The command's own `/tmp` has nothing there, but the command may create a file of that name.
         None | Some(PathRule::Hide | PathRule::Blank) if file.starts_with("/tmp") => read != "text",
         Some(PathRule::ReadOnly | PathRule::Visible | PathRule::Reach) | None => read == "text" && !can_write,
