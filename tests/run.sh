@@ -5,7 +5,8 @@
 # Requirements: Rust with a C compiler, Node 20, Python 3. If the cache is empty: access to the npm and PyPI registries
 # and to Debian's packages. `cargo test` alone runs the Rust tests.
 #
-# With `--smoke` as the first argument, everything but most tests in VS Code: of those, only the everyday journeys run.
+# With `--smoke` as the first argument, everything but most tests in VS Code, of which only the everyday journeys run, and
+# a sample of the longest tables and of the kills.
 # Other arguments go to `cargo test`.
 # AGENTLS_TEST_CACHE: the cache folder; the default is .cache in the repository.
 # AGENTLS_NVIM: a Neovim 0.11 or newer, for platforms other than Linux on x86-64.
@@ -18,6 +19,7 @@ cd "$(dirname "$0")/.."
 editor_tests=()
 if [ "${1:-}" = --smoke ]; then
     editor_tests=(chat.test.mjs)
+    export AGENTLS_TEST_SAMPLE=1 AGENTLS_KILLS=60
     shift
 fi
 

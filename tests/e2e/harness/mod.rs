@@ -19,6 +19,11 @@ pub use world::{Config, Options, World};
 
 use std::time::{Duration, Instant};
 
+/// Returns whether the longest tables run only some of their cases, as in the gate. `.ci/nightly` runs all.
+pub fn is_sample() -> bool {
+    std::env::var_os("AGENTLS_TEST_SAMPLE").is_some()
+}
+
 /// How long anything may take before a test gives up: a failure bound, never a measure.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(180);
 
