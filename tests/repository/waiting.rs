@@ -78,7 +78,6 @@ const SHORT_LIMITS: &[(&str, usize, &str)] = &[
         "silence has no event; ending early hides an error only",
     ),
     // Moves to the session's own tests.
-    ("tests/e2e/approvals.rs", 1, "is being converted"),
     ("tests/e2e/conduct.rs", 3, "is being converted"),
     ("tests/e2e/limits.rs", 9, "is being converted"),
     ("tests/e2e/prompt.rs", 1, "is being converted"),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::mock_llm::Reply;
-use super::scenario::{Client, Options, PendingTurn, Scenario, TestTool, change_tool};
+use super::scenario::{Client, PendingTurn, Scenario, TestTool, change_tool};
 use crate::base::clock;
 use crate::domain::*;
 use crate::tool::edit_file::EditFile;
@@ -28,29 +28,8 @@ fn command(ends: &Arc<Notify>) -> Arc<dyn DynTool> {
     Arc::new(tool.with_effect(Effect::from_command("command")))
 }
 
-fn start_with_tool(scenario: &Scenario, tool: Arc<dyn DynTool>) -> Client {
-    scenario.start_with(Options {
-        tools: vec![tool],
-        ..Options::default()
-    })
-}
-
 fn edit(old: &str, new: &str) -> Value {
     json!({"path": "a.txt", "edits": [{"old_text": old, "new_text": new}]})
-}
-
-/// Returns the tool results in the last message of a request, in order.
-fn results(scenario: &Scenario, request: usize) -> Vec<String> {
-    let recorded = scenario.wait_for_request(request);
-    let blocks = recorded.messages().last().unwrap()["content"].as_array().unwrap();
-    let results = blocks.iter().filter(|block| block["type"] == "tool_result");
-    results
-        .map(|block| match &block["content"] {
-            Value::String(text) => text.clone(),
-            Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
-            _ => String::new(),
-        })
-        .collect()
 }
 
 /// Returns how many calls of a session have reached the status.
@@ -93,7 +72,7 @@ fn hurrying_edit() -> Arc<dyn DynTool> {
 fn edits_of_one_file_build_on_each_other() {
     let scenario = Scenario::new();
     scenario.write("a.txt", "0\n");
-    let client = start_with_tool(&scenario, hurrying_edit());
+    let client = scenario.start_with_tools([hurrying_edit()]);
     let session = client.session_in_mode(Mode::AutoEdit);
     let steps = 0..20;
     scenario.mock().push(steps.fold(Reply::new(), |reply, step| {
@@ -104,7 +83,7 @@ fn edits_of_one_file_build_on_each_other() {
         scenario.read("a.txt").unwrap(),
         "20\n",
         "{:?}",
-        results(&scenario, 1)
+        scenario.tool_results(1)
     );
 }
 
@@ -158,7 +137,7 @@ fn a_read_waits_for_an_earlier_command_and_a_plan_does_not() {
     let scenario = Scenario::new();
     scenario.write("a.txt", "old\n");
     let ends = Arc::new(Notify::new());
-    let client = start_with_tool(&scenario, command(&ends));
+    let client = scenario.start_with_tools([command(&ends)]);
     let session = client.session_in_mode(Mode::Full);
     let plan = |text: &str, status: &str| json!({"items": [{"text": text, "status": status}]});
     scenario.mock().push(
@@ -177,7 +156,7 @@ fn a_read_waits_for_an_earlier_command_and_a_plan_does_not() {
     assert_eq!(count_calls(&client, &session, ToolCallStatus::Completed), 2);
     ends.notify_one();
     client.outcome(turn);
-    let results = results(&scenario, 1);
+    let results = scenario.tool_results(1);
     assert!(results[2].contains("new"), "{results:?}");
 }
 
@@ -192,7 +171,7 @@ fn commands_run_in_order_even_if_the_later_one_is_allowed_first() {
         Ok(ToolOutput::text("done"))
     });
     let append = append.with_effect(Effect::from_command("append"));
-    let client = start_with_tool(&scenario, Arc::new(append));
+    let client = scenario.start_with_tools([Arc::new(append) as _]);
     let session = client.session();
     scenario.mock().push(
         Reply::new()
@@ -217,7 +196,7 @@ fn commands_run_in_order_even_if_the_later_one_is_allowed_first() {
 fn a_call_that_waited_is_judged_by_the_mode_of_that_time() {
     let scenario = Scenario::new();
     let ends = Arc::new(Notify::new());
-    let client = start_with_tool(&scenario, command(&ends));
+    let client = scenario.start_with_tools([command(&ends)]);
     let (session, turn) = start_to_wait_and_write(&scenario, &client);
     client.set_mode(&session, Mode::Plan);
     ends.notify_one();
@@ -237,7 +216,7 @@ fn a_call_that_waited_is_judged_by_the_files_of_that_time() {
         async { Ok(ToolOutput::text("done")) }
     });
     let link = link.with_effect(Effect::from_command("link"));
-    let client = start_with_tool(&scenario, Arc::new(link));
+    let client = scenario.start_with_tools([Arc::new(link) as _]);
     let session = client.session();
     scenario.mock().push(
         Reply::new()
@@ -252,14 +231,14 @@ fn a_call_that_waited_is_judged_by_the_files_of_that_time() {
     assert_eq!(question.name, "read_file", "{question:?}");
     client.decide(&question, DecisionKind::Deny);
     client.outcome(turn);
-    let results = results(&scenario, 1);
+    let results = scenario.tool_results(1);
     assert!(results[1].starts_with("Denied by user"), "{results:?}");
 }
 
 #[test]
 fn a_cancel_ends_the_wait_for_an_earlier_call() {
     let scenario = Scenario::new();
-    let client = start_with_tool(&scenario, command(&Arc::new(Notify::new())));
+    let client = scenario.start_with_tools([command(&Arc::new(Notify::new()))]);
     let (session, turn) = start_to_wait_and_write(&scenario, &client);
     client.cancel(&session);
     assert_eq!(client.outcome(turn).end.state, TurnState::Cancelled);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::mock_llm::Reply;
-use super::scenario::{Client, Options, Scenario, TestTool};
+use super::scenario::{Client, Scenario, TestTool};
 use crate::domain::*;
 
 /// A tool of the server `tickets`, which describes it like this.
@@ -29,32 +29,21 @@ fn search(description: &str) -> TestTool {
 }
 
 fn start_with(scenario: &Scenario, tools: impl IntoIterator<Item = TestTool>) -> Client {
-    let mut options = Options::default();
-    options
-        .tools
-        .extend(tools.into_iter().map(|tool| Arc::new(tool) as _));
-    scenario.start_with(options)
+    scenario.start_with_tools(tools.into_iter().map(|tool| Arc::new(tool) as _))
 }
 
-fn push_call(scenario: &Scenario, tool: &str) {
-    scenario.push_all([Reply::tool(tool, json!({})), Reply::text("done")]);
+fn call() -> Reply {
+    Reply::tool("mcp__tickets__search", json!({}))
 }
 
 /// Calls the tool in a new turn, without a question.
 fn call_freely(client: &Client, session: &SessionId) {
-    push_call(&client.scenario, "mcp__tickets__search");
-    let outcome = client.ask(session, "search");
-    assert_eq!(outcome.end.state, TurnState::Completed);
+    client.call_freely(session, call());
 }
 
 /// Calls the tool in a new turn, answers the question, and returns the reason of the question.
 fn call_asking(client: &Client, session: &SessionId, decision: DecisionKind) -> String {
-    push_call(&client.scenario, "mcp__tickets__search");
-    let turn = client.prompt(session, "search");
-    let approval = client.next_approval(session);
-    client.decide(&approval, decision);
-    client.outcome(turn);
-    approval.why
+    client.call_asking(session, call(), decision).why
 }
 
 #[test]
@@ -125,8 +114,7 @@ fn content_of_another_source_asks_again() {
     // What the server itself has sent does not count.
     call_freely(&client, &session);
     call_freely(&client, &session);
-    push_call(&scenario, "page");
-    client.ask(&session, "read");
+    client.call_freely(&session, Reply::tool("page", json!({})));
     for _ in 0..2 {
         let reason = call_asking(&client, &session, DecisionKind::Allow);
         assert!(reason.contains("content from outside"), "{reason}");

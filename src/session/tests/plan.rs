@@ -1,4 +1,4 @@
-//! Plan mode: the question that ends it, and what its answer decides.
+//! Plan mode: the question that ends it, and what its answer decides. And the plan that the model keeps.
 
 use serde_json::json;
 
@@ -151,4 +151,18 @@ fn a_mode_set_after_an_answer_to_an_interrupted_plan_stays() {
     assert_eq!(client.outcome(turn).end.state, TurnState::Completed);
     assert_eq!(mode(&client, &session), Mode::Ask);
     assert!(result(&scenario, 1).contains("chose the mode autoEdit"));
+}
+
+#[test]
+fn plan_event_contains_the_whole_plan() {
+    let scenario = Scenario::new();
+    let items = json!([{"text": "look", "status": "completed"}, {"text": "change", "status": "in_progress"}]);
+    let client = scenario.start();
+    let session = client.session();
+    client.call_freely(&session, Reply::tool("update_plan", json!({"items": items})));
+    let plan = client.next(&session, |event| match event {
+        Event::Plan { items } => Some(items.clone()),
+        _ => None,
+    });
+    assert_eq!(json!(plan), items);
 }

@@ -10,6 +10,7 @@
 mod chain;
 mod client;
 mod event_log;
+mod questions;
 mod tools;
 
 use std::cell::{Cell, RefCell};
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use serde_json::Value;
 
 pub(super) use chain::{overloaded, unavailable};
 pub(super) use client::{Client, PendingTurn};
@@ -231,6 +234,14 @@ provider = "mock"
         })
     }
 
+    /// Starts a server with tools beyond the built-in ones, or in place of them.
+    pub(super) fn start_with_tools(&self, tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Client {
+        self.start_with(Options {
+            tools: tools.into_iter().collect(),
+            ..Options::default()
+        })
+    }
+
     /// Starts a server with options.
     pub(super) fn start_with(&self, options: Options) -> Client {
         self.0.servers.set(self.0.servers.get() + 1);
@@ -261,6 +272,20 @@ provider = "mock"
     pub(super) fn raw_request(&self, index: usize) -> String {
         let request = self.wait_for_request(index);
         String::from_utf8_lossy(&request.raw).into_owned()
+    }
+
+    /// Returns the tool results in the last message of a request to the mock, in order.
+    pub(super) fn tool_results(&self, request: usize) -> Vec<String> {
+        let recorded = self.wait_for_request(request);
+        let blocks = recorded.messages().last().unwrap()["content"].as_array().unwrap();
+        let results = blocks.iter().filter(|block| block["type"] == "tool_result");
+        results
+            .map(|block| match &block["content"] {
+                Value::String(text) => text.clone(),
+                Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+                _ => String::new(),
+            })
+            .collect()
     }
 
     /// Returns the number of requests to the mock.
