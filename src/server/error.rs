@@ -281,6 +281,7 @@ mod tests {
             assert!(error.message.contains(expected), "{}", error.message);
             let data = error.data.unwrap();
             assert_eq!(data["refusal"], refusal);
+            assert_eq!(data["class"] == "retryable", refusal == "turnRunning");
             assert_eq!(data["message"], *error.message);
         }
     }

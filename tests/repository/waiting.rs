@@ -80,7 +80,6 @@ const SHORT_LIMITS: &[(&str, usize, &str)] = &[
     // Moves to the session's own tests.
     ("tests/e2e/conduct.rs", 3, "is being converted"),
     ("tests/e2e/limits.rs", 9, "is being converted"),
-    ("tests/e2e/prompt.rs", 1, "is being converted"),
     ("tests/e2e/retry.rs", 2, "is being converted"),
 ];
 

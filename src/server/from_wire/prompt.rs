@@ -203,6 +203,10 @@ mod tests {
                 json!([{"type": "image", "mediaType": "image/png", "data": "a b"}]),
                 "prompt[0].data: must be Base64",
             ),
+            (
+                json!([{"type": "image", "mediaType": "image/png", "data": ""}]),
+                "prompt[0].data: must",
+            ),
         ] {
             let error = read(prompt).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

@@ -16,6 +16,7 @@ mod mock_llm;
 mod models;
 mod panics;
 mod plan;
+mod prompts;
 mod questions;
 mod queue;
 mod reasoning;
