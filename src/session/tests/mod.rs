@@ -1,5 +1,6 @@
 //! Sessions over a real store: loading and leaving them, turns with a scripted model, forks of them.
 
+mod agents;
 mod approvals;
 mod call_order;
 mod conduct;
