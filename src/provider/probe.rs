@@ -167,9 +167,9 @@ async fn get(
         200..300 if spec.kind == ApiKind::Ollama => {
             let list = read_list_response(response).await;
             Ok(match list {
-                Some(list) => {
-                    Some(with_ollama_facts(list, spec.model.as_deref(), &client, (&base, &headers)).await)
-                }
+                Some(list) => Some(
+                    with_ollama_facts(list, spec.model.as_deref(), (&http, &client), (&base, &headers)).await,
+                ),
                 None => None,
             })
         }
@@ -211,7 +211,7 @@ const SHOWN_AT_ONCE: usize = 8;
 async fn with_ollama_facts(
     mut list: ModelList,
     configured: Option<&str>,
-    client: &reqwest::Client,
+    (http, client): (&Http, &reqwest::Client),
     (base, headers): (&url::Url, &HeaderMap),
 ) -> ModelList {
     let address = super::build_endpoint_url(base, "api/show");
@@ -222,7 +222,7 @@ async fn with_ollama_facts(
         let request = client.post(address.clone()).headers(headers.clone());
         let body = serde_json::json!({"model": name}).to_string();
         async move {
-            let response = request.body(body).send().await.ok()?;
+            let response = http.send(request.body(body)).await.ok()?;
             Some((name, read_json(response).await))
         }
     });

@@ -106,3 +106,19 @@ fn provider_with_a_broken_setting_fails_at_the_turn() {
     assert!(message.contains("`base_url`"), "{message}");
     assert_eq!(scenario.requests(), 0);
 }
+
+#[test]
+fn retired_model_of_a_vendor_is_refused() {
+    // Only at the vendor's own address is it known what was retired. Its list is not needed.
+    let scenario = Scenario::with(Config::from_text("[provider.anthropic]\napi_key = \"sk-none\"\n"));
+    let client = scenario.start();
+    let session = client.session();
+    let wrong = set_model(&client, &session, "claude-sonnet-4-20250514").unwrap_err();
+    assert!(
+        wrong.starts_with(
+            "model anthropic/claude-sonnet-4-20250514 was retired on 2026-06-15, did you mean anthropic/claude-sonnet-"
+        ),
+        "{wrong}"
+    );
+    assert_eq!(set_model(&client, &session, "claude-sonnet-5"), Ok(()));
+}

@@ -2,6 +2,7 @@
 
 mod choice;
 mod lists;
+mod ollama;
 mod remembered;
 mod replacement;
 
