@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Config, Options, World};
+use crate::harness::{Client, Options, World};
 use crate::mock_llm::{Gate, Reply};
 
 /// Starts a server with these `initializationOptions`.
@@ -139,30 +139,10 @@ fn spellings_of_a_folder_are_equivalent() {
     }
     let grants: Value = client.call("agent/listGrants", json!({}));
     assert_eq!(grants["grants"].as_array().unwrap().len(), 1, "{grants}");
-}
-
-#[test]
-fn trust_change_applies_from_the_next_turn() {
-    let world = World::new();
-    world.write(
-        ".agentls/config.toml",
-        "[approvals]\nallow = [\"bash(touch *)\"]\n",
-    );
-    let client = world.start();
-    let session = client.session();
-    let call = || Reply::tool("bash", json!({"command": "touch made"}));
-    for trusted in [false, true, false] {
-        set_trust(&client, display_path(&world.workspace()), trusted);
-        world.mock().push(call());
-        let before = client.all(&session, "agent/approvalRequested").len();
-        let id = client.prompt(&session, "run it");
-        if !trusted {
-            client.decide(&client.next_approval(&session), "allow");
-        }
-        client.prompt_result(&id);
-        let approvals = client.all(&session, "agent/approvalRequested").len() - before;
-        assert_eq!(approvals, usize::from(!trusted), "trusted: {trusted}");
-    }
+    let grant = json!({"grantId": grants["grants"][0]["grantId"]});
+    let _: Value = client.call("agent/revokeGrant", grant.clone());
+    let error = client.refused("agent/revokeGrant", grant);
+    assert_eq!(error.data["refusal"], "unknownGrant");
 }
 
 #[test]
@@ -386,48 +366,4 @@ fn status_reports_a_failing_disk_until_it_recovers() {
     std::fs::remove_dir(&database).unwrap();
     next_status(&client, |status| warnings(status).is_empty());
     assert_eq!(client.ask(&session, "again").text, "ok");
-}
-
-#[test]
-fn model_set_during_a_turn_applies_to_the_next_turn() {
-    let world = World::new();
-    let client = world.start();
-    let session = client.session();
-    client.ask(&session, "one");
-    let gate = Gate::new();
-    world.mock().push(Reply::text("hm").gate(&gate));
-    let id = client.prompt(&session, "two");
-    let _: Value = client.call(
-        "agent/setModel",
-        json!({"sessionId": session, "model": "other/other-model"}),
-    );
-    world.wait_at_gate(&gate);
-    gate.release();
-    client.prompt_result(&id);
-    let loaded: Value = client.call("agent/loadSession", json!({"sessionId": session}));
-    assert_eq!(loaded["state"]["model"], "other/other-model", "{loaded}");
-    client.ask(&session, "three");
-    let requests = world.mock().requests();
-    let models: Vec<&Value> = requests.iter().map(|request| &request.body["model"]).collect();
-    assert_eq!(models, ["mock-model", "mock-model", "other-model"]);
-}
-
-#[test]
-fn broken_provider_of_a_session_is_not_replaced() {
-    let world = World::new();
-    let client = world.start();
-    let session = client.session_with(json!({"model": "other/other-model"}));
-    assert_eq!(client.ask(&session, "one").text, "ok");
-    let broken = "[provider.mock]\nkind = \"anthropic\"\nbase_url = \"URL\"\napi_key = \"k\"\nmodel = \"mock-model\"\n\
-                  [provider.other]\nkind = \"openai\"\nmodel = \"other-model\"\n[agent.default]\nprovider = \"mock\"\n";
-    world.configure(Config {
-        full_text: Some(broken.replace("URL", &world.mock().anthropic_url())),
-        ..Config::default()
-    });
-    let _: Value = client.call("agent/reloadConfig", json!({}));
-    let result = json!(client.ask(&session, "two"));
-    assert_eq!(result["reason"], "not_configured", "{result}");
-    let message = result["error"]["message"].as_str().unwrap();
-    assert!(message.contains("base_url"), "{result}");
-    assert_eq!(world.requests(), 1);
 }
