@@ -1,10 +1,13 @@
-//! Forks and reverts while the disk fails: changes that only memory has are neither forked nor reverted.
+//! Forks: what they copy, and what stays with the original. While the disk fails, changes that only memory has are
+//! neither forked nor reverted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
+use super::mock_llm::Reply;
+use super::scenario::{Client, Scenario, fake_bash};
 use super::turns::{TurnFixture, scripted};
 use crate::domain::*;
 use crate::session::*;
@@ -50,4 +53,108 @@ async fn changes_that_are_not_on_disk_are_neither_forked_nor_reverted() {
     }
     assert_eq!(ends, 2);
     fixture.end().await;
+}
+
+/// Forks a session, at the end of a turn or of its last one.
+fn fork(client: &Client, session: &SessionId, turn: Option<&TurnId>) -> (SessionId, Option<String>) {
+    let fork = client.sessions.fork_session(session, turn.cloned());
+    client.wait_for(fork).unwrap()
+}
+
+fn touch() -> Reply {
+    Reply::tool("bash", json!({"command": "touch made"}))
+}
+
+#[test]
+fn fork_copies_history_up_to_a_turn_and_is_independent() {
+    let scenario = Scenario::new();
+    scenario.write("a.txt", "a\n");
+    let client = scenario.start();
+    let session = client.session_in_mode(Mode::Full);
+    assert_ne!(fork(&client, &session, None).0, session);
+    let edits = json!({"path": "a.txt", "edits": [{"old_text": "a", "new_text": "b"}]});
+    scenario.push_all([Reply::tool("edit_file", edits), Reply::text("changed")]);
+    let first = client.ask(&session, "change a").turn;
+    client.ask(&session, "say more");
+    let (forked, title) = fork(&client, &session, Some(&first));
+    assert_eq!(title.as_deref(), Some("change a (fork)"));
+    assert_eq!(client.load(&forked).snapshot.choice.mode, Mode::Full);
+    let events = client.stored_events(&forked);
+    let count = |is: fn(&Event) -> bool| events.iter().filter(|event| is(event)).count();
+    assert_eq!(count(|event| matches!(event, Event::TurnStarted { .. })), 1);
+    assert_eq!(count(|event| matches!(event, Event::TurnEnded(_))), 1);
+    assert_eq!(client.ask(&forked, "and now?").text, "ok");
+    let sent = scenario.raw_request(scenario.requests() - 1);
+    assert!(sent.contains("change a") && sent.contains("changed"), "{sent}");
+    assert!(!sent.contains("say more"), "{sent}");
+    // The original session is independent and can be deleted.
+    let seq = client.load(&session).snapshot.seq;
+    assert_eq!(client.stored_events(&session).len() as u64, seq);
+    let delete = |reply| SessionCommand::Delete { reply };
+    client.request(&session, delete).unwrap();
+    let revert = |reply| SessionCommand::Revert {
+        turn: first,
+        dry_run: false,
+        redo: false,
+        reply,
+    };
+    let reverted = client.request(&forked, revert).unwrap();
+    assert_eq!(reverted.files[0].1, "a.txt", "{reverted:?}");
+    assert_eq!(scenario.read("a.txt").unwrap(), "a\n");
+    let unknown = TurnId::from("turn_none");
+    let refused = client.wait_for(client.sessions.fork_session(&forked, Some(unknown.clone())));
+    assert_eq!(refused, Err(CommandError::UnknownTurn(unknown)));
+    let refused = client.wait_for(client.sessions.fork_session(&session, None));
+    assert_eq!(refused, Err(CommandError::UnknownSession(session)));
+}
+
+/// R-APPR-3: an answer for the session does not reach forks.
+#[test]
+fn session_grants_do_not_apply_to_forks() {
+    let scenario = Scenario::new();
+    let client = scenario.start_with_tools([fake_bash()]);
+    let session = client.session();
+    client.call_asking(&session, touch(), DecisionKind::AllowSession);
+    let (fork, _) = fork(&client, &session, None);
+    // The copy of the question that the original has answered.
+    client.next_approval(&fork);
+    client.call_asking(&fork, touch(), DecisionKind::Deny);
+}
+
+/// An open approval stays with its session: in the fork the call is canceled, and the fork takes prompts.
+#[test]
+fn open_approvals_are_cancelled_in_a_fork() {
+    let scenario = Scenario::new();
+    scenario.mock().push(touch());
+    let client = scenario.start_with_tools([fake_bash()]);
+    let session = client.session();
+    let turn = client.prompt(&session, "make it");
+    client.next_approval(&session);
+    client.shut_down();
+    assert_eq!(client.outcome(turn).end.reason, TerminalReason::ServerStopped);
+    drop(client);
+
+    let client = scenario.start_with_tools([fake_bash()]);
+    let (fork, _) = fork(&client, &session, None);
+    let open = |session| {
+        client
+            .load(session)
+            .snapshot
+            .questions
+            .undecided_approvals()
+            .count()
+    };
+    assert_eq!(open(&fork), 0);
+    let events = client.stored_events(&fork);
+    let mut calls = events.iter().rev().filter_map(|event| match event {
+        Event::ToolCall(update) => Some(update),
+        _ => None,
+    });
+    let last = calls.next().unwrap();
+    assert_eq!(last.status, ToolCallStatus::Cancelled, "{last:?}");
+    let reason = &last.result.as_ref().unwrap().text;
+    assert!(reason.starts_with("not run: it awaits approval"), "{reason}");
+    assert_eq!(client.ask(&fork, "and now?").text, "ok");
+    assert_eq!(open(&session), 1);
+    assert_eq!(scenario.read("made"), None);
 }

@@ -24,6 +24,7 @@ mod reasoning;
 mod retry;
 mod route;
 mod scenario;
+mod sessions;
 mod settings;
 mod subagents;
 mod takeover;

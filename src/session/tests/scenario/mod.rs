@@ -288,6 +288,12 @@ provider = "mock"
             .collect()
     }
 
+    /// Waits until the connection of request number `index` is closed. Returns whether the client closed it early.
+    pub(super) fn is_dropped(&self, index: usize) -> bool {
+        let request = self.wait_for_request(index);
+        self.block_on(self.mock().wait_closed(&request)).dropped
+    }
+
     /// Returns the number of requests to the mock.
     pub(super) fn requests(&self) -> usize {
         self.mock().requests().len()
