@@ -3,6 +3,7 @@
 mod agents;
 mod approvals;
 mod call_order;
+mod cancel;
 mod conduct;
 mod context;
 mod delegate;
