@@ -63,15 +63,6 @@ fn approval_shows_control_characters_visibly() {
     assert!(diff.contains("+# ␛]\n") && diff.contains("+# ␇done"), "{diff}");
     client.decide(&approval, "deny");
     client.prompt_result(&id);
-    let command = "true \u{1b}] ; rm -rf x ; echo \u{7} fine";
-    world
-        .mock()
-        .push(Reply::tool("bash", json!({"command": command})));
-    let id = client.prompt(&session, "do it");
-    let approval = client.next_approval(&session);
-    assert_eq!(approval.text("title"), "true ␛] ; rm -rf x ; echo ␇ fine");
-    client.decide(&approval, "deny");
-    client.prompt_result(&id);
 }
 
 /// Returns the only open question of `agent/listApprovals`.

@@ -5,21 +5,13 @@ use std::iter::repeat_with;
 use serde_json::json;
 
 use super::mock_llm::{RecordedRequest, Reply};
-use super::scenario::{Client, Config, Scenario, unavailable};
+use super::scenario::{Config, Scenario, bash, unavailable};
 use crate::domain::*;
 use crate::session::*;
 use crate::store::ContentChoice;
 
 fn system(request: &RecordedRequest) -> &str {
     request.body["system"][0]["text"].as_str().unwrap()
-}
-
-/// Creates a session of an agent.
-fn session_of(client: &Client, agent: &str) -> SessionId {
-    client.session_with(NewSession {
-        agent: Some(agent.to_owned()),
-        ..NewSession::default()
-    })
 }
 
 #[test]
@@ -30,11 +22,9 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
     );
     std::fs::write(scenario.path("config/agentls/researcher.md"), "Only read.\n").unwrap();
     let client = scenario.start();
-    let session = session_of(&client, "researcher");
+    let session = client.session_of_agent("researcher");
     assert_eq!(client.inspect(&session).choice.mode, Mode::Plan);
-    scenario
-        .mock()
-        .push(Reply::tool("bash", json!({"command": "true"})));
+    scenario.push(bash("true"));
     let end = client.ask(&session, "look").end;
     assert_eq!(
         (end.reason, end.state),
@@ -99,10 +89,7 @@ fn an_agent_and_a_model_that_are_gone_are_named_and_nothing_becomes_looser() {
         assert_eq!(scenario.requested_models().last().unwrap(), "mock-model");
     }
     assert_eq!(scenario.read("b.txt"), None, "the mode is still `plan`");
-    let warnings = client.all(&session, |event| match event {
-        Event::Warning { message, .. } if message.contains("reviewer") => Some(message.clone()),
-        _ => None,
-    });
+    let warnings = client.warnings_with(&session, "reviewer");
     let [first, second] = &warnings[..] else {
         panic!("{warnings:?}")
     };
@@ -132,7 +119,7 @@ fn an_agent_and_a_model_that_are_gone_are_named_and_nothing_becomes_looser() {
 fn missing_prompt_file_warns_and_the_default_prompt_applies() {
     let scenario = Scenario::with_tables("[agent.x]\nprompt_file = 'gone.md'\n");
     let client = scenario.start();
-    let session = session_of(&client, "x");
+    let session = client.session_of_agent("x");
     client.ask(&session, "hello");
     assert!(system(&scenario.wait_for_request(0)).starts_with("You are a coding agent"));
     let warnings = client.warnings(&session, "instructions_problem");
@@ -157,7 +144,7 @@ fn agent_route_takes_precedence_over_the_providers_fallback() {
     // Exhaust the retries of the first provider.
     scenario.push_all(repeat_with(unavailable).take(4));
     let client = scenario.start();
-    let session = session_of(&client, "x");
+    let session = client.session_of_agent("x");
     let outcome = client.ask(&session, "hello");
     assert_eq!(outcome.end.state, TurnState::Completed);
     assert_eq!(client.model_switches(&session)[0].1, "other/special");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::mock_llm::Reply;
-use super::scenario::{Client, PendingTurn, Scenario, TestTool, change_tool};
+use super::scenario::{Client, PendingTurn, Scenario, TestTool, change_tool, read_file};
 use crate::base::clock;
 use crate::domain::*;
 use crate::tool::edit_file::EditFile;
@@ -34,17 +34,16 @@ fn edit(old: &str, new: &str) -> Value {
 
 /// Returns how many calls of a session have reached the status.
 fn count_calls(client: &Client, session: &SessionId, status: ToolCallStatus) -> usize {
-    let calls = client.all(session, |event| match event {
-        Event::ToolCall(update) if update.status == status => Some(()),
-        _ => None,
-    });
-    calls.len()
+    client.count(
+        session,
+        |event| matches!(event, Event::ToolCall(update) if update.status == status),
+    )
 }
 
 /// Starts a turn in which an edit, free in its mode, waits for a command. Returns the session and the turn.
 fn start_to_wait_and_write(scenario: &Scenario, client: &Client) -> (SessionId, PendingTurn) {
     let session = client.session_in_mode(Mode::AutoEdit);
-    scenario.mock().push(
+    scenario.push(
         Reply::new()
             .call("command", json!({}))
             .call("write_file", json!({"path": "b.txt", "content": "b"})),
@@ -75,7 +74,7 @@ fn edits_of_one_file_build_on_each_other() {
     let client = scenario.start_with_tools([hurrying_edit()]);
     let session = client.session_in_mode(Mode::AutoEdit);
     let steps = 0..20;
-    scenario.mock().push(steps.fold(Reply::new(), |reply, step| {
+    scenario.push(steps.fold(Reply::new(), |reply, step| {
         reply.call("edit_file", edit(&step.to_string(), &(step + 1).to_string()))
     }));
     client.ask(&session, "count");
@@ -93,7 +92,7 @@ fn an_edit_of_the_same_file_asks_with_the_difference_to_the_edited_file() {
     scenario.write("a.txt", "one\n");
     let client = scenario.start();
     let session = client.session();
-    scenario.mock().push(
+    scenario.push(
         Reply::new()
             .call("edit_file", edit("one", "two"))
             .call("edit_file", edit("two", "three")),
@@ -119,10 +118,8 @@ fn questions_come_in_the_order_of_the_calls() {
     let calls = files.iter().fold(Reply::new(), |reply, file| {
         reply.call("write_file", json!({"path": file, "content": "new\n"}))
     });
-    scenario
-        .mock()
-        .push(Reply::tool("read_file", json!({"path": "large"})));
-    scenario.mock().push(calls);
+    scenario.push(read_file("large"));
+    scenario.push(calls);
     let turn = client.prompt(&session, "write all");
     for file in files {
         let question = client.next_approval(&session);
@@ -140,7 +137,7 @@ fn a_read_waits_for_an_earlier_command_and_a_plan_does_not() {
     let client = scenario.start_with_tools([command(&ends)]);
     let session = client.session_in_mode(Mode::Full);
     let plan = |text: &str, status: &str| json!({"items": [{"text": text, "status": status}]});
-    scenario.mock().push(
+    scenario.push(
         Reply::new()
             .call("update_plan", plan("wait", "pending"))
             .call("command", json!({}))
@@ -173,7 +170,7 @@ fn commands_run_in_order_even_if_the_later_one_is_allowed_first() {
     let append = append.with_effect(Effect::from_command("append"));
     let client = scenario.start_with_tools([Arc::new(append) as _]);
     let session = client.session();
-    scenario.mock().push(
+    scenario.push(
         Reply::new()
             .call("append", json!({"word": "first"}))
             .call("append", json!({"word": "second"})),
@@ -218,7 +215,7 @@ fn a_call_that_waited_is_judged_by_the_files_of_that_time() {
     let link = link.with_effect(Effect::from_command("link"));
     let client = scenario.start_with_tools([Arc::new(link) as _]);
     let session = client.session();
-    scenario.mock().push(
+    scenario.push(
         Reply::new()
             .call("link", json!({}))
             .call("read_file", json!({"path": "inside/a.txt"})),

@@ -51,19 +51,17 @@ fn start_turn_in(client: &Client, session: &SessionId, phase: Phase) -> PendingT
             .call("write_file", content("y")),
     };
     let before = scenario.requests();
-    scenario.mock().push(reply);
+    scenario.push(reply);
     let turn = client.prompt(session, "do it");
     match phase {
         Phase::BeforeTheHead => drop(scenario.wait_for_request(before)),
         Phase::BeforeTheFirstEvent => scenario.wait_at_gate(&gate),
-        Phase::Streaming => while !client.next_text(session).ends_with("words") {},
+        Phase::Streaming => client.wait_for_text(session, "words"),
         Phase::InAToolsInput => client.next_delta(session, |delta| match delta {
             Delta::ToolInput { text, .. } if text.ends_with(", ") => Some(()),
             _ => None,
         }),
-        Phase::RetryWait => client.next(session, |event| {
-            matches!(event, Event::Retry { .. }).then_some(())
-        }),
+        Phase::RetryWait => client.wait_until(session, |event| matches!(event, Event::Retry { .. })),
         Phase::Approval => drop(client.next_approval(session)),
         Phase::TwoApprovals => drop([client.next_approval(session), client.next_approval(session)]),
     }
@@ -132,7 +130,7 @@ fn a_cancelled_turn_can_be_resumed() {
     let session = client.session();
     let turn = start_turn_in(&client, &session, Phase::Streaming);
     let canceled = cancel(&client, &session, turn);
-    scenario.mock().push(Reply::text("and more"));
+    scenario.push(Reply::text("and more"));
     assert_eq!(client.outcome(client.resume(&session)).text, "and more");
     let resumed = client.all(&session, |event| match event {
         Event::TurnStarted { resumes, .. } => Some(resumes.clone()),
@@ -154,7 +152,7 @@ fn cancels_for_other_turns_and_sessions_do_nothing() {
     client.cancel(&SessionId::from("ses_none"));
     let gate = Gate::new();
     let half = Reply::text("half").gate(&gate);
-    scenario.mock().push(half.with_text(" whole"));
+    scenario.push(half.with_text(" whole"));
     let turn = client.prompt(&session, "second");
     scenario.wait_at_gate(&gate);
     let cancel_turn = |turn: &TurnId| client.sessions.cancel_turn(&session, Some(turn));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::mock_llm::Reply;
-use super::scenario::{Client, Config, Options, Scenario, TestTool};
+use super::scenario::{Client, Config, Options, Scenario, TestTool, bash, read_file, write_file};
 use crate::domain::*;
 use crate::session::*;
 use crate::tool::{DynTool, ToolError, ToolOutput};
@@ -21,7 +21,7 @@ fn configured(agent: &str, tables: &str) -> Scenario {
 }
 
 fn read_missing_file() -> Reply {
-    Reply::tool("read_file", json!({"path": "missing.txt"}))
+    read_file("missing.txt")
 }
 
 fn start_with_tools(scenario: &Scenario, questions: bool, tools: Vec<TestTool>) -> Client {
@@ -100,7 +100,7 @@ fn tool_failures_and_timeouts_follow_their_own_policies() {
     ];
     for (agent, reply, wanted) in cases {
         let scenario = configured(agent, "[tool.default]\ntimeout_s = 0.3\n");
-        scenario.mock().push(reply);
+        scenario.push(reply);
         let client = start_with_tools(&scenario, false, vec![TestTool::endless("slow")]);
         let session = client.session_in_mode(Mode::Full);
         let outcome = client.ask(&session, "do it");
@@ -125,16 +125,10 @@ fn tool_failures_and_timeouts_follow_their_own_policies() {
 #[test]
 fn denials_and_invalid_arguments_never_fail_the_turn() {
     let scenario = configured("tool_failure = \"fail\"", "[approvals]\ndeny = [\"bash\"]\n");
-    scenario
-        .mock()
-        .push(Reply::tool("read_file", json!({"wrong": 1})));
-    scenario.mock().push(Reply::tool("no_such_tool", json!({})));
-    scenario
-        .mock()
-        .push(Reply::tool("bash", json!({"command": "true"})));
-    scenario
-        .mock()
-        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    scenario.push(Reply::tool("read_file", json!({"wrong": 1})));
+    scenario.push(Reply::tool("no_such_tool", json!({})));
+    scenario.push(bash("true"));
+    scenario.push(write_file("x", "x"));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "do it");
@@ -146,8 +140,7 @@ fn denials_and_invalid_arguments_never_fail_the_turn() {
 #[test]
 fn policy_fail_cancels_calls_that_have_not_started() {
     let scenario = configured("tool_failure = \"fail\"", "");
-    let both = Reply::new().call("breaks", json!({})).call("makes", json!({}));
-    scenario.mock().push(both);
+    scenario.push(Reply::new().call("breaks", json!({})).call("makes", json!({})));
     let execute = || Effect::from_command("something");
     let makes = TestTool::new("makes", |_, cx| async move {
         std::fs::write(cx.cwd.join("made"), "").unwrap();
@@ -184,8 +177,8 @@ fn policy_fail_cancels_calls_that_have_not_started() {
 fn tool_circuit_can_be_reset() {
     let scenario = Scenario::new();
     for _ in 0..3 {
-        scenario.mock().push(lookup());
-        scenario.mock().push(Reply::tool("list_dir", json!({})));
+        scenario.push(lookup());
+        scenario.push(Reply::tool("list_dir", json!({})));
     }
     let client = start_with_tools(&scenario, false, vec![lookup_tool()]);
     let session = client.session_in_mode(Mode::Full);
@@ -204,7 +197,7 @@ fn tool_circuit_can_be_reset() {
         [state(CircuitState::Open), state(CircuitState::Closed)]
     );
     scenario.write("there.txt", "here\n");
-    scenario.mock().push(lookup());
+    scenario.push(lookup());
     client.ask(&session, "again");
     assert_eq!(last_call(&client, &session).status, ToolCallStatus::Completed);
     assert!(!client.wait_for(client.sessions.reset_circuits("lookup")));
@@ -221,8 +214,8 @@ fn edits_that_do_not_fit_say_nothing_about_the_tool() {
         .fold(Reply::new(), |reply, old| reply.call("edit_file", edit(old)));
     let client = scenario.start();
     for (mode, right) in [(Mode::AutoEdit, "right"), (Mode::Ask, "edited")] {
-        scenario.mock().push(wrong.clone());
-        scenario.mock().push(Reply::tool("edit_file", edit(right)));
+        scenario.push(wrong.clone());
+        scenario.push(Reply::tool("edit_file", edit(right)));
         let session = client.session_in_mode(mode);
         let turn = client.prompt(&session, "edit it");
         if mode == Mode::Ask {
@@ -251,7 +244,7 @@ fn wrong_input_says_nothing_about_the_tool() {
     for (tool, arguments) in wrong {
         let session = client.session_in_mode(Mode::Full);
         for turn in ["one", "two", "three", "four"] {
-            scenario.mock().push(Reply::tool(tool, arguments.clone()));
+            scenario.push(Reply::tool(tool, arguments.clone()));
             client.ask(&session, turn);
             client.next_call(&session, ToolCallStatus::Failed);
         }
@@ -263,11 +256,11 @@ fn wrong_input_says_nothing_about_the_tool() {
 fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
     let scenario = Scenario::new();
     for _ in 0..3 {
-        scenario.mock().push(lookup());
+        scenario.push(lookup());
         // A call of another tool in between avoids the loop guard and does not reset the circuit.
-        scenario.mock().push(Reply::tool("list_dir", json!({})));
+        scenario.push(Reply::tool("list_dir", json!({})));
     }
-    scenario.mock().push(lookup());
+    scenario.push(lookup());
     let client = start_with_tools(&scenario, false, vec![lookup_tool()]);
     let session = client.session_in_mode(Mode::Full);
     client.ask(&session, "read it");
@@ -303,7 +296,7 @@ fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
     assert_eq!(refused.duration_ms, None, "it did not run: {refused:?}");
     // Circuits of tools are per session.
     let other = client.session_in_mode(Mode::Full);
-    scenario.mock().push(lookup());
+    scenario.push(lookup());
     client.ask(&other, "read it");
     assert_eq!(circuits(&client, &other), []);
     // The first trial fails, the second one succeeds.
@@ -312,7 +305,7 @@ fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
         if then == CircuitState::Closed {
             scenario.write("there.txt", "here\n");
         }
-        scenario.mock().push(lookup());
+        scenario.push(lookup());
         client.ask(&session, "again");
         let circuits = circuits(&client, &session);
         let [.., before, last] = &circuits[..] else {
@@ -321,7 +314,7 @@ fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
         let half = ("lookup".to_owned(), CircuitState::HalfOpen);
         assert_eq!((before, last.1), (&half, then));
     }
-    scenario.mock().push(lookup());
+    scenario.push(lookup());
     client.ask(&session, "again");
     assert_eq!(last_call(&client, &session).status, ToolCallStatus::Completed);
 }
@@ -379,9 +372,7 @@ fn reflection_asks_for_progress_after_some_tool_calls() {
         for n in 0..7 {
             let path = format!("{n}.txt");
             scenario.write(&path, "x\n");
-            scenario
-                .mock()
-                .push(Reply::tool("read_file", json!({"path": path})));
+            scenario.push(read_file(&path));
         }
         let client = scenario.start();
         let session = client.session();
@@ -437,9 +428,7 @@ fn doom_loop_question_lets_the_user_decide() {
     ] {
         let scenario = Scenario::new();
         for _ in 0..4 {
-            scenario
-                .mock()
-                .push(Reply::tool("same", json!({"what": "echo same"})));
+            scenario.push(Reply::tool("same", json!({"what": "echo same"})));
         }
         let (tool, runs) = counting_tool();
         let client = start_with_tools(&scenario, true, vec![tool]);
@@ -483,11 +472,8 @@ fn provider_errors_have_codes_classes_and_texts() {
         (400, "invalid_request_error", "nonsense", Terminal),
     ];
     for (status, kind, message, class) in cases {
-        let scenario = Scenario::with(Config {
-            provider: "max_retries = 0".to_owned(),
-            ..Config::default()
-        });
-        scenario.mock().push(Reply::error(status, kind, message));
+        let scenario = Scenario::with_provider("max_retries = 0");
+        scenario.push(Reply::error(status, kind, message));
         let client = scenario.start();
         let error = client.ask(&client.session(), "do it").end.error.unwrap();
         assert_eq!(error.code, ErrorCode::ProviderError, "{status}");

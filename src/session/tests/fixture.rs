@@ -19,9 +19,7 @@ fn time_passes_only_while_everything_waits() {
     let scenario = Scenario::new();
     let client = scenario.start();
     let session = client.session();
-    scenario
-        .mock()
-        .push(Reply::text("a").delay(Duration::from_secs(30)).with_text("b"));
+    scenario.push(Reply::text("a").delay(Duration::from_secs(30)).with_text("b"));
     assert_eq!(client.ask(&session, "hello").text, "ab");
     assert_eq!(scenario.wall_ms(), START_MS + 30_000);
     scenario.advance(Duration::from_secs(3_600));
@@ -35,7 +33,7 @@ fn time_passes_only_while_everything_waits() {
 #[test]
 fn crash_interrupts_a_turn_and_keeps_what_was_shown() {
     let scenario = Scenario::new();
-    scenario.mock().push(Reply::text("half").gate(&Gate::new()));
+    scenario.push(Reply::text("half").gate(&Gate::new()));
     let client = scenario.start();
     let session = client.session();
     let _turn = client.prompt(&session, "hello");
@@ -53,7 +51,7 @@ fn crash_interrupts_a_turn_and_keeps_what_was_shown() {
 fn steer_joins_the_running_turn() {
     let scenario = Scenario::new();
     let gate = Gate::new();
-    scenario.mock().push(Reply::text("done").gate(&gate));
+    scenario.push(Reply::text("done").gate(&gate));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "hello");
@@ -84,7 +82,7 @@ fn configuration_is_read_as_by_a_server() {
         ..Config::default()
     });
     client.reload_config();
-    scenario.mock().push(Reply::tool("list_dir", json!({})));
+    scenario.push(Reply::tool("list_dir", json!({})));
     let end = client.ask(&session, "hello").end;
     assert_eq!(end.reason, TerminalReason::MaxTurns);
 }
@@ -118,18 +116,16 @@ fn tools_of_a_test_work_like_built_in_ones() {
         clock::sleep(Duration::from_secs(1)).await;
         Ok(ToolOutput::text("finished"))
     });
-    let client = scenario.start_with(Options {
-        tools: vec![
-            Arc::new(TestTool::succeeding("quick", "it worked")),
-            Arc::new(slow.that_finishes_on_cancel()),
-        ],
-        ..Options::default()
-    });
+    let quick = TestTool::succeeding("quick", "it worked");
+    let client = scenario.start_with_tools([
+        Arc::new(quick) as _,
+        Arc::new(slow.that_finishes_on_cancel()) as _,
+    ]);
     let session = client.session();
     let both = Reply::new()
         .call("quick", json!({"any": 1}))
         .call("slow", json!({}));
-    scenario.mock().push(both);
+    scenario.push(both);
     let turn = client.prompt(&session, "hello");
     let quick = client.next_call(&session, ToolCallStatus::Completed);
     assert_eq!(quick.result.unwrap().text, "it worked");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 
 use super::mock_llm::Reply;
-use super::scenario::{Client, Scenario, fake_bash};
+use super::scenario::{Client, Scenario, bash, fake_bash};
 use super::turns::{TurnFixture, scripted};
 use crate::domain::*;
 use crate::session::*;
@@ -61,10 +61,6 @@ fn fork(client: &Client, session: &SessionId, turn: Option<&TurnId>) -> (Session
     client.wait_for(fork).unwrap()
 }
 
-fn touch() -> Reply {
-    Reply::tool("bash", json!({"command": "touch made"}))
-}
-
 #[test]
 fn fork_copies_history_up_to_a_turn_and_is_independent() {
     let scenario = Scenario::new();
@@ -114,18 +110,18 @@ fn session_grants_do_not_apply_to_forks() {
     let scenario = Scenario::new();
     let client = scenario.start_with_tools([fake_bash()]);
     let session = client.session();
-    client.call_asking(&session, touch(), DecisionKind::AllowSession);
+    client.call_asking(&session, bash("touch made"), DecisionKind::AllowSession);
     let (fork, _) = fork(&client, &session, None);
     // The copy of the question that the original has answered.
     client.next_approval(&fork);
-    client.call_asking(&fork, touch(), DecisionKind::Deny);
+    client.call_asking(&fork, bash("touch made"), DecisionKind::Deny);
 }
 
 /// An open approval stays with its session: in the fork the call is canceled, and the fork takes prompts.
 #[test]
 fn open_approvals_are_cancelled_in_a_fork() {
     let scenario = Scenario::new();
-    scenario.mock().push(touch());
+    scenario.push(bash("touch made"));
     let client = scenario.start_with_tools([fake_bash()]);
     let session = client.session();
     let turn = client.prompt(&session, "make it");

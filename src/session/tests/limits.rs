@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::mock_llm::{Gate, Reply};
-use super::scenario::{Client, Config, Scenario};
+use super::scenario::{Client, Config, Scenario, read_file, write_file};
 use crate::domain::*;
 use crate::session::*;
 
@@ -15,10 +15,6 @@ fn limited(agent: &str) -> Scenario {
     let scenario = Scenario::with_agent(agent);
     scenario.write("a.txt", "a\n");
     scenario
-}
-
-fn read() -> Reply {
-    Reply::tool("read_file", json!({"path": "a.txt"}))
 }
 
 fn reached(inquiry: &Inquiry) -> &LimitReached {
@@ -36,10 +32,7 @@ fn next_limit(client: &Client, session: &SessionId, limit: LimitName) -> Arc<Inq
 }
 
 fn inquiries(client: &Client, session: &SessionId) -> usize {
-    let asked = client.all(session, |event| {
-        matches!(event, Event::InquiryRequested(_)).then_some(())
-    });
-    asked.len()
+    client.count(session, |event| matches!(event, Event::InquiryRequested(_)))
 }
 
 /// Returns what the session has cost so far, in US dollars.
@@ -67,7 +60,7 @@ fn assert_nothing_is_open(client: &Client) {
 #[test]
 fn wall_time_limit_interrupts_a_turn_and_it_can_be_resumed() {
     let scenario = limited("max_wall_time_s = 1.5");
-    scenario.mock().push(Reply::text("hm").gate(&Gate::new()));
+    scenario.push(Reply::text("hm").gate(&Gate::new()));
     let client = scenario.start();
     let session = client.session();
     let begun_ms = scenario.wall_ms();
@@ -84,8 +77,7 @@ fn wall_time_limit_interrupts_a_turn_and_it_can_be_resumed() {
 #[test]
 fn waiting_for_an_approval_is_not_wall_time() {
     let scenario = limited("max_wall_time_s = 1.5");
-    let call = Reply::tool("write_file", json!({"path": "x", "content": "x"}));
-    scenario.mock().push(call);
+    scenario.push(write_file("x", "x"));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "do it");
@@ -99,7 +91,7 @@ fn waiting_for_an_approval_is_not_wall_time() {
 fn wall_time_limit_can_be_raised() {
     let scenario = limited("max_wall_time_s = 1.5");
     let gate = Gate::new();
-    scenario.mock().push(read().gate(&gate));
+    scenario.push(read_file("a.txt").gate(&gate));
     let client = scenario.start_asking();
     let session = client.session();
     let turn = client.prompt(&session, "do it");
@@ -123,7 +115,7 @@ fn wall_time_limit_can_be_raised() {
 #[test]
 fn stop_at_a_limit_interrupts_the_turn() {
     let scenario = limited("max_wall_time_s = 1.5");
-    scenario.mock().push(Reply::text("hm").gate(&Gate::new()));
+    scenario.push(Reply::text("hm").gate(&Gate::new()));
     let client = scenario.start_asking();
     let session = client.session();
     let turn = client.prompt(&session, "do it");
@@ -143,7 +135,7 @@ fn stop_at_a_limit_interrupts_the_turn() {
 #[test]
 fn cancel_settles_an_open_limit() {
     let scenario = limited("max_wall_time_s = 1.5");
-    scenario.mock().push(Reply::text("hm").gate(&Gate::new()));
+    scenario.push(Reply::text("hm").gate(&Gate::new()));
     let client = scenario.start_asking();
     let session = client.session();
     let turn = client.prompt(&session, "do it");
@@ -157,7 +149,7 @@ fn cancel_settles_an_open_limit() {
 
 /// Ends a server abruptly while a session asks for more time. Returns the session and the id of the question.
 fn crash_at_limit(scenario: &Scenario) -> (SessionId, InquiryId) {
-    scenario.mock().push(Reply::text("hm").gate(&Gate::new()));
+    scenario.push(Reply::text("hm").gate(&Gate::new()));
     let client = scenario.start_asking();
     let session = client.session();
     let _turn = client.prompt(&session, "do it");
@@ -223,7 +215,7 @@ fn reply_costing(reply: Reply, dollars: u64) -> Reply {
 fn call_that_would_exceed_the_session_limit_is_not_made() {
     let scenario = limited("max_session_cost = 5.0");
     // The output of this one call costs $5.115, which exceeds the limit.
-    scenario.mock().push(read().tokens(0, 341_000));
+    scenario.push(read_file("a.txt").tokens(0, 341_000));
     let client = scenario.start();
     let session = client.session();
     let outcome = client.ask(&session, "do it");
@@ -256,7 +248,7 @@ fn call_that_would_exceed_the_session_limit_is_not_made() {
 fn warning_at_80_percent_comes_once() {
     let scenario = limited("max_session_cost = 100.0");
     for tokens in [5_000_000, 400_000, 10_000, 10_000] {
-        scenario.mock().push(read().tokens(0, tokens));
+        scenario.push(read_file("a.txt").tokens(0, tokens));
     }
     let client = scenario.start();
     let session = client.session();
@@ -291,9 +283,7 @@ fn cancelled_calls_without_usage_still_cost() {
     let mut rounds = 0;
     loop {
         let gate = Gate::new();
-        scenario
-            .mock()
-            .push(Reply::text("on and on").tokens(0, 0).gate(&gate));
+        scenario.push(Reply::text("on and on").tokens(0, 0).gate(&gate));
         let turn = client.prompt(&session, "go on");
         client.next_text(&session);
         client.cancel(&session);
@@ -316,7 +306,7 @@ fn cancelled_calls_without_usage_still_cost() {
 #[test]
 fn session_limit_is_raised_for_the_session() {
     let scenario = expensive("max_session_cost = 9.0", "");
-    scenario.mock().push(reply_costing(read(), 10));
+    scenario.push(reply_costing(read_file("a.txt"), 10));
     // A client without questions has no `ask_user` tool, so the restart changes the requests.
     scenario.mock().allow_rewrites();
     let client = scenario.start_asking();
@@ -338,7 +328,7 @@ fn session_limit_is_raised_for_the_session() {
 #[test]
 fn turn_limit_applies_to_one_turn() {
     let scenario = expensive("max_turn_cost = 9.0", "");
-    scenario.mock().push(reply_costing(read(), 10));
+    scenario.push(reply_costing(read_file("a.txt"), 10));
     let client = scenario.start();
     let session = expensive_session(&client);
     let outcome = client.ask(&session, "do it");
@@ -351,7 +341,7 @@ fn turn_limit_applies_to_one_turn() {
 #[test]
 fn stop_at_a_money_limit_interrupts_the_turn() {
     let scenario = expensive("max_session_cost = 9.0", "");
-    scenario.mock().push(reply_costing(read(), 10));
+    scenario.push(reply_costing(read_file("a.txt"), 10));
     let client = scenario.start_asking();
     let session = expensive_session(&client);
     let turn = client.prompt(&session, "do it");
@@ -372,7 +362,7 @@ fn stop_at_a_money_limit_interrupts_the_turn() {
 fn exhausted_session(scenario: &Scenario, client: &Client) -> SessionId {
     let session = expensive_session(client);
     for n in 0..6 {
-        scenario.mock().push(reply_costing(Reply::text("ok"), 17));
+        scenario.push(reply_costing(Reply::text("ok"), 17));
         client.ask(&session, format!("q{n}"));
     }
     session
@@ -403,10 +393,8 @@ fn manual_compaction_obeys_money_limits() {
         };
         assert_eq!(client.course(&session, &outcome)[before..], expected);
         assert_eq!(scenario.requests(), calls);
-        let compacted = client.all(&session, |event| {
-            matches!(event, Event::Compacted(_)).then_some(())
-        });
-        assert!(compacted.is_empty());
+        let compactions = client.count(&session, |event| matches!(event, Event::Compacted(_)));
+        assert_eq!(compactions, 0);
         assert!(client.warnings(&session, "compaction_failed").is_empty());
     }
 }
@@ -414,7 +402,7 @@ fn manual_compaction_obeys_money_limits() {
 #[test]
 fn money_limit_is_asked_again_after_a_crash_and_can_be_raised() {
     let scenario = expensive("max_session_cost = 9.0", "");
-    scenario.mock().push(reply_costing(read(), 10));
+    scenario.push(reply_costing(read_file("a.txt"), 10));
     let client = scenario.start_asking();
     let session = expensive_session(&client);
     let _turn = client.prompt(&session, "do it");
@@ -435,7 +423,7 @@ fn day_limit_covers_all_sessions_and_concurrent_calls() {
     let scenario = expensive("max_day_cost = 9.0", "");
     let gate = Gate::new();
     // One call reserves five to seven dollars, and costs next to nothing once it is done.
-    scenario.mock().push(Reply::text("one").tokens(0, 1).gate(&gate));
+    scenario.push(Reply::text("one").tokens(0, 1).gate(&gate));
     let client = scenario.start();
     let (one, two) = (expensive_session(&client), expensive_session(&client));
     let first = client.prompt(&one, "x".repeat(4_000));
@@ -451,7 +439,7 @@ fn day_limit_covers_all_sessions_and_concurrent_calls() {
     gate.release();
     client.outcome(first);
     // The reservation is released.
-    scenario.mock().push(reply_costing(Reply::text("two"), 8));
+    scenario.push(reply_costing(Reply::text("two"), 8));
     assert_eq!(client.ask(&two, "z").text, "two");
     // The day's spending survives a restart.
     drop(client);
@@ -464,7 +452,7 @@ fn day_limit_covers_all_sessions_and_concurrent_calls() {
 #[test]
 fn day_limit_ends_with_the_day() {
     let scenario = expensive("max_day_cost = 9.0", "");
-    scenario.mock().push(reply_costing(Reply::text("much"), 10));
+    scenario.push(reply_costing(Reply::text("much"), 10));
     let client = scenario.start();
     let session = expensive_session(&client);
     assert_eq!(client.ask(&session, "spend").text, "much");
@@ -477,7 +465,7 @@ fn day_limit_ends_with_the_day() {
 #[test]
 fn provider_day_limit_applies_to_that_provider_only() {
     let scenario = expensive("", "max_day_cost = 9.0");
-    scenario.mock().push(reply_costing(Reply::text("much"), 10));
+    scenario.push(reply_costing(Reply::text("much"), 10));
     let client = scenario.start();
     let session = expensive_session(&client);
     client.ask(&session, "spend");
@@ -505,7 +493,7 @@ fn unpriced() -> Scenario {
 #[test]
 fn unknown_price_warns_once_without_a_user() {
     let scenario = unpriced();
-    scenario.mock().push(read());
+    scenario.push(read_file("a.txt"));
     let client = scenario.start();
     let session = client.session_of_model("far/nobody-knows");
     assert_eq!(client.ask(&session, "do it").text, "ok");
@@ -519,7 +507,7 @@ fn unknown_price_warns_once_without_a_user() {
 #[test]
 fn unknown_price_is_asked_about_once_per_session() {
     let scenario = unpriced();
-    scenario.mock().push(read());
+    scenario.push(read_file("a.txt"));
     let client = scenario.start_asking();
     let session = client.session_of_model("far/nobody-knows");
     let turn = client.prompt(&session, "do it");
@@ -543,11 +531,11 @@ fn unknown_price_is_asked_about_once_per_session() {
 #[test]
 fn tool_calls_are_limited_and_each_has_its_result() {
     let scenario = limited("max_tool_calls = 2");
-    scenario.mock().push(read());
+    scenario.push(read_file("a.txt"));
     let two = Reply::new()
         .call("read_file", json!({"path": "a.txt"}))
         .call("read_file", json!({"path": "b.txt"}));
-    scenario.mock().push(two);
+    scenario.push(two);
     let client = scenario.start();
     let session = client.session();
     let outcome = client.ask(&session, "do it");
@@ -564,7 +552,7 @@ fn tool_calls_are_limited_and_each_has_its_result() {
     let text = &refused.result.as_ref().unwrap().text;
     assert!(text.contains("limit of tool calls"), "{text}");
     // The history is valid, and a new turn has its own limit.
-    scenario.mock().push(read());
+    scenario.push(read_file("a.txt"));
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
@@ -603,7 +591,7 @@ fn there_are_more_steps_where_nobody_can_raise_them() {
 fn tool_call_and_step_limits_can_be_raised() {
     let scenario = limited("max_tool_calls = 1\nmax_steps = 2");
     for _ in 0..3 {
-        scenario.mock().push(read());
+        scenario.push(read_file("a.txt"));
     }
     let client = scenario.start_asking();
     let session = client.session();
@@ -642,8 +630,8 @@ fn limit_reached_degrade_ends_with_a_summary_without_tools() {
         let calls = Reply::new()
             .call("read_file", json!({"path": "a.txt"}))
             .call("read_file", json!({"path": "a.txt"}));
-        scenario.mock().push(calls);
-        scenario.mock().push(Reply::text("a.txt holds an a"));
+        scenario.push(calls);
+        scenario.push(Reply::text("a.txt holds an a"));
         let client = scenario.start();
         let session = client.session();
         let outcome = client.ask(&session, "do it");
@@ -663,10 +651,8 @@ fn limit_reached_degrade_ends_with_a_summary_without_tools() {
 #[test]
 fn failed_final_summary_keeps_the_limit_error() {
     let scenario = limited("max_steps = 1\nlimit_reached = \"degrade\"");
-    scenario.mock().push(read());
-    scenario
-        .mock()
-        .push(Reply::error(400, "invalid_request_error", "nonsense"));
+    scenario.push(read_file("a.txt"));
+    scenario.push(Reply::error(400, "invalid_request_error", "nonsense"));
     let client = scenario.start();
     let session = client.session();
     let outcome = client.ask(&session, "do it");
@@ -686,10 +672,10 @@ fn untrusted_folder_can_lower_limits_but_not_raise_them() {
     );
     let client = scenario.start();
     let session = expensive_session(&client);
-    scenario.mock().push(reply_costing(read(), 5));
+    scenario.push(reply_costing(read_file("a.txt"), 5));
     let outcome = client.ask(&session, "do it");
     assert!(error_message(&outcome).starts_with("turn cost"), "{outcome:?}");
-    scenario.mock().push(reply_costing(Reply::text("much"), 5));
+    scenario.push(reply_costing(Reply::text("much"), 5));
     client.ask(&session, "do it");
     let outcome = client.ask(&session, "do it");
     assert!(error_message(&outcome).starts_with("session cost"), "{outcome:?}");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::mock_llm::{Gate, Reply};
-use super::scenario::{Client, Scenario};
+use super::scenario::{Client, Scenario, write_file};
 use crate::domain::*;
 use crate::session::*;
 
@@ -17,9 +17,9 @@ fn panic(client: &Client, session: &SessionId) {
 fn a_panic_fails_the_turn_with_the_reason_and_the_next_one_works() {
     let scenario = Scenario::new();
     let gate = Gate::new();
-    scenario.mock().push(Reply::text("kept"));
-    scenario.mock().push(Reply::text("lost").gate(&gate));
-    scenario.mock().push(Reply::text("after it"));
+    scenario.push(Reply::text("kept"));
+    scenario.push(Reply::text("lost").gate(&gate));
+    scenario.push(Reply::text("after it"));
     let client = scenario.start();
     let session = client.session();
     client.ask(&session, "one");
@@ -48,11 +48,9 @@ fn a_panic_fails_the_turn_with_the_reason_and_the_next_one_works() {
 #[test]
 fn a_panic_closes_an_open_question_and_another_session_is_untouched() {
     let scenario = Scenario::new();
-    scenario
-        .mock()
-        .push(Reply::tool("write_file", json!({"path": "a", "content": "x"})));
+    scenario.push(write_file("a", "x"));
     let gate = Gate::new();
-    scenario.mock().push(Reply::text("the other").gate(&gate));
+    scenario.push(Reply::text("the other").gate(&gate));
     let client = scenario.start();
     let (session, other) = (client.session(), client.session());
     let turn = client.prompt(&session, "write");

@@ -3,24 +3,12 @@
 use serde_json::json;
 
 use super::mock_llm::Reply;
-use super::scenario::{Client, Scenario};
+use super::scenario::{Client, Scenario, answers, bash, write_file};
 use crate::domain::*;
 use crate::session::*;
 
 fn present() -> Reply {
     Reply::tool("present_plan", json!({"plan": "# Plan\n\n1. Write x."}))
-}
-
-/// Returns what the model got as the result of its last call.
-fn result(scenario: &Scenario, request: usize) -> String {
-    let request = scenario.wait_for_request(request);
-    let mut messages = request.messages().iter().rev().map(ToString::to_string);
-    messages.find(|message| message.contains("tool_result")).unwrap()
-}
-
-fn answers(text: &str) -> InquiryReply {
-    let answers = [("answer".to_owned(), vec![text.to_owned()])];
-    InquiryReply::Answers(answers.into())
 }
 
 fn answer_next(client: &Client, session: &SessionId, reply: InquiryReply) {
@@ -39,13 +27,13 @@ fn only_an_approval_ends_plan_mode() {
         (InquiryReply::Dismissed, "did not answer"),
     ] {
         let scenario = Scenario::new();
-        scenario.mock().push(present());
+        scenario.push(present());
         let client = scenario.start_asking();
         let session = client.session_in_mode(Mode::Plan);
         let turn = client.prompt(&session, "plan it");
         answer_next(&client, &session, reply.clone());
         client.outcome(turn);
-        let result = result(&scenario, 1);
+        let result = scenario.tool_results(1).concat();
         assert!(result.contains(expected), "{result}");
         assert_eq!(mode(&client, &session), Mode::Plan, "{reply:?}");
     }
@@ -55,7 +43,7 @@ fn only_an_approval_ends_plan_mode() {
 fn a_question_of_another_tool_leaves_the_mode() {
     let scenario = Scenario::new();
     let question = json!({"question": "Which mode?", "choices": ["autoEdit", "ask"]});
-    scenario.mock().push(Reply::tool("ask_user", question));
+    scenario.push(Reply::tool("ask_user", question));
     let client = scenario.start_asking();
     let session = client.session_in_mode(Mode::Plan);
     let turn = client.prompt(&session, "plan it");
@@ -67,7 +55,7 @@ fn a_question_of_another_tool_leaves_the_mode() {
 #[test]
 fn an_answer_after_a_crash_still_ends_plan_mode() {
     let scenario = Scenario::new();
-    scenario.mock().push(present());
+    scenario.push(present());
     let client = scenario.start_asking();
     let session = client.session_in_mode(Mode::Plan);
     let _turn = client.prompt(&session, "plan it");
@@ -79,7 +67,7 @@ fn an_answer_after_a_crash_still_ends_plan_mode() {
     answer_next(&client, &session, answers("ask"));
     assert_eq!(client.outcome(turn).end.state, TurnState::Completed);
     assert_eq!(mode(&client, &session), Mode::Ask);
-    assert!(result(&scenario, 1).contains("chose the mode ask"));
+    assert!(scenario.tool_results(1).concat().contains("chose the mode ask"));
     // The mode ends with the session: nobody has chosen it for others.
     let next = client.session_with(NewSession {
         remembered: true,
@@ -91,10 +79,8 @@ fn an_answer_after_a_crash_still_ends_plan_mode() {
 #[test]
 fn an_answer_to_the_plan_counts_more_than_a_mode_set_before_it() {
     let scenario = Scenario::new();
-    scenario.mock().push(present());
-    scenario
-        .mock()
-        .push(Reply::tool("bash", json!({"command": "touch made"})));
+    scenario.push(present());
+    scenario.push(bash("touch made"));
     let client = scenario.start_asking();
     let session = client.session_in_mode(Mode::Plan);
     let turn = client.prompt(&session, "plan it");
@@ -106,21 +92,19 @@ fn an_answer_to_the_plan_counts_more_than_a_mode_set_before_it() {
     assert_eq!(scenario.read("made"), None);
     client.decide(&approval, DecisionKind::Deny);
     client.outcome(turn);
-    assert!(result(&scenario, 1).contains("chose the mode ask"));
+    assert!(scenario.tool_results(1).concat().contains("chose the mode ask"));
 }
 
 #[test]
 fn of_two_plans_in_one_step_the_later_answer_counts() {
     let scenario = Scenario::new();
     let plan = json!({"plan": "1. Write x."});
-    scenario.mock().push(
+    scenario.push(
         Reply::new()
             .call("present_plan", plan.clone())
             .call("present_plan", plan),
     );
-    scenario
-        .mock()
-        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    scenario.push(write_file("x", "x"));
     let client = scenario.start_asking();
     let session = client.session_in_mode(Mode::Plan);
     let turn = client.prompt(&session, "plan it");
@@ -136,7 +120,7 @@ fn of_two_plans_in_one_step_the_later_answer_counts() {
 #[test]
 fn a_mode_set_after_an_answer_to_an_interrupted_plan_stays() {
     let scenario = Scenario::new();
-    scenario.mock().push(present());
+    scenario.push(present());
     let client = scenario.start_asking();
     let session = client.session_in_mode(Mode::Plan);
     let _turn = client.prompt(&session, "plan it");
@@ -150,7 +134,12 @@ fn a_mode_set_after_an_answer_to_an_interrupted_plan_stays() {
     let turn = client.resume(&session);
     assert_eq!(client.outcome(turn).end.state, TurnState::Completed);
     assert_eq!(mode(&client, &session), Mode::Ask);
-    assert!(result(&scenario, 1).contains("chose the mode autoEdit"));
+    assert!(
+        scenario
+            .tool_results(1)
+            .concat()
+            .contains("chose the mode autoEdit")
+    );
 }
 
 #[test]

@@ -5,14 +5,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::mock_llm::{Gate, Reply};
-use super::scenario::{Client, DOT, PendingTurn, Scenario, picture};
+use super::scenario::{Client, DOT, PendingTurn, Scenario, picture, read_file, write_file};
 use crate::domain::*;
 use crate::session::*;
 
 /// Starts a turn and waits until its answer has reached a gate after these words.
 fn start_to_answer(client: &Client, words: &str) -> (SessionId, PendingTurn, Gate) {
     let gate = Gate::new();
-    client.scenario.mock().push(Reply::text(words).gate(&gate));
+    client.scenario.push(Reply::text(words).gate(&gate));
     let session = client.session();
     let turn = client.prompt(&session, "do it");
     client.scenario.wait_at_gate(&gate);
@@ -58,7 +58,7 @@ fn steer_joins_before_the_next_call_and_continues_the_turn() {
     let scenario = Scenario::new();
     let client = scenario.start();
     let (session, turn, gate) = start_to_answer(&client, "I am done");
-    scenario.mock().push(Reply::text("Now really"));
+    scenario.push(Reply::text("Now really"));
     let running = client.inspect(&session).turn.unwrap();
     let steer = |text: &str, expected: &TurnId| {
         client.request(&session, |reply| SessionCommand::Steer {
@@ -84,8 +84,7 @@ fn steer_joins_before_the_next_call_and_continues_the_turn() {
 #[test]
 fn steer_during_a_tool_joins_after_its_results() {
     let scenario = Scenario::new();
-    let call = Reply::tool("write_file", json!({"path": "x", "content": "x"}));
-    scenario.mock().push(call);
+    scenario.push(write_file("x", "x"));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "do it");
@@ -186,7 +185,7 @@ fn usage_events(client: &Client, session: &SessionId) -> Vec<(Usage, Usage, u64)
 fn usage_and_cost_add_up() {
     let scenario = Scenario::new();
     scenario.write("a.txt", "a\n");
-    let read = Reply::tool("read_file", json!({"path": "a.txt"}));
+    let read = read_file("a.txt");
     scenario.push_all([
         read.tokens(1_000, 100).cached(500, 200),
         Reply::text("done").tokens(2_000, 50),
@@ -213,11 +212,10 @@ fn usage_and_cost_add_up() {
     assert_eq!(steps[2].2, 30);
     // A canceled call costs what the provider has reported so far.
     let gate = Gate::new();
-    let half = Reply::text("half").tokens(700, 50).gate(&gate);
-    scenario.mock().push(half);
+    scenario.push(Reply::text("half").tokens(700, 50).gate(&gate));
     let turn = client.prompt(&session, "and more");
     scenario.wait_at_gate(&gate);
-    while client.next_text(&session) != "half" {}
+    client.wait_for_text(&session, "half");
     client.cancel(&session);
     let end = client.outcome(turn).end;
     assert_eq!(end.state, TurnState::Cancelled);

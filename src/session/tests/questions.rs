@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::mock_llm::Reply;
-use super::scenario::{Client, Scenario};
+use super::scenario::{Client, Scenario, answers};
 use crate::domain::*;
 
 fn ask() -> Reply {
@@ -15,26 +15,11 @@ fn ask() -> Reply {
     )
 }
 
-fn result(scenario: &Scenario, request: usize) -> String {
-    let request = scenario.wait_for_request(request);
-    request.messages().last().unwrap().to_string()
-}
-
-/// Answers a question of the agent with a text.
-fn answer(client: &Client, question: &Inquiry, text: &str) {
-    client.reply(question, answers(text));
-}
-
-fn answers(text: &str) -> InquiryReply {
-    let answers = [("answer".to_owned(), vec![text.to_owned()])];
-    InquiryReply::Answers(answers.into())
-}
-
 #[test]
 fn answers_and_dismissals_reach_the_model() {
     let scenario = Scenario::new();
-    scenario.mock().push(ask());
-    scenario.mock().push(ask());
+    scenario.push(ask());
+    scenario.push(ask());
     let client = scenario.start_asking();
     let session = client.session_in_mode(Mode::Plan);
     let turn = client.prompt(&session, "do it");
@@ -47,13 +32,13 @@ fn answers_and_dismissals_reach_the_model() {
         ("Which one?", Some("Both fit."))
     );
     // A user may give an answer that was not offered.
-    answer(&client, &question, "a third");
+    client.reply(&question, answers("a third"));
     let second = client.next_inquiry(&session);
     assert_ne!(second.id, question.id);
     client.reply(&second, InquiryReply::Dismissed);
     assert_eq!(client.outcome(turn).end.state, TurnState::Completed);
-    assert!(result(&scenario, 1).contains("a third"));
-    assert!(result(&scenario, 2).contains("did not answer"));
+    assert!(scenario.tool_results(1).concat().contains("a third"));
+    assert!(scenario.tool_results(2).concat().contains("did not answer"));
 }
 
 #[test]
@@ -74,7 +59,7 @@ fn tool_is_missing_without_a_user() {
 #[test]
 fn cancel_settles_a_question() {
     let scenario = Scenario::new();
-    scenario.mock().push(ask());
+    scenario.push(ask());
     let client = scenario.start_asking();
     let session = client.session();
     let turn = client.prompt(&session, "do it");
@@ -89,7 +74,7 @@ fn cancel_settles_a_question() {
 /// Ends a server abruptly that waits for the answer to a question. Returns the next server, the loaded session, and
 /// the question.
 fn crash_at_question(scenario: &Scenario) -> (Client, SessionId, Arc<Inquiry>) {
-    scenario.mock().push(ask());
+    scenario.push(ask());
     let client = scenario.start_asking();
     let session = client.session();
     let _turn = client.prompt(&session, "do it");
@@ -107,16 +92,16 @@ fn question_survives_a_crash_under_its_id() {
     let turn = client.resume(&session);
     let reopened = client.next_inquiry(&session);
     assert_eq!(reopened.id, question.id);
-    answer(&client, &question, "second");
+    client.reply(&question, answers("second"));
     assert_eq!(client.outcome(turn).end.state, TurnState::Completed);
-    assert!(result(&scenario, 1).contains("second"));
+    assert!(scenario.tool_results(1).concat().contains("second"));
 }
 
 #[test]
 fn an_answer_to_an_interrupted_question_reaches_the_model_with_a_new_prompt() {
     let scenario = Scenario::new();
     let (client, session, question) = crash_at_question(&scenario);
-    answer(&client, &question, "second");
+    client.reply(&question, answers("second"));
     let turn = client.prompt(&session, "and quickly");
     let (_, reply, by) = client.next_reply(&session);
     assert_eq!((reply, by), (answers("second"), ResolvedBy::Person));

@@ -45,7 +45,7 @@ fn wait_for_queued_turn(client: &Client, session: &SessionId) -> TurnId {
 /// Starts a turn that waits for its answer. Returns the server, the session, the turn, and what it waits for.
 fn start_waiting(scenario: &Scenario) -> (Client, SessionId, PendingTurn, Gate) {
     let gate = Gate::new();
-    scenario.mock().push(Reply::text("first").gate(&gate));
+    scenario.push(Reply::text("first").gate(&gate));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "one");
@@ -57,8 +57,8 @@ fn start_waiting(scenario: &Scenario) -> (Client, SessionId, PendingTurn, Gate) 
 fn queued_prompts_are_sent_in_order_after_the_turn() {
     let scenario = Scenario::new();
     let (client, session, first, gate) = start_waiting(&scenario);
-    scenario.mock().push(Reply::text("second"));
-    scenario.mock().push(Reply::text("third"));
+    scenario.push(Reply::text("second"));
+    scenario.push(Reply::text("third"));
     let two = add(&client, &session, "two");
     let update = client.next(&session, |event| match event {
         Event::QueueChanged(queue) => Some(queue.clone()),
@@ -123,9 +123,10 @@ fn cancel_pauses_the_queue_until_send_now() {
     }
     client.cancel(&session);
     assert_eq!(client.outcome(first).end.state, TurnState::Cancelled);
-    client.next(&session, |event| {
-        matches!(event, Event::QueueChanged(queue) if queue.paused).then_some(())
-    });
+    client.wait_until(
+        &session,
+        |event| matches!(event, Event::QueueChanged(queue) if queue.paused),
+    );
     let listed = list(&client, &session);
     assert_eq!(
         (listed.paused, queued_texts(&listed)),
@@ -164,7 +165,7 @@ fn completed_turn_resumes_a_paused_queue() {
 fn send_now_joins_the_running_turn() {
     let scenario = Scenario::new();
     let (client, session, first, gate) = start_waiting(&scenario);
-    scenario.mock().push(Reply::text("Now really"));
+    scenario.push(Reply::text("Now really"));
     let id = add(&client, &session, "mind the tests");
     let sent = client.queue(&session, QueueAction::SendNow(Some(id))).unwrap();
     assert_eq!(queued_texts(&sent), [""; 0]);

@@ -59,7 +59,7 @@ fn redacted_reasoning_is_sent_back_unchanged() {
     let look = Reply::new()
         .redacted("b3BhcXVl")
         .call("read_file", json!({"path": "a.txt"}));
-    scenario.mock().push(look);
+    scenario.push(look);
     let client = scenario.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "look").text, "ok");
@@ -73,7 +73,7 @@ fn redacted_reasoning_is_sent_back_unchanged() {
 #[test]
 fn encrypted_reasoning_is_sent_back_with_its_calls() {
     let scenario = thinking("");
-    scenario.mock().push(think_and_read());
+    scenario.push(think_and_read());
     let client = scenario.start();
     let session = client.session_of_model("responses/responses-model");
     assert_eq!(client.ask(&session, "look").text, "ok");
@@ -116,7 +116,7 @@ fn refused_reasoning_is_left_out_for_the_rest_of_the_session() {
         let session = client.session_of_model(model);
         let has_reasoning = |at: usize| scenario.raw_request(at).contains("c2lnbmVk");
         let refusal = || Reply::error(400, code, words);
-        scenario.mock().push(think().with_text("one"));
+        scenario.push(think().with_text("one"));
         client.ask(&session, "look");
         scenario.push_all([refusal(), think().with_text("two")]);
         assert_eq!(client.ask(&session, "and now?").text, "two", "{model}");
@@ -148,7 +148,7 @@ fn a_refused_verbosity_is_left_out_for_the_rest_of_the_session() {
     let words = "Unsupported value: 'low' is not supported with this model.";
     let body = json!({"error": {"message": words, "code": "unsupported_value", "param": "text.verbosity"}});
     let refusal = Reply::status(400).header("content-type", "application/json");
-    scenario.mock().push(refusal.body(body.to_string()));
+    scenario.push(refusal.body(body.to_string()));
     assert_eq!(client.ask(&session, "hello").text, "ok");
     client.ask(&session, "again");
     let texts = [0, 1, 2].map(|at| scenario.wait_for_request(at).body["text"].clone());
@@ -164,7 +164,7 @@ fn reasoning_is_sent_only_to_the_model_that_produced_it() {
         ["thinking", "redacted_thinking", "tool_use"].as_slice(),
         &["text"],
     ];
-    scenario.mock().push(think_and_read());
+    scenario.push(think_and_read());
     client.ask(&session, "look");
     for (model, expected) in [
         ("mock/mock-two", [["tool_use"].as_slice(), &["text"]]),
@@ -186,7 +186,7 @@ fn reasoning_without_a_call_is_sent_only_to_the_model_that_produced_it() {
     let scenario = thinking("");
     let client = scenario.start();
     let session = client.session();
-    scenario.mock().push(think().with_text("one"));
+    scenario.push(think().with_text("one"));
     client.ask(&session, "look");
     for (model, expected) in [
         ("mock/mock-two", ["text"].as_slice()),
@@ -206,7 +206,7 @@ fn reasoning_belongs_to_its_provider_even_after_a_restart() {
         "[provider.elsewhere]\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"key\"\nmodel = \"mock-model\"",
         elsewhere.mock().anthropic_url()
     ));
-    scenario.mock().push(think_and_read());
+    scenario.push(think_and_read());
     let client = scenario.start();
     let session = client.session();
     client.ask(&session, "look");
@@ -231,7 +231,7 @@ fn tool_loop_continues_with_another_model_without_thinking() {
     let scenario = thinking("");
     let client = scenario.start();
     let session = client.session();
-    scenario.mock().push(think_and_write());
+    scenario.push(think_and_write());
     let _abandoned = client.prompt(&session, "do it");
     let approval = client.next_approval(&session);
     client.kill();
@@ -253,7 +253,7 @@ fn prompt_after_cancelled_tools_belongs_to_the_tool_loop() {
     let scenario = thinking("");
     let client = scenario.start();
     let session = client.session();
-    scenario.mock().push(think_and_write());
+    scenario.push(think_and_write());
     let turn = client.prompt(&session, "do it");
     client.next_approval(&session);
     client.cancel(&session);
@@ -303,10 +303,7 @@ fn gemini_gets_its_signatures_back_and_the_nearest_effort() {
         body["generationConfig"]["thinkingConfig"]["thinkingLevel"],
         "high"
     );
-    let warnings = client.all(&session, |event| match event {
-        Event::Warning { message, .. } => Some(message.clone()),
-        _ => None,
-    });
+    let warnings = client.warnings_with(&session, "");
     assert_eq!(
         warnings,
         ["gemini-3.8-flash has no reasoning effort max; using high"]

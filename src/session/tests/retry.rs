@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::mock_llm::Reply;
-use super::scenario::{Config, Scenario};
+use super::scenario::Scenario;
 use crate::domain::*;
 
 #[test]
@@ -20,8 +20,8 @@ fn text_of_a_broken_attempt_is_retracted() {
         ("no stop", Reply::text("half of the an").without_stop()),
     ] {
         let scenario = Scenario::new();
-        scenario.mock().push(cut);
-        scenario.mock().push(Reply::text("the whole answer"));
+        scenario.push(cut);
+        scenario.push(Reply::text("the whole answer"));
         let client = scenario.start();
         let session = client.session();
         assert_eq!(client.ask(&session, "hello").text, "the whole answer", "{name}");
@@ -60,12 +60,12 @@ fn text_of_a_broken_attempt_is_retracted() {
 #[test]
 fn tool_calls_of_a_broken_attempt_are_retracted_and_never_run() {
     let scenario = Scenario::new();
-    scenario.mock().push(
+    scenario.push(
         Reply::text("I write.")
             .call("write_file", json!({"path": "x", "content": "x"}))
             .close(),
     );
-    scenario.mock().push(Reply::text("no, I don't"));
+    scenario.push(Reply::text("no, I don't"));
     let client = scenario.start();
     let session = client.session_in_mode(Mode::Full);
     assert_eq!(client.ask(&session, "hello").text, "no, I don't");
@@ -78,10 +78,10 @@ fn tool_calls_of_a_broken_attempt_are_retracted_and_never_run() {
         _ => None,
     });
     assert_eq!(retracted, [call]);
-    let calls = client.all(&session, |event| {
-        matches!(event, Event::ToolCall(_)).then_some(())
-    });
-    assert!(calls.is_empty());
+    assert_eq!(
+        client.count(&session, |event| matches!(event, Event::ToolCall(_))),
+        0
+    );
     assert_eq!(scenario.read("x"), None);
 }
 
@@ -118,16 +118,11 @@ fn retries_are_limited_and_each_wait_matches_its_announcement() {
 
 #[test]
 fn waits_without_jitter_are_exact() {
-    let scenario = Scenario::with(Config {
-        provider: "backoff_jitter = 0".to_owned(),
-        ..Config::default()
-    });
+    let scenario = Scenario::with_provider("backoff_jitter = 0");
     for _ in 0..3 {
-        scenario
-            .mock()
-            .push(Reply::error(503, "overloaded_error", "try later"));
+        scenario.push(Reply::error(503, "overloaded_error", "try later"));
     }
-    scenario.mock().push(Reply::text("ok"));
+    scenario.push(Reply::text("ok"));
     let client = scenario.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "hello").text, "ok");
@@ -136,12 +131,10 @@ fn waits_without_jitter_are_exact() {
 
 #[test]
 fn max_timeout_retries_limits_retries_after_timeouts() {
-    let scenario = Scenario::with(Config {
-        provider: "first_event_timeout_s = 60\nmax_retries = 3\nmax_timeout_retries = 2".to_owned(),
-        ..Config::default()
-    });
+    let scenario =
+        Scenario::with_provider("first_event_timeout_s = 60\nmax_retries = 3\nmax_timeout_retries = 2");
     for _ in 0..2 {
-        scenario.mock().push(Reply::silent());
+        scenario.push(Reply::silent());
     }
     let client = scenario.start();
     let session = client.session();
@@ -152,7 +145,7 @@ fn max_timeout_retries_limits_retries_after_timeouts() {
     assert!((120_000..121_000).contains(&took_ms), "{took_ms}");
     // A third timeout in a row is one too many.
     for _ in 0..3 {
-        scenario.mock().push(Reply::silent());
+        scenario.push(Reply::silent());
     }
     let end = client.ask(&session, "again").end;
     assert_eq!(end.reason, TerminalReason::ModelError);

@@ -8,6 +8,8 @@ use crate::domain::*;
 use crate::session::*;
 use crate::store::{SessionPage, SessionQuery};
 
+type Answer<T> = oneshot::Sender<Result<T, CommandError>>;
+
 fn list(client: &Client, query: SessionQuery) -> SessionPage {
     client.settle();
     client.wait_for(client.sessions.list_sessions(query)).unwrap()
@@ -37,6 +39,18 @@ fn delete(client: &Client, session: &SessionId) {
     client
         .request(session, |reply| SessionCommand::Delete { reply })
         .unwrap();
+}
+
+/// Sends a command without waiting for its answer.
+fn post<T>(
+    client: &Client,
+    session: &SessionId,
+    command: impl FnOnce(Answer<T>) -> SessionCommand,
+) -> oneshot::Receiver<Result<T, CommandError>> {
+    let (reply, answer) = oneshot::channel();
+    let posted = async { client.sessions.post_command(session, command(reply)) };
+    client.scenario.block_on(posted).unwrap();
+    answer
 }
 
 /// Asserts that a session can neither be loaded nor prompted.
@@ -98,11 +112,10 @@ fn sessions_are_listed_searched_renamed_and_deleted() {
     };
     assert_eq!(ids(list(&client, nowhere)), []);
     rename(&client, &first, "Stripes");
-    let title = client.next(&first, |event| match event {
-        Event::SessionUpdated { title, .. } if title.as_deref() == Some("Stripes") => title.clone(),
-        _ => None,
-    });
-    assert_eq!(title, "Stripes");
+    client.wait_until(
+        &first,
+        |event| matches!(event, Event::SessionUpdated { title, .. } if title.as_deref() == Some("Stripes")),
+    );
     assert_eq!(search(&client, "Stripes"), [first.clone()]);
     delete(&client, &first);
     assert_eq!(ids(list(&client, SessionQuery::default())), [second]);
@@ -116,13 +129,7 @@ fn deleted_session_is_unknown_immediately() {
     let session = client.session();
     client.ask(&session, "hello");
     // The prompt is posted before the session has taken up the deletion.
-    let (reply, deleted) = oneshot::channel();
-    let posted = async {
-        client
-            .sessions
-            .post_command(&session, SessionCommand::Delete { reply })
-    };
-    scenario.block_on(posted).unwrap();
+    let deleted = post(&client, &session, |reply| SessionCommand::Delete { reply });
     let turn = client.prompt(&session, "hello");
     let unknown = CommandError::UnknownSession(session.clone());
     assert_eq!(client.started(turn).unwrap_err(), unknown);
@@ -134,7 +141,7 @@ fn deleted_session_is_unknown_immediately() {
 fn deleting_a_running_session_cancels_it_first() {
     let scenario = Scenario::new();
     let gate = Gate::new();
-    scenario.mock().push(Reply::text("half").gate(&gate));
+    scenario.push(Reply::text("half").gate(&gate));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "hello");
@@ -155,20 +162,15 @@ fn read_only_load_does_not_disturb_prompts() {
     // A session that was only viewed is unloaded immediately; a prompt in between is not lost.
     for is_awaited in [true, false] {
         let client = scenario.start();
-        let (reply, loaded) = oneshot::channel();
-        let load = SessionCommand::Load {
+        let mut loaded = post(&client, &session, |reply| SessionCommand::Load {
             read_only: true,
             reply,
-        };
-        let posted = async { client.sessions.post_command(&session, load) };
-        scenario.block_on(posted).unwrap();
-        let mut loaded = Some(loaded);
+        });
         if is_awaited {
-            let loaded = client.wait_for(loaded.take().unwrap());
-            assert!(loaded.unwrap().is_ok());
+            assert!(client.wait_for(&mut loaded).unwrap().is_ok());
         }
         assert_eq!(client.ask(&session, "and now?").text, "ok");
-        if let Some(loaded) = loaded {
+        if !is_awaited {
             assert!(client.wait_for(loaded).unwrap().is_ok());
         }
     }
@@ -179,12 +181,12 @@ fn load_includes_the_message_in_progress() {
     let scenario = Scenario::new();
     let gate = Gate::new();
     let half = Reply::text("the first half").gate(&gate);
-    scenario.mock().push(half.with_text(" and the second"));
+    scenario.push(half.with_text(" and the second"));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "hello");
     scenario.wait_at_gate(&gate);
-    while !client.next_text(&session).ends_with("half") {}
+    client.wait_for_text(&session, "half");
     let loaded = client.load(&session);
     assert_eq!(loaded.partial.unwrap().text, "the first half");
     assert!(loaded.snapshot.turn.is_some());

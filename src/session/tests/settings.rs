@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
-
 use super::mock_llm::{Gate, Reply};
-use super::scenario::{Config, Scenario, fake_bash};
+use super::scenario::{Config, Scenario, bash, fake_bash};
 use crate::domain::*;
 
 #[test]
@@ -17,7 +15,7 @@ fn trust_change_applies_from_the_next_turn() {
     );
     let client = scenario.start_with_tools([fake_bash()]);
     let session = client.session();
-    let call = || Reply::tool("bash", json!({"command": "touch made"}));
+    let call = || bash("touch made");
     for is_trusted in [false, true, false] {
         let folder = scenario.workspace();
         client
@@ -38,7 +36,7 @@ fn model_set_during_a_turn_applies_to_the_next_turn() {
     let session = client.session();
     client.ask(&session, "one");
     let gate = Gate::new();
-    scenario.mock().push(Reply::text("hm").gate(&gate));
+    scenario.push(Reply::text("hm").gate(&gate));
     let turn = client.prompt(&session, "two");
     client.set_model(&session, "other/other-model").unwrap();
     scenario.wait_at_gate(&gate);

@@ -3,10 +3,8 @@
 
 use std::iter::repeat_with;
 
-use serde_json::json;
-
 use super::mock_llm::{Gate, Reply};
-use super::scenario::{Client, Config, Scenario, overloaded, unavailable};
+use super::scenario::{Client, Config, Scenario, overloaded, read_file, unavailable};
 use crate::domain::*;
 
 /// Lets time pass until the open circuit of a session allows a trial.
@@ -101,7 +99,7 @@ fn turn_returns_to_the_first_provider_when_its_circuit_allows_a_trial() {
         scenario.push_for_model("model-one", repeat_with(overloaded).take(failures_of_first));
         scenario.push_for_model("model-small", repeat_with(overloaded).take(5 - failures_of_first));
         let gate = Gate::new();
-        let read = Reply::tool("read_file", json!({"path": "a.txt"}));
+        let read = read_file("a.txt");
         scenario.push_for_model("model-two", [read.gate_first(&gate)]);
         let client = scenario.start();
         let session = client.session();
@@ -170,7 +168,7 @@ fn throttled_trial_is_repeated() {
     let scenario = Scenario::with_provider("max_retries = 9");
     scenario.push_all(repeat_with(unavailable).take(5));
     let busy = Reply::error(429, "rate_limit_error", "slow down").header("retry-after-ms", "30");
-    scenario.mock().push(busy);
+    scenario.push(busy);
     let client = scenario.start();
     let session = client.session();
     let error = client.ask(&session, "one").end.error.unwrap();
@@ -207,7 +205,7 @@ fn cancel_and_exit_end_a_wait_for_a_circuit() {
     assert!(delay_ms > 50_000, "{delay_ms}");
     cancel_at_once(&client, &session, turn);
     // The second prompt is the trial; after it fails, it waits as well.
-    scenario.mock().push(unavailable());
+    scenario.push(unavailable());
     let second = client.prompt(&other, "two");
     next_retry(&client, &other);
     let before_ms = scenario.wall_ms();
@@ -229,7 +227,7 @@ fn cancel_and_exit_end_a_wait_for_a_circuit() {
 fn patient_profile_waits_a_day_visibly_and_a_cancel_ends_it() {
     let scenario = Scenario::with_provider("retry = \"patient\"");
     let busy = Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "86400");
-    scenario.mock().push(busy);
+    scenario.push(busy);
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "one");
@@ -296,12 +294,7 @@ fn retry_of_a_summary_announces_what_follows_without_one() {
     });
     let client = scenario.start();
     let session = client.session_of_model("small/small");
-    let is_compacted = || {
-        let compacted = client.all(&session, |event| {
-            matches!(event, Event::Compacted(_)).then_some(())
-        });
-        !compacted.is_empty()
-    };
+    let is_compacted = || client.count(&session, |event| matches!(event, Event::Compacted(_))) > 0;
     let mut rounds = 0;
     while !is_compacted() {
         client.ask(&session, "word ".repeat(800));
@@ -321,7 +314,7 @@ fn retry_of_a_summary_announces_what_follows_without_one() {
     );
     // A manual compaction has nothing to continue without. It keeps the prompts, so there must be long answers.
     for _ in 0..5 {
-        scenario.mock().push(Reply::text("word ".repeat(800)));
+        scenario.push(Reply::text("word ".repeat(800)));
         client.ask(&session, "go on");
     }
     let known = next_actions().len();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::mock_llm::{Cut, Gate, Reply};
-use super::scenario::{Client, Config, Scenario};
+use super::scenario::{Client, Config, Scenario, read_file, write_file};
 use crate::domain::*;
 
 /// Returns the messages that were retracted.
@@ -18,10 +18,6 @@ fn retracted(client: &Client, session: &SessionId) -> Vec<MessageId> {
 
 /// Answers, and the course of the turn that they make.
 type OutcomeCase = (&'static str, Vec<Reply>, Vec<&'static str>);
-
-fn read() -> Reply {
-    Reply::tool("read_file", json!({"path": "a.txt"}))
-}
 
 fn truncated_text() -> Reply {
     Reply::text("half an ans").stop("max_tokens")
@@ -120,7 +116,7 @@ fn answered_outcomes() -> Vec<OutcomeCase> {
         ("an answer", vec![Reply::text("hi")], vec!["completed", completed]),
         (
             "a tool, then an answer",
-            vec![read(), Reply::text("hi")],
+            vec![read_file("a.txt"), Reply::text("hi")],
             vec!["next_turn", "completed", completed],
         ),
         (
@@ -161,7 +157,7 @@ fn failed_outcomes() -> Vec<OutcomeCase> {
         ),
         (
             "refused with a tool call",
-            vec![read().stop("refusal")],
+            vec![read_file("a.txt").stop("refusal")],
             vec!["refused", "refused / failed / provider_error"],
         ),
         (
@@ -208,7 +204,7 @@ fn each_outcome_has_its_reason() {
         scenario.write("a.txt", "a\n");
         let count = replies.len();
         for reply in replies {
-            scenario.mock().push(reply);
+            scenario.push(reply);
         }
         let client = scenario.start();
         let session = client.session();
@@ -225,9 +221,9 @@ fn each_outcome_has_its_reason() {
 fn cut_answer_is_retried_with_a_larger_limit_then_continued() {
     let scenario = Scenario::new();
     for text in ["one", "two", " three"] {
-        scenario.mock().push(Reply::text(text).stop("max_tokens"));
+        scenario.push(Reply::text(text).stop("max_tokens"));
     }
-    scenario.mock().push(Reply::text(" four"));
+    scenario.push(Reply::text(" four"));
     let client = scenario.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "count").text, "two three four");
@@ -285,12 +281,15 @@ fn result_contains_the_whole_answer_of_a_continued_turn() {
             vec![cut("void"), cut("P1 "), cut("P2 "), cut("P3 "), cut("P4")],
             "P1 P2 P3 P4",
         ),
-        (vec![paused("look "), read(), Reply::text("seen")], "seen"),
+        (
+            vec![paused("look "), read_file("a.txt"), Reply::text("seen")],
+            "seen",
+        ),
     ] {
         let scenario = Scenario::new();
         scenario.write("a.txt", "one\n");
         for reply in replies {
-            scenario.mock().push(reply);
+            scenario.push(reply);
         }
         let client = scenario.start();
         let session = client.session();
@@ -306,7 +305,7 @@ fn output_escalation_double_doubles_the_limit() {
         ..Config::default()
     });
     for _ in 0..5 {
-        scenario.mock().push(Reply::text("half").stop("max_tokens"));
+        scenario.push(Reply::text("half").stop("max_tokens"));
     }
     let client = scenario.start();
     let session = client.session_of_model("other/other-model");
@@ -321,7 +320,7 @@ fn output_escalation_double_doubles_the_limit() {
 fn token_target_keeps_the_model_working() {
     let scenario = Scenario::with_agent("token_target = 2000");
     for tokens in [600, 100, 1_200] {
-        scenario.mock().push(Reply::text("done").tokens(10, tokens));
+        scenario.push(Reply::text("done").tokens(10, tokens));
     }
     let client = scenario.start();
     let session = client.session();
@@ -346,7 +345,7 @@ fn three_fruitless_nudges_in_a_row_end_the_turn() {
     let scenario = Scenario::with_agent("token_target = 20000");
     // The first answer does not count: no nudge preceded it.
     for tokens in [600, 499, 10, 10] {
-        scenario.mock().push(Reply::text("done").tokens(10, tokens));
+        scenario.push(Reply::text("done").tokens(10, tokens));
     }
     let client = scenario.start();
     let session = client.session();
@@ -366,12 +365,9 @@ fn three_fruitless_nudges_in_a_row_end_the_turn() {
 
 #[test]
 fn slightly_larger_limit_continues_instead_of_retrying() {
-    let scenario = Scenario::with(Config {
-        tables: "[model.\"other-model\"]\nmax_output_tokens = 8192".to_owned(),
-        ..Config::default()
-    });
-    scenario.mock().push(Reply::text("one").stop("max_tokens"));
-    scenario.mock().push(Reply::text(" two"));
+    let scenario = Scenario::with_tables("[model.\"other-model\"]\nmax_output_tokens = 8192");
+    scenario.push(Reply::text("one").stop("max_tokens"));
+    scenario.push(Reply::text(" two"));
     let client = scenario.start();
     let session = client.session_of_model("other/other-model");
     let outcome = client.ask(&session, "count");
@@ -390,7 +386,7 @@ fn slightly_larger_limit_continues_instead_of_retrying() {
 fn step_limit_ends_a_turn() {
     let scenario = Scenario::with_agent("max_iterations = 3");
     scenario.write("a.txt", "a\n");
-    scenario.mock().default_reply(read());
+    scenario.mock().default_reply(read_file("a.txt"));
     let client = scenario.start();
     let session = client.session();
     let outcome = client.ask(&session, "do it");
@@ -433,10 +429,7 @@ fn missing_key_error_names_the_provider() {
 
 #[test]
 fn unreachable_provider_is_a_model_error() {
-    let scenario = Scenario::with(Config {
-        provider: "max_retries = 1".to_owned(),
-        ..Config::default()
-    });
+    let scenario = Scenario::with_provider("max_retries = 1");
     scenario.mock().default_reply(Reply::hang_up(Cut::Reset));
     let client = scenario.start();
     let session = client.session();
@@ -452,10 +445,8 @@ fn unreachable_provider_is_a_model_error() {
 fn cancel_reason_distinguishes_streaming_and_tools() {
     let scenario = Scenario::new();
     let gate = Gate::new();
-    scenario.mock().push(Reply::text("hm").gate(&gate));
-    scenario
-        .mock()
-        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    scenario.push(Reply::text("hm").gate(&gate));
+    scenario.push(write_file("x", "x"));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "do it");
@@ -492,8 +483,8 @@ fn output_limits(scenario: &Scenario) -> Vec<Option<u64>> {
 fn unknown_output_limit_escalates_to_the_default() {
     for model in ["other/other-model", "responses/responses-model"] {
         let scenario = Scenario::new();
-        scenario.mock().push(Reply::text("half").stop("max_tokens"));
-        scenario.mock().push(Reply::text("whole"));
+        scenario.push(Reply::text("half").stop("max_tokens"));
+        scenario.push(Reply::text("whole"));
         let client = scenario.start();
         let session = client.session_of_model(model);
         let outcome = client.ask(&session, "count");
@@ -540,12 +531,10 @@ fn refused_output_limit_is_lowered_and_reported_once() {
     ];
     for (status, words, lowered) in refusals {
         let scenario = Scenario::new();
-        scenario.mock().push(Reply::text("half").stop("max_tokens"));
-        scenario
-            .mock()
-            .push(Reply::error(status, "invalid_request_error", words));
-        scenario.mock().push(Reply::text("one").stop("max_tokens"));
-        scenario.mock().push(Reply::text(" two"));
+        scenario.push(Reply::text("half").stop("max_tokens"));
+        scenario.push(Reply::error(status, "invalid_request_error", words));
+        scenario.push(Reply::text("one").stop("max_tokens"));
+        scenario.push(Reply::text(" two"));
         let client = scenario.start();
         let session = client.session_of_model("other/other-model");
         let outcome = client.ask(&session, "count");
@@ -566,7 +555,7 @@ fn refused_output_limit_is_lowered_and_reported_once() {
         );
         assert_eq!(client.retry_delays(&session), [0; 0], "{words}");
         // The next turn remembers the lower limit.
-        scenario.mock().push(Reply::text("half").stop("max_tokens"));
+        scenario.push(Reply::text("half").stop("max_tokens"));
         client.ask(&session, "again");
         let later = &output_limits(&scenario)[4..];
         assert!(

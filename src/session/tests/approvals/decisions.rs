@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::mock_llm::Reply;
-use super::scenario::{Config, Scenario};
-use super::{AFTER_DENIAL, allow_with, edit, next_resolution, read, write};
+use super::scenario::{Scenario, read_file, write_file};
+use super::{AFTER_DENIAL, allow_with, edit, next_resolution};
 use crate::domain::*;
 use crate::session::*;
 
@@ -15,7 +15,7 @@ fn reads_run_freely_and_writes_ask_with_a_diff() {
     let scenario = Scenario::new();
     scenario.write("a.txt", "one\ntwo\n");
     scenario.push_all([
-        read("a.txt"),
+        read_file("a.txt"),
         Reply::tool("edit_file", edit("a.txt", "two", "three")),
     ]);
     let client = scenario.start();
@@ -60,7 +60,7 @@ fn a_denial_reaches_the_model_with_its_feedback() {
             feedback: feedback.map(str::to_owned),
             ..Decision::from_kind(DecisionKind::Deny)
         };
-        client.call_deciding(&session, write("x", "x"), decision);
+        client.call_deciding(&session, write_file("x", "x"), decision);
         let expected = format!("{expected}{AFTER_DENIAL}");
         assert_eq!(scenario.tool_results(1), [expected.as_str()]);
         let denied = client.next_call(&session, ToolCallStatus::Denied);
@@ -75,7 +75,7 @@ fn call_runs_with_the_edited_input() {
     let client = scenario.start();
     let session = client.session();
     let edited = json!({"path": "y", "content": "mine"});
-    client.call_deciding(&session, write("x", "model's"), allow_with(edited.clone()));
+    client.call_deciding(&session, write_file("x", "model's"), allow_with(edited.clone()));
     assert_eq!(
         (scenario.read("x"), scenario.read("y").as_deref()),
         (None, Some("mine"))
@@ -83,7 +83,7 @@ fn call_runs_with_the_edited_input() {
     let running = client.next_call(&session, ToolCallStatus::Running);
     assert_eq!(*running.input.unwrap(), edited);
     // Invalid edited input fails the call, not the turn.
-    client.call_deciding(&session, write("x", "x"), allow_with(json!({"nonsense": 1})));
+    client.call_deciding(&session, write_file("x", "x"), allow_with(json!({"nonsense": 1})));
     assert_eq!(scenario.read("x"), None);
     client.next_call(&session, ToolCallStatus::Failed);
 }
@@ -93,7 +93,7 @@ fn waiting_call_does_not_block_others_and_results_keep_their_order() {
     let scenario = Scenario::new();
     scenario.write("a", "content a\n");
     scenario.write("c", "content c\n");
-    scenario.mock().push(
+    scenario.push(
         Reply::new()
             .call("read_file", json!({"path": "a"}))
             .call("write_file", json!({"path": "b", "content": "b"}))
@@ -121,7 +121,7 @@ fn waiting_call_does_not_block_others_and_results_keep_their_order() {
 #[test]
 fn concurrent_approvals_can_be_answered_in_any_order() {
     let scenario = Scenario::new();
-    scenario.mock().push(
+    scenario.push(
         Reply::new()
             .call("write_file", json!({"path": "a", "content": "a"}))
             .call("write_file", json!({"path": "b", "content": "b"})),
@@ -143,7 +143,7 @@ fn concurrent_approvals_can_be_answered_in_any_order() {
 #[test]
 fn switching_to_an_allowing_mode_settles_open_approvals() {
     let scenario = Scenario::new();
-    scenario.mock().push(write("a", "a"));
+    scenario.push(write_file("a", "a"));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "do it");
@@ -162,7 +162,7 @@ fn switching_to_an_allowing_mode_settles_open_approvals() {
 #[test]
 fn invalid_rules_and_answers_to_unknown_or_settled_approvals_are_refused() {
     let scenario = Scenario::new();
-    scenario.mock().push(write("a", "a"));
+    scenario.push(write_file("a", "a"));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "do it");
@@ -196,11 +196,8 @@ fn invalid_rules_and_answers_to_unknown_or_settled_approvals_are_refused() {
 
 #[test]
 fn unanswered_approval_is_denied_after_its_timeout() {
-    let scenario = Scenario::with(Config {
-        tables: "[approvals]\ntimeout_s = 300\n".to_owned(),
-        ..Config::default()
-    });
-    scenario.mock().push(write("a", "a"));
+    let scenario = Scenario::with_tables("[approvals]\ntimeout_s = 300\n");
+    scenario.push(write_file("a", "a"));
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "do it");

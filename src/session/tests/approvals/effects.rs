@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::mock_llm::Reply;
-use super::scenario::{Scenario, fake_bash};
-use super::{AFTER_DENIAL, bash, edit};
+use super::scenario::{Scenario, bash, fake_bash};
+use super::{AFTER_DENIAL, edit};
 use crate::domain::*;
 
 /// Creates a scenario with a file outside the workspace, and `link` in the workspace to it.

@@ -7,7 +7,7 @@ mod rules;
 
 use serde_json::{Value, json};
 
-use super::mock_llm::{self, Reply};
+use super::mock_llm;
 use super::scenario::{self, Client};
 use crate::domain::*;
 
@@ -15,20 +15,8 @@ use crate::domain::*;
 const AFTER_DENIAL: &str =
     "\n[Do not reach the same end by other means. Go on with what else there is to do, or ask.]";
 
-fn write(path: &str, content: &str) -> Reply {
-    Reply::tool("write_file", json!({"path": path, "content": content}))
-}
-
-fn read(path: &str) -> Reply {
-    Reply::tool("read_file", json!({"path": path}))
-}
-
 fn edit(path: &str, old: &str, new: &str) -> Value {
     json!({"path": path, "edits": [{"old_text": old, "new_text": new}]})
-}
-
-fn bash(command: &str) -> Reply {
-    Reply::tool("bash", json!({"command": command}))
 }
 
 /// Returns an answer that allows the call with these arguments.

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
+use super::allow_with;
 use super::mock_llm::Reply;
-use super::scenario::{Scenario, fake_bash};
-use super::{allow_with, bash, read, write};
+use super::scenario::{Scenario, bash, fake_bash, read_file, write_file};
 use crate::domain::*;
 
 #[test]
@@ -28,10 +28,10 @@ fn configured_rules_decide_and_deny_wins() {
         (Some("a"), None)
     );
     client.next_call(&session, ToolCallStatus::Denied);
-    client.call_asking(&session, read("slow/a"), DecisionKind::Allow);
+    client.call_asking(&session, read_file("slow/a"), DecisionKind::Allow);
     // Edited input cannot bypass a deny rule either.
     let edited = allow_with(json!({"path": "secret.txt", "content": "b"}));
-    client.call_deciding(&client.session(), write("b", "b"), edited);
+    client.call_deciding(&client.session(), write_file("b", "b"), edited);
     assert_eq!(scenario.read("secret.txt"), None);
 }
 
@@ -42,7 +42,7 @@ fn invalid_deny_rule_makes_everything_but_reads_ask() {
     scenario.write("a", "content a\n");
     let client = scenario.start_with_tools([fake_bash()]);
     let session = client.session_in_mode(Mode::Full);
-    client.call_freely(&session, read("a"));
+    client.call_freely(&session, read_file("a"));
     let approval = client.call_asking(&session, bash("touch ran"), DecisionKind::Deny);
     let reason = approval.why;
     assert!(reason.starts_with("the deny rule `bsh(touch*)` ("), "{reason}");
@@ -81,7 +81,7 @@ fn plan_mode_changes_nothing() {
     let scenario = Scenario::new();
     let client = scenario.start();
     let session = client.session_in_mode(Mode::Plan);
-    client.call_freely(&session, write("a", "a"));
+    client.call_freely(&session, write_file("a", "a"));
     assert_eq!(scenario.read("a"), None);
     client.next_call(&session, ToolCallStatus::Denied);
 }

@@ -10,7 +10,7 @@ use crate::session::{CommandError, SessionCommand};
 /// Starts a compaction by hand, and waits until its call is at the gate.
 fn start_compaction(client: &Client, session: &SessionId) -> (PendingTurn, Gate) {
     let gate = Gate::new();
-    client.scenario.mock().push(notes().gate(&gate));
+    client.scenario.push(notes().gate(&gate));
     let compaction = client.compact(session);
     client.scenario.wait_at_gate(&gate);
     (compaction, gate)
@@ -21,7 +21,7 @@ fn manual_compaction_summarizes_on_request() {
     let scenario = Scenario::new();
     let client = scenario.start();
     let session = session_with_long_answers(&client);
-    scenario.mock().push(notes());
+    scenario.push(notes());
     let before = scenario.requests();
     let started = client.request(&session, |reply| SessionCommand::Compact {
         instructions: Some("keep the numbers".to_owned()),
@@ -107,9 +107,7 @@ fn manual_compaction_error_is_reported_and_changes_nothing() {
     let scenario = Scenario::new();
     let client = scenario.start();
     let session = session_with_long_answers(&client);
-    scenario
-        .mock()
-        .push(Reply::error(400, "invalid_request_error", "messages: nonsense"));
+    scenario.push(Reply::error(400, "invalid_request_error", "messages: nonsense"));
     let from = client.reasons(&session).len();
     let outcome = compact(&client, &session);
     assert_eq!(
@@ -129,7 +127,7 @@ fn manual_compaction_falls_back_to_a_digest() {
     let session = session_with_long_answers(&client);
     let from = client.reasons(&session).len();
     for unusable in [Reply::text(" "), Reply::text("no").stop("refusal")] {
-        scenario.mock().push(unusable.tokens(0, 0));
+        scenario.push(unusable.tokens(0, 0));
         assert_eq!(describe_end(&compact(&client, &session)), DONE);
         add_long_answers(&client, &session, "more", 3);
     }
@@ -146,7 +144,7 @@ fn prompt_and_compaction_exclude_each_other() {
     let client = scenario.start();
     let session = session_with_long_answers(&client);
     let gate = Gate::new();
-    scenario.mock().push(Reply::text("hm").tokens(0, 0).gate(&gate));
+    scenario.push(Reply::text("hm").tokens(0, 0).gate(&gate));
     let prompt = client.prompt(&session, "wait");
     scenario.wait_at_gate(&gate);
     let refused = client.started(client.compact(&session)).unwrap_err();
@@ -198,15 +196,10 @@ fn kill_during_a_compaction_loses_only_the_compaction() {
     let client = scenario.start();
     let session = session_with_long_answers(&client);
     // An earlier canceled turn must stay resumable.
-    scenario
-        .mock()
-        .push(Reply::text("hm").tokens(0, 0).gate(&Gate::new()));
+    scenario.push(Reply::text("hm").tokens(0, 0).gate(&Gate::new()));
     let turn = client.prompt(&session, "wait");
     // Text that has arrived stays in the history, so wait for it.
-    client.next_delta(&session, |delta| match delta {
-        Delta::Text { text, .. } if text == "hm" => Some(()),
-        _ => None,
-    });
+    client.wait_for_text(&session, "hm");
     client.cancel(&session);
     client.outcome(turn);
     let (_cut, _gate) = start_compaction(&client, &session);
@@ -220,7 +213,7 @@ fn kill_during_a_compaction_loses_only_the_compaction() {
     let before = scenario.requests();
     assert_eq!(client.outcome(client.resume(&session)).text, "ok");
     assert_eq!(message_outline(&scenario.wait_for_request(before)).len(), 15);
-    scenario.mock().push(notes());
+    scenario.push(notes());
     compact(&client, &session);
     assert_eq!(compactions(&client, &session).len(), 1);
     assert_eq!(client.ask(&session, "next").text, "ok");

@@ -109,7 +109,7 @@ fn session_with_long_answers(client: &Client) -> SessionId {
 fn add_long_answers(client: &Client, session: &SessionId, name: &str, rounds: usize) {
     for round in 0..rounds {
         let answer = format!("fine: {}", "lorem ipsum ".repeat(330));
-        client.scenario.mock().push(Reply::text(&answer).tokens(0, 0));
+        client.scenario.push(Reply::text(&answer).tokens(0, 0));
         assert_eq!(client.ask(session, format!("{name}{round}")).text, answer);
     }
 }

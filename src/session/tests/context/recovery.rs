@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::mock_llm::{RecordedRequest, Reply};
-use super::scenario::{Scenario, picture};
+use super::scenario::{Scenario, picture, read_file};
 use super::*;
 
 fn image_refused() -> Reply {
@@ -11,7 +11,7 @@ fn image_refused() -> Reply {
 }
 
 fn read(file: &str) -> Reply {
-    Reply::tool("read_file", json!({"path": file})).tokens(0, 0)
+    read_file(file).tokens(0, 0)
 }
 
 /// What the case shows, whether there are old results, the answers, and the course of the turn.
@@ -99,7 +99,7 @@ fn each_recovery_from_a_full_window_has_its_reason() {
         scenario.write("a.txt", "0123456789\n".repeat(1_000));
         scenario.mock().allow_rewrites();
         if with_results {
-            scenario.mock().push(read("a.txt"));
+            scenario.push(read("a.txt"));
         }
         let client = scenario.start();
         let session = session_with_rounds(&client, 6);
@@ -157,7 +157,7 @@ fn a_new_result_that_fits_no_window_is_shortened_before_the_turn_fails() {
         let lines: String = (0..3_000).map(|line| format!("line {line}\n")).collect();
         scenario.write("long.txt", lines);
         scenario.mock().allow_rewrites();
-        scenario.mock().push(read("long.txt"));
+        scenario.push(read("long.txt"));
         scenario.push_all(replies);
         let client = scenario.start();
         let session = client.session();
@@ -181,7 +181,7 @@ fn a_new_result_that_fits_no_window_is_shortened_before_the_turn_fails() {
         let client = scenario.start();
         client.load(&session);
         let grep = json!({"pattern": "line 1500$", "path": path});
-        scenario.mock().push(Reply::tool("grep", grep));
+        scenario.push(Reply::tool("grep", grep));
         assert_eq!(client.ask(&session, "go on").text, "ok", "{name}");
         assert!(results(4).contains("line 1500"), "{name}: {}", results(4));
     }
@@ -192,10 +192,10 @@ fn stubs_of_old_results_say_how_to_get_them_back() {
     let scenario = Scenario::new();
     scenario.write("a.txt", "0123456789\n".repeat(1_000));
     scenario.mock().allow_rewrites();
-    scenario.mock().push(read("a.txt"));
+    scenario.push(read("a.txt"));
     let client = scenario.start();
     let session = session_with_rounds(&client, 6);
-    scenario.mock().push(too_long());
+    scenario.push(too_long());
     client.ask(&session, "and now?");
     let compaction = compactions(&client, &session).swap_remove(0);
     assert_eq!(compaction.trigger, CompactTrigger::Overflow);
@@ -229,7 +229,7 @@ fn refused_picture_is_removed_once_and_stays_removed() {
     let client = scenario.start();
     let session = client.session();
     let image_prompt = || vec![picture(), Block::Text("see".to_owned())];
-    scenario.mock().push(image_refused());
+    scenario.push(image_refused());
     let outcome = client.outcome(client.prompt_blocks(&session, image_prompt()));
     assert_eq!(
         course(&client, &session, 0, &outcome),

@@ -39,7 +39,7 @@ fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
     let session = session_with_rounds(&client, 6);
     fail_three_summaries(&client, &session);
     let (before, from) = (scenario.requests(), client.reasons(&session).len());
-    scenario.mock().push(too_long());
+    scenario.push(too_long());
     let outcome = client.ask(&session, "again");
     assert_eq!(
         course(&client, &session, from, &outcome),
@@ -50,9 +50,9 @@ fn failed_summaries_fall_back_to_a_digest_and_disable_compaction_after_three() {
     drop(client);
     let client = scenario.start();
     client.load(&session);
-    scenario.mock().push(too_long());
+    scenario.push(too_long());
     assert_eq!(describe_end(&client.ask(&session, "again")), FULL);
-    scenario.mock().push(notes());
+    scenario.push(notes());
     compact(&client, &session);
     for more in 0..3 {
         client.ask(&session, long_prompt(&format!("r{more}")));
@@ -68,10 +68,10 @@ fn overflowing_summary_request_shrinks_at_most_three_times() {
     for (refusals, is_digest) in [(3, false), (4, true)] {
         let session = session_with_rounds(&client, 20);
         let before = scenario.requests();
-        scenario.mock().push(too_long());
+        scenario.push(too_long());
         scenario.push_all((0..refusals).map(|_| too_long()));
         if !is_digest {
-            scenario.mock().push(notes());
+            scenario.push(notes());
         }
         assert_eq!(client.ask(&session, "and now?").text, "ok");
         let sizes: Vec<usize> = (before + 1..scenario.requests() - 1)

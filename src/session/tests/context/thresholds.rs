@@ -122,7 +122,7 @@ fn provider_token_count_corrects_the_next_estimate() {
     });
     let used = used.last().unwrap();
     assert!((4_500..16_356).contains(used), "{used}");
-    scenario.mock().push(Reply::text("ok").tokens(17_000, 0));
+    scenario.push(Reply::text("ok").tokens(17_000, 0));
     client.ask(&session, "count");
     assert!(compactions(&client, &session).is_empty());
     client.ask(&session, "next");
@@ -148,7 +148,7 @@ fn compaction_threshold_follows_the_settings() {
         let client = scenario.start();
         answer_requests_for_notes(&scenario);
         let session = session_of_model_with_rounds(&client, "mock/small", 8);
-        scenario.mock().push(Reply::text("ok").tokens(22_800, 0));
+        scenario.push(Reply::text("ok").tokens(22_800, 0));
         client.ask(&session, "count");
         client.ask(&session, "next");
         assert_eq!(!compactions(&client, &session).is_empty(), compacts, "{agent:?}");
@@ -176,7 +176,7 @@ fn full_window_blocks_without_auto_compact() {
     let scenario = configured("[model.small]\ncontext_window = 20000", "auto_compact = false");
     let client = scenario.start();
     let session = session_of_model_with_rounds(&client, "mock/small", 6);
-    scenario.mock().push(too_long());
+    scenario.push(too_long());
     let from = client.reasons(&session).len();
     let blocked = ["blocking_limit", "blocking_limit / failed / context_limit"];
     let outcome = client.ask(&session, "refused");
@@ -200,7 +200,7 @@ fn full_window_blocks_without_auto_compact() {
     assert!(action.contains("auto_compact"), "{action}");
     assert!(compactions(&client, &session).is_empty());
     // A compaction by hand still works.
-    scenario.mock().push(notes());
+    scenario.push(notes());
     assert_eq!(describe_end(&compact(&client, &session)), DONE);
     assert_eq!(client.ask(&session, "now?").text, "ok");
 }
@@ -215,7 +215,7 @@ fn another_model_may_write_the_summary() {
         let scenario = configured("", &format!("compaction_model = {named:?}"));
         let client = scenario.start();
         let session = session_with_long_answers(&client);
-        scenario.mock().push(notes());
+        scenario.push(notes());
         compact(&client, &session);
         let request = last_request(&scenario);
         assert_eq!(request.body["model"], json!(model));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::mock_llm::Reply;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, read_file};
 use super::{ScriptedAgents, delegate, delegate_output, nested_events, requests_of, start};
 use crate::domain::*;
 
@@ -44,7 +44,7 @@ fn children_at_a_limit_ask_once_and_share_the_raise() {
     );
     for name in names {
         // The limit counts what the requests in progress may cost, so these must be so at the same time.
-        let first = Reply::tool("read_file", json!({"path": "a.txt"})).tokens(10, 10);
+        let first = read_file("a.txt").tokens(10, 10);
         agents
             .push_reply(name, first.delay(Duration::from_secs(1)))
             .push_reply(name, Reply::text("done").tokens(10, 10));

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::mock_llm::{self, RecordedRequest, Reply};
-use super::scenario::{self, Client, Config, Options, Scenario};
+use super::scenario::{self, Client, Config, Scenario, write_file};
 use crate::domain::*;
 
 /// Scripted replies by agent name: the first message of each conversation starts with `name:`.
@@ -75,7 +75,7 @@ fn delegate(input: Value) -> Reply {
 }
 
 fn write(path: &str) -> Reply {
-    Reply::tool("write_file", json!({"path": path, "content": "b"}))
+    write_file(path, "b")
 }
 
 /// A permanent model error.

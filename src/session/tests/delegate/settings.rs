@@ -4,9 +4,8 @@ use serde_json::json;
 
 use super::mock_llm::{RecordedRequest, Reply};
 use super::scenario::fake_bash;
-use super::{Options, delegate, requests_of, start, tool_calls, write};
+use super::{delegate, requests_of, start, tool_calls, write};
 use crate::domain::*;
-use crate::session::NewSession;
 
 #[test]
 fn session_grants_apply_to_children() {
@@ -18,10 +17,7 @@ fn session_grants_apply_to_children() {
         .push_reply("child", touch("y"))
         .push_reply("child", Reply::text("done"))
         .push_reply("me", Reply::text("done"));
-    let client = scenario.start_with(Options {
-        tools: vec![fake_bash()],
-        ..Options::default()
-    });
+    let client = scenario.start_with_tools([fake_bash()]);
     let session = client.session();
     let turn = client.prompt(&session, "me: do it");
     let approval = client.next_approval(&session);
@@ -31,10 +27,7 @@ fn session_grants_apply_to_children() {
     };
     client.try_decide(&approval.id, decision).unwrap();
     assert_eq!(client.outcome(turn).text, "done");
-    let asked = client.all(&session, |event| {
-        matches!(event, Event::ApprovalRequested(_)).then_some(())
-    });
-    assert_eq!(asked.len(), 1);
+    assert_eq!(client.approval_count(&session), 1);
     assert!(scenario.read("y").is_some());
 }
 
@@ -151,10 +144,7 @@ fn subagent_without_a_model_uses_the_callers() {
         .push_reply("child", Reply::text("seen"))
         .push_reply("me", Reply::text("done"));
     let client = scenario.start();
-    let session = client.session_with(NewSession {
-        agent: Some("lead".to_owned()),
-        ..NewSession::default()
-    });
+    let session = client.session_of_agent("lead");
     assert_eq!(client.ask(&session, "me: do it").text, "done");
     for name in ["me", "child", "grandchild"] {
         assert_eq!(requests_of(&scenario, name)[0].body["model"], "wise", "{name}");

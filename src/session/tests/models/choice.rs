@@ -81,9 +81,7 @@ fn misspelled_model_is_refused_without_a_live_list() {
 #[test]
 fn model_not_found_error_suggests_the_nearest_models() {
     let scenario = vendor("model = \"claude-sonnet-55\"", "");
-    scenario
-        .mock()
-        .push(Reply::error(404, "not_found_error", "model: claude-sonnet-55"));
+    scenario.push(Reply::error(404, "not_found_error", "model: claude-sonnet-55"));
     let client = scenario.start();
     let error = client.ask(&client.session(), "hello").end.error.unwrap();
     let action = error.user_action.unwrap();

@@ -14,7 +14,7 @@ use crate::provider::testing::{ClientStream, InProcessServer};
 #[test]
 fn paid_model_at_a_local_address_costs_its_list_price() {
     let scenario = vendor("model = \"claude-sonnet-5\"", "max_session_cost = 1.0");
-    scenario.mock().push(Reply::text("dear").tokens(0, 200_000));
+    scenario.push(Reply::text("dear").tokens(0, 200_000));
     let client = scenario.start();
     let session = client.session();
     let first = client.ask(&session, "one");
@@ -24,7 +24,7 @@ fn paid_model_at_a_local_address_costs_its_list_price() {
     assert_eq!(scenario.requests(), 1);
     // A model that only a local engine can have is free; the list shows both kinds.
     let session = client.session_of_model("work/qwen3:8b");
-    scenario.mock().push(Reply::text("free").tokens(0, 900_000));
+    scenario.push(Reply::text("free").tokens(0, 900_000));
     assert_eq!(client.ask(&session, "three").end.cost, Some(Cost(0)));
     let listed = list_models(&client, false);
     let paid = of_provider(&listed, "anthropic", |model| model.price_source);

@@ -26,10 +26,7 @@ fn a_num_ctx_that_is_too_small_for_the_prompt_is_reported_once() {
     let session = client.session_of_model("ollama/qwen3:8b");
     client.ask(&session, "hello");
     client.ask(&session, "hello again");
-    let warnings = client.all(&session, |event| match event {
-        Event::Warning { message, .. } => Some(message.clone()),
-        _ => None,
-    });
+    let warnings = client.warnings_with(&session, "");
     let [warning] = &warnings[..] else {
         panic!("{warnings:?}")
     };

@@ -190,10 +190,7 @@ fn a_session_keeps_the_provider_of_its_model() {
         );
         client.ask(session, "hello");
         assert_eq!(scenario.requested_models().pop().unwrap(), model);
-        let warnings = client.all(session, |event| match event {
-            Event::Warning { message, .. } if message.contains("is not configured") => Some(()),
-            _ => None,
-        });
+        let warnings = client.warnings_with(session, "is not configured");
         assert_eq!(!warnings.is_empty(), is_gone, "{model}");
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::mock_llm::Reply;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, bash};
 use super::vendor;
 use crate::domain::*;
 
@@ -19,7 +19,7 @@ fn gone() -> Reply {
 fn explore(scenario: &Scenario) -> [Value; 2] {
     scenario.push_all([
         delegate("Where is it?"),
-        Reply::tool("bash", json!({"command": "touch written"})),
+        bash("touch written"),
         Reply::text("In src/a.rs:1."),
         Reply::text("done"),
     ]);
@@ -146,7 +146,7 @@ fn a_default_model_that_the_provider_lacks_gives_way_to_one_of_its_list() {
     );
     // A model that a person has named is not replaced.
     let named = client.session_of_model("anthropic/claude-opus-5");
-    scenario.mock().push(gone());
+    scenario.push(gone());
     let failed = client.ask(&named, "hello");
     assert_eq!(failed.end.reason, TerminalReason::ModelError, "{failed:?}");
     assert_eq!(scenario.requests(), 6);
@@ -159,7 +159,7 @@ fn a_default_model_is_not_replaced_without_the_list_of_the_provider() {
     scenario.mock().list_for("another key");
     let client = scenario.start();
     let fails = |requests| {
-        scenario.mock().push(gone());
+        scenario.push(gone());
         let failed = client.ask(&client.session(), "hello");
         assert_eq!(failed.end.reason, TerminalReason::ModelError, "{failed:?}");
         assert_eq!(scenario.requests(), requests);

@@ -137,7 +137,7 @@ fn exhausted_quota_falls_back_immediately() {
         assert_eq!(client.retry_delays(&session), [0; 0]);
     }
     let scenario = Scenario::new();
-    scenario.mock().push(quota());
+    scenario.push(quota());
     let client = scenario.start();
     let end = client.ask(&client.session(), "hello").end;
     assert_eq!(end.error.unwrap().code, ErrorCode::QuotaExhausted);
@@ -251,9 +251,7 @@ fn turn_after_a_cancelled_fallback_starts_with_the_first_provider() {
     let client = scenario.start();
     let session = client.session();
     let turn = client.prompt(&session, "one");
-    client.next(&session, |event| {
-        matches!(event, Event::ModelSwitched { .. }).then_some(())
-    });
+    client.wait_until(&session, |event| matches!(event, Event::ModelSwitched { .. }));
     client.next_text(&session);
     client.cancel(&session);
     assert_eq!(client.outcome(turn).end.reason, TerminalReason::AbortedStreaming);

@@ -194,7 +194,7 @@ fn cancelled_trial_allows_another_trial() {
     let scenario = Scenario::with_provider("max_retries = 9");
     scenario.push_all((0..5).map(|_| unavailable()));
     let gate = Gate::new();
-    scenario.mock().push(Reply::text("hm").gate_first(&gate));
+    scenario.push(Reply::text("hm").gate_first(&gate));
     let client = scenario.start();
     let session = client.session();
     client.ask(&session, "one");

@@ -46,14 +46,12 @@ fn pacer_delays_calls_of_all_sessions() {
 #[test]
 fn cancel_ends_a_pacer_wait_immediately() {
     let scenario = Scenario::new();
-    scenario.mock().push(exhausted_rate_limit("60s"));
+    scenario.push(exhausted_rate_limit("60s"));
     let client = scenario.start();
     let session = client.session();
     client.ask(&session, "one");
     let turn = client.prompt(&session, "two");
-    client.next(&session, |event| {
-        matches!(event, Event::Wait { .. }).then_some(())
-    });
+    client.wait_until(&session, |event| matches!(event, Event::Wait { .. }));
     let before_ms = scenario.wall_ms();
     client.cancel(&session);
     assert_eq!(client.outcome(turn).end.reason, TerminalReason::AbortedStreaming);

@@ -106,6 +106,14 @@ impl Client {
         })
     }
 
+    /// Creates a session of an agent.
+    pub(in crate::session::tests) fn session_of_agent(&self, agent: &str) -> SessionId {
+        self.session_with(NewSession {
+            agent: Some(agent.to_owned()),
+            ..NewSession::default()
+        })
+    }
+
     /// Creates a session in this mode.
     pub(in crate::session::tests) fn session_in_mode(&self, mode: Mode) -> SessionId {
         self.session_with(NewSession {
@@ -323,6 +331,11 @@ impl Client {
         })
     }
 
+    /// Waits for the next event of a session for which `is` holds.
+    pub(in crate::session::tests) fn wait_until(&self, session: &SessionId, is: impl Fn(&Event) -> bool) {
+        self.next(session, |event| is(event).then_some(()));
+    }
+
     /// Waits for the next delta of a session that `pick` takes.
     pub(in crate::session::tests) fn next_delta<T>(
         &self,
@@ -348,6 +361,11 @@ impl Client {
         })
     }
 
+    /// Waits for a delta of a message's text that ends like this.
+    pub(in crate::session::tests) fn wait_for_text(&self, session: &SessionId, end: &str) {
+        while !self.next_text(session).ends_with(end) {}
+    }
+
     /// Waits for the next tool call of a session that has this status.
     pub(in crate::session::tests) fn next_call(
         &self,
@@ -369,6 +387,11 @@ impl Client {
         let entries = self.log.lock();
         let own = entries.events.iter().filter(|logged| logged.session == *session);
         own.filter_map(|logged| pick(&logged.event)).collect()
+    }
+
+    /// Returns for how many of a session's events so far `is` holds.
+    pub(in crate::session::tests) fn count(&self, session: &SessionId, is: impl Fn(&Event) -> bool) -> usize {
+        self.all(session, |event| is(event).then_some(())).len()
     }
 
     /// Returns a session's events so far, with their addresses.
@@ -431,6 +454,14 @@ impl Client {
     pub(in crate::session::tests) fn warnings(&self, session: &SessionId, code: &str) -> Vec<String> {
         self.all(session, |event| match event {
             Event::Warning { code: of, message } if of == code => Some(message.clone()),
+            _ => None,
+        })
+    }
+
+    /// Returns the messages of a session's warnings that contain a text.
+    pub(in crate::session::tests) fn warnings_with(&self, session: &SessionId, text: &str) -> Vec<String> {
+        self.all(session, |event| match event {
+            Event::Warning { message, .. } if message.contains(text) => Some(message.clone()),
             _ => None,
         })
     }

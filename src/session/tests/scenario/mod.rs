@@ -23,7 +23,8 @@ use serde_json::Value;
 
 pub(super) use chain::{overloaded, unavailable};
 pub(super) use client::{Client, PendingTurn};
-pub(super) use tools::{TestTool, change_tool, fake_bash};
+pub(super) use questions::answers;
+pub(super) use tools::{TestTool, bash, change_tool, fake_bash, read_file, write_file};
 
 use super::mock_llm::{Gate, MockLlm, RecordedRequest, Reply};
 use crate::base::spawn::{AbortOnDrop, spawn};
@@ -253,6 +254,11 @@ provider = "mock"
         &self.0.mock
     }
 
+    /// Scripts the answer to the next request that matches no marker.
+    pub(super) fn push(&self, reply: Reply) {
+        self.mock().push(reply);
+    }
+
     /// Scripts the answers to the next requests that match no marker.
     pub(super) fn push_all(&self, replies: impl IntoIterator<Item = Reply>) {
         replies.into_iter().for_each(|reply| self.mock().push(reply));
@@ -274,10 +280,12 @@ provider = "mock"
         String::from_utf8_lossy(&request.raw).into_owned()
     }
 
-    /// Returns the tool results in the last message of a request to the mock, in order.
+    /// Returns the latest tool results in a request to the mock, in order.
     pub(super) fn tool_results(&self, request: usize) -> Vec<String> {
         let recorded = self.wait_for_request(request);
-        let blocks = recorded.messages().last().unwrap()["content"].as_array().unwrap();
+        let mut messages = recorded.messages().iter().rev();
+        let last = messages.find(|message| message.to_string().contains("tool_result"));
+        let blocks = last.unwrap()["content"].as_array().unwrap();
         let results = blocks.iter().filter(|block| block["type"] == "tool_result");
         results
             .map(|block| match &block["content"] {

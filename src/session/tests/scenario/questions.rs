@@ -7,6 +7,12 @@ use crate::domain::*;
 use crate::session::tests::mock_llm::Reply;
 use crate::session::*;
 
+/// Returns an answer of the user's own words.
+pub(in crate::session::tests) fn answers(text: &str) -> InquiryReply {
+    let answers = [("answer".to_owned(), vec![text.to_owned()])];
+    InquiryReply::Answers(answers.into())
+}
+
 impl Client {
     /// Waits for the next question about an effect.
     pub(in crate::session::tests) fn next_approval(&self, session: &SessionId) -> Approval {
@@ -85,10 +91,7 @@ impl Client {
 
     /// Returns how many times a session has asked about an effect so far.
     pub(in crate::session::tests) fn approval_count(&self, session: &SessionId) -> usize {
-        let asked = self.all(session, |event| {
-            matches!(event, Event::ApprovalRequested(_)).then_some(())
-        });
-        asked.len()
+        self.count(session, |event| matches!(event, Event::ApprovalRequested(_)))
     }
 
     /// Lets the model make calls in a new turn, answers the question about them, and waits until the turn has ended.
@@ -109,7 +112,7 @@ impl Client {
         calls: Reply,
         decision: Decision,
     ) -> Approval {
-        self.scenario.mock().push(calls);
+        self.scenario.push(calls);
         let turn = self.prompt(session, "do it");
         let approval = self.next_approval(session);
         self.try_decide(&approval.id, decision).unwrap();
@@ -119,7 +122,7 @@ impl Client {
 
     /// Does the same where nothing is asked: a question would never be answered.
     pub(in crate::session::tests) fn call_freely(&self, session: &SessionId, calls: Reply) {
-        self.scenario.mock().push(calls);
+        self.scenario.push(calls);
         assert_eq!(self.ask(session, "do it").end.state, TurnState::Completed);
     }
 }

@@ -1,4 +1,4 @@
-//! Tools for tests, which need no process: each does what its test says.
+//! Tools for tests, which need no process: each does what its test says. And calls of the built-in ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,24 @@ use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Value, json};
 
 use crate::domain::{Effect, ToolSpec};
+use crate::session::tests::mock_llm::Reply;
 use crate::tool::bash::Bash;
 use crate::tool::{CallPreview, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput};
+
+/// Returns an answer that calls `read_file`.
+pub(in crate::session::tests) fn read_file(path: &str) -> Reply {
+    Reply::tool("read_file", json!({"path": path}))
+}
+
+/// Returns an answer that calls `write_file`.
+pub(in crate::session::tests) fn write_file(path: &str, content: &str) -> Reply {
+    Reply::tool("write_file", json!({"path": path, "content": content}))
+}
+
+/// Returns an answer that calls `bash`.
+pub(in crate::session::tests) fn bash(command: &str) -> Reply {
+    Reply::tool("bash", json!({"command": command}))
+}
 
 type Run = dyn Fn(Value, ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync;
 
