@@ -35,9 +35,6 @@ const SLEEPS: &[(&str, usize, &str)] = &[
     ),
     ("tests/parts/mock_llm.rs", 1, "silence has no event"),
     ("tests/parts/oauth.rs", 1, "the pause between two looks"),
-    // Moves to the session's own tests.
-    ("tests/e2e/limits.rs", 1, "is being converted"),
-    ("tests/e2e/conduct.rs", 1, "is being converted"),
 ];
 
 /// Files that may have short limits, how many, and why.
@@ -77,10 +74,6 @@ const SHORT_LIMITS: &[(&str, usize, &str)] = &[
         2,
         "silence has no event; ending early hides an error only",
     ),
-    // Moves to the session's own tests.
-    ("tests/e2e/conduct.rs", 3, "is being converted"),
-    ("tests/e2e/limits.rs", 9, "is being converted"),
-    ("tests/e2e/retry.rs", 2, "is being converted"),
 ];
 
 /// A line of a test.
