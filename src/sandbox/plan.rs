@@ -44,6 +44,10 @@ impl PathRule {
     }
 }
 
+/// The word for no folder of layers. Not an empty one: a test program that is started in place of the helper would take
+/// that for the names of all its tests.
+const NO_LAYERS: &str = "none";
+
 /// Folders that a command with namespaces has of its own. Mounts below them need no treatment.
 pub(super) const REPLACED: [&str; 5] = ["/proc", "/dev", "/run", "/tmp", "/var/tmp"];
 /// Those of them that are its temporary folder. It can write nothing to the others, except devices and shared memory.
@@ -104,7 +108,10 @@ impl SandboxPlan {
             self.method.name().into(),
             self.network.name().into(),
             self.temp.clone().into(),
-            self.cache_layers.clone().unwrap_or_default().into(),
+            self.cache_layers
+                .clone()
+                .unwrap_or_else(|| NO_LAYERS.into())
+                .into(),
         ];
         for (rule, path) in &self.rules {
             words.extend([rule.name().into(), path.clone().into()]);
@@ -127,7 +134,7 @@ impl SandboxPlan {
             method: SandboxMethod::from_name(method.to_str()?)?,
             network: SandboxNetwork::from_name(network.to_str()?)?,
             temp: temp.into(),
-            cache_layers: (!cache_layers.is_empty()).then(|| cache_layers.into()),
+            cache_layers: (cache_layers != NO_LAYERS).then(|| cache_layers.into()),
             rules: rules.collect::<Option<_>>()?,
         })
     }
