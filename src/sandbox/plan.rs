@@ -44,9 +44,8 @@ impl PathRule {
     }
 }
 
-/// The word for no folder of layers. Not an empty one: a test program that is started in place of the helper would take
-/// that for the names of all its tests.
-const NO_LAYERS: &str = "none";
+/// The word for no folder of layers. No path is like it, since they are absolute.
+const NO_LAYERS: &str = "-";
 
 /// Folders that a command with namespaces has of its own. Mounts below them need no treatment.
 pub(super) const REPLACED: [&str; 5] = ["/proc", "/dev", "/run", "/tmp", "/var/tmp"];

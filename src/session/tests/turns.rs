@@ -144,7 +144,10 @@ impl SettingsSource for Fixed {
     }
 
     fn open_workspace(&self, _: &SessionInfo) -> Arc<Workspace> {
-        Arc::new(Workspace::new(WorkspaceShared::new(&[], None)))
+        let shared = WorkspaceShared::new(&[], None);
+        // This program is no helper: it would run the tests whose names contain the words for one.
+        shared.sandbox().assume_none();
+        Arc::new(Workspace::new(shared))
     }
 }
 
