@@ -214,7 +214,7 @@ impl Parser {
                 ..
             }) if *is_open => {
                 if let Some(hunk) = hunks.last_mut() {
-                    if *blanks > 0 && hunk.has_only_new_lines() {
+                    if *blanks > 0 && hunk.has_no_text_of_the_file() {
                         return Err(
                             "whether the empty line before `*** End of File` is one of the file decides where the new \
                              lines go; write a blank in it if it is, or leave it out"

@@ -145,6 +145,10 @@ fn what_has_no_clear_meaning_is_refused() {
             "decides where the new lines go",
         ),
         (
+            "*** Update File: a\n@@\n-\n+x\n\n*** End of File\n",
+            "decides where the new lines go",
+        ),
+        (
             "*** Update File: a\n-x\n*** Rename: b\n",
             "line 3 of the patch: `*** Rename: b` means nothing",
         ),

@@ -30,8 +30,9 @@ pub enum HunkLine {
 }
 
 impl Hunk {
-    pub(crate) fn has_only_new_lines(&self) -> bool {
-        self.lines.iter().all(|line| matches!(line, HunkLine::Add(_)))
+    /// Returns whether no line of the file with text in it says where the hunk belongs.
+    pub(crate) fn has_no_text_of_the_file(&self) -> bool {
+        self.old_lines().iter().all(|line| line.trim().is_empty())
     }
 
     fn old_lines(&self) -> Vec<&str> {
