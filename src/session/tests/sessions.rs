@@ -104,7 +104,7 @@ fn sessions_are_listed_searched_renamed_and_deleted() {
             },
         );
         cursor.clone_from(&page.next_cursor);
-        assert_eq!(ids(page), [wanted.clone()]);
+        assert_eq!(ids(page), std::slice::from_ref(wanted));
     }
     let nowhere = SessionQuery {
         cwd: Some("/nowhere".to_owned()),
@@ -116,7 +116,7 @@ fn sessions_are_listed_searched_renamed_and_deleted() {
         &first,
         |event| matches!(event, Event::SessionUpdated { title, .. } if title.as_deref() == Some("Stripes")),
     );
-    assert_eq!(search(&client, "Stripes"), [first.clone()]);
+    assert_eq!(search(&client, "Stripes"), std::slice::from_ref(&first));
     delete(&client, &first);
     assert_eq!(ids(list(&client, SessionQuery::default())), [second]);
     assert_unknown(&client, &first);

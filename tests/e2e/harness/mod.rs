@@ -20,6 +20,7 @@ pub use world::{Config, Options, World};
 use std::time::{Duration, Instant};
 
 /// Returns whether the longest tables run only some of their cases, as in the gate. `.ci/nightly` runs all.
+#[expect(clippy::disallowed_methods, reason = "the script that runs the tests decides")]
 pub fn is_sample() -> bool {
     std::env::var_os("AGENTLS_TEST_SAMPLE").is_some()
 }
