@@ -302,8 +302,14 @@ frames=$scratch/acp-frames
 mkdir "$frames"
 export AGENTLS=$agentls AGENTLS_NODE=$node_packages AGENTLS_MCP_PEERS=$mcp_peers AGENTLS_PYTEST=$cache/pytest-$PYTEST
 
-# The tests in Neovim mostly wait, so they run at the same time as the next steps.
-neovim_log=$scratch/neovim.log
+# The tests in editors mostly wait, so they run at the same time as the next steps.
+has_vscode=
+if runs_vscode && "${CHROMIUM:-chromium}" --version >/dev/null 2>&1; then
+    export CHROMIUM
+    has_vscode=1
+else
+    not_tested "the extension in VS Code: no Chromium runs here, and Debian's packages could not provide one."
+fi
 test_neovim() {
     step "a client in $(head -1 "$scratch/nvim-version")" \
         "$nvim" --headless -u NONE -i NONE -n -l tests/foreign/nvim/run.lua
@@ -312,16 +318,34 @@ test_neovim() {
     step "the plugin in $(head -1 "$scratch/nvim-version")" env CI=1 NVIM="$nvim" LUACHECK="$LUACHECK" \
         STYLUA="$stylua" bash editors/nvim/tests/check.sh
 }
+# Dependencies, types and lints, unit tests, packages, and tests in a real VS Code.
+test_vscode() {
+    step "types, lints and format of the extension" extension npm run check
+    step "unit tests of the extension" extension npm test
+    step "pack the extension" extension npm run package -- --out "$scratch/agentls.vsix"
+    [ -n "$has_vscode" ] || return 0
+    # Stripping debug information halves the size.
+    strip -o "$scratch/agentls" "$agentls" 2>/dev/null || cp "$agentls" "$scratch/agentls"
+    step "pack the extension with the server inside" extension \
+        npm run package -- --target linux-x64 --binary "$scratch/agentls" --out "$scratch/agentls-linux-x64.vsix"
+    step "the extension in a real VS Code" extension env VSIX="$scratch/agentls.vsix" \
+        VSIX_WITH_PROGRAM="$scratch/agentls-linux-x64.vsix" npm run test:editor -- ${editor_tests[@]+"${editor_tests[@]}"}
+}
+test_editors() {
+    test_neovim
+    test_vscode
+}
+editors_log=$scratch/editors.log
 # In a process group of its own, so that it ends with this script.
 set -m
-test_neovim </dev/null >"$neovim_log" 2>&1 &
-neovim=$!
+test_editors </dev/null >"$editors_log" 2>&1 &
+editors=$!
 set +m
 # Prints what they did, and waits for their end.
-finish_neovim() {
+finish_editors() {
     local result=0
-    wait "$neovim" || result=$?
-    cat "$neovim_log"
+    wait "$editors" || result=$?
+    cat "$editors_log"
     return "$result"
 }
 
@@ -336,22 +360,7 @@ step "the official client of the Agent Client Protocol" env AGENTLS_BIN="$agentl
 step "a client with vscode-jsonrpc" node --test --test-reporter=spec tests/foreign/vscode-jsonrpc/client.test.mjs
 step "the generated TypeScript compiles" \
     node "$node_packages/node_modules/typescript/bin/tsc" --noEmit --strict editors/vscode/src/protocol.ts
-# The VS Code extension: dependencies, types and lints, unit tests, packages, and tests in a real VS Code.
-step "types, lints and format of the extension" extension npm run check
-step "unit tests of the extension" extension npm test
-step "pack the extension" extension npm run package -- --out "$scratch/agentls.vsix"
-step "the end of the tests in Neovim" finish_neovim
-if runs_vscode && "${CHROMIUM:-chromium}" --version >/dev/null 2>&1; then
-    # Stripping debug information halves the size.
-    strip -o "$scratch/agentls" "$agentls" 2>/dev/null || cp "$agentls" "$scratch/agentls"
-    step "pack the extension with the server inside" extension \
-        npm run package -- --target linux-x64 --binary "$scratch/agentls" --out "$scratch/agentls-linux-x64.vsix"
-    export CHROMIUM
-    step "the extension in a real VS Code" extension env VSIX="$scratch/agentls.vsix" \
-        VSIX_WITH_PROGRAM="$scratch/agentls-linux-x64.vsix" npm run test:editor -- ${editor_tests[@]+"${editor_tests[@]}"}
-else
-    not_tested "the extension in VS Code: no Chromium runs here, and Debian's packages could not provide one."
-fi
+step "the end of the tests in editors" finish_editors
 step "offline" bash tests/foreign/offline.sh
 
 for words in ${not_tested[@]+"${not_tested[@]}"}; do echo "$words" >&2; done

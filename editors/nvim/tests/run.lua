@@ -3,6 +3,7 @@
 --   nvim --headless -u NONE -i NONE -n -l editors/nvim/tests/run.lua [words]
 --
 -- words: run only tests whose name contains them. AGENTLS: the server; default: target/debug/agentls.
+-- AGENTLS_TEST_PART: run only a part of the files, such as `2/3`.
 
 local support = dofile(vim.fs.dirname(debug.getinfo(1, 'S').source:sub(2)) .. '/support.lua')
 package.loaded['tests.support'] = support
@@ -84,8 +85,11 @@ local FILES = {
     'notices_and_inputs',
   },
 }
-for _, name in ipairs(vim.iter(FILES):flatten():totable()) do
-  dofile(support.tests_dir .. '/' .. name .. '_test.lua')(test, drive)
+local part, parts = (vim.env.AGENTLS_TEST_PART or '1/1'):match('^(%d+)/(%d+)$')
+for index, name in ipairs(vim.iter(FILES):flatten():totable()) do
+  if index % tonumber(parts) == part % parts then
+    dofile(support.tests_dir .. '/' .. name .. '_test.lua')(test, drive)
+  end
 end
 vim.fn.delete(home, 'rf')
 print_line(('%d passed, %d failed'):format(passed, failed))
