@@ -179,6 +179,19 @@ pub(super) async fn command_writes(world: &Arc<World>, cx: &ToolContext) {
     };
     let ((known, before, after), recorded) = record_as_command(&cx, work).await;
     let Some(recorded) = recorded else { return };
+    // Its record has what others wrote meanwhile, since nobody can tell it from what it wrote itself.
+    let states = recorded.iter().flat_map(|change| [&change.before, &change.after]);
+    let hashes = states.filter_map(|state| match state {
+        FileState::File { hash, .. } => Some(hash.clone()),
+        _ => None,
+    });
+    let mut all_known = world.files.lock_known();
+    all_known
+        .recorded
+        .entry(cx.session.clone())
+        .or_default()
+        .extend(hashes);
+    drop(all_known);
     for (path, before) in before {
         let change = FileChange {
             path: path.display().to_string(),
@@ -194,19 +207,8 @@ pub(super) async fn command_writes(world: &Arc<World>, cx: &ToolContext) {
         world
             .lock_checker()
             .check_command_change(&cx.call, &change, &recorded);
-        let mut known = world.files.lock_known();
-        let hashes = [&change.before, &change.after]
-            .into_iter()
-            .filter_map(|state| match state {
-                FileState::File { hash, .. } => Some(hash.clone()),
-                _ => None,
-            });
-        known
-            .recorded
-            .entry(cx.session.clone())
-            .or_default()
-            .extend(hashes);
-        known.changed.push((cx.session.clone(), cx.call.clone(), change));
+        let entry = (cx.session.clone(), cx.call.clone(), change);
+        world.files.lock_known().changed.push(entry);
     }
 }
 
