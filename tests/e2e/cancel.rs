@@ -1,4 +1,4 @@
-//! Cancels on the wire, and of processes and connections (R-CANCEL, I3, I8). Every phase of a turn is canceled in
+//! Cancels on the wire, and of processes and connections (I3, I8). Every phase of a turn is canceled in
 //! `session::tests::cancel`.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Sessions on the wire: lists, paged load and export, and a store that servers share (R-SESS). What else happens to
+//! Sessions on the wire: lists, paged load and export, and a store that servers share. What else happens to
 //! stored sessions is tested in `session::tests::sessions` and `forks`.
 
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 //! Settings while the server runs: trust, the editor's options and their changes, workspace folders, and the status
-//! that reports problems with them (R-CONF, R-SEC, R-WIRE).
+//! that reports problems with them.
 
 use std::path::Path;
 

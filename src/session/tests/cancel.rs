@@ -1,4 +1,4 @@
-//! A cancel takes effect in every phase, and nothing happens afterwards (R-CANCEL, I3, I8).
+//! A cancel takes effect in every phase, and nothing happens afterwards (I3, I8).
 
 use serde_json::{Value, json};
 

@@ -265,7 +265,7 @@ async fn the_tool_time_limit_is_paused_while_a_person_is_asked() {
     fixture.end().await;
 }
 
-/// R-PROV: the reason of the choice is announced once per session.
+/// The reason of the choice is announced once per session.
 #[tokio::test(start_paused = true)]
 async fn each_session_announces_once_why_its_model_was_chosen() {
     let exchanges = json!([{"events": [{"text": "ok"}], "repeat": true}]);

@@ -104,7 +104,7 @@ fn fork_copies_history_up_to_a_turn_and_is_independent() {
     assert_eq!(refused, Err(CommandError::UnknownSession(session)));
 }
 
-/// R-APPR-3: an answer for the session does not reach forks.
+/// An answer for the session does not reach forks.
 #[test]
 fn session_grants_do_not_apply_to_forks() {
     let scenario = Scenario::new();

@@ -424,7 +424,7 @@ async fn commands_are_rejected_when_neither_disk_nor_memory_can_store_them() {
     assert_eq!(rig.passed.0.lock().unwrap().len(), 0);
 }
 
-/// R-SESS-2: what a load answers without the events is what they say.
+/// What a load answers without the events is what they say.
 #[tokio::test(start_paused = true)]
 #[expect(clippy::disallowed_methods, reason = "how long it really takes is printed")]
 async fn a_long_session_loads_before_its_events_are_folded() {

@@ -1,4 +1,4 @@
-//! Prompts and what comes of them: answers, steers, pictures, usage and cost (R-WIRE, R-WIRE-1, R-WIRE-3).
+//! Prompts and what comes of them: answers, steers, pictures, usage and cost.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

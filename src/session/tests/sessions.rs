@@ -1,4 +1,4 @@
-//! Stored sessions: list, search, names, deletion, and what is shown of them later (R-SESS).
+//! Stored sessions: list, search, names, deletion, and what is shown of them later.
 
 use tokio::sync::oneshot;
 

@@ -81,7 +81,7 @@ fn what_a_command_changes_in_a_cache_reaches_only_commands_of_its_workspace() {
     }
 }
 
-/// A command that has listed its cache, and goes on when it is told.
+/// A command that has listed its cache, and goes on after a line of input.
 struct Waiting(Child);
 
 impl Waiting {

@@ -1,4 +1,4 @@
-//! Approvals of tool calls: what asks, what an answer does, and how long it counts (R-TOOL, R-APPR, I4, I9).
+//! Approvals of tool calls: what asks, what an answer does, and how long it counts (I4, I9).
 
 mod decisions;
 mod effects;
