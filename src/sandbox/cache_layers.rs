@@ -148,7 +148,7 @@ pub fn remove_old_layers(data: &Path) {
     }
 }
 
-/// Removes a folder with what is in it. A folder that does not exist is no error.
+/// Removes a folder and everything in it, if it exists.
 ///
 /// Commands have made what is in it: paths may be longer than the system takes, folders deeper than a stack, and neither
 /// the kernel nor some tools let the owner of a folder list it. So each folder moves to the top before it is removed.

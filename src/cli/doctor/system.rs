@@ -89,7 +89,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Reports caches of build tools that commands change directly.
+    /// Reports a system that cannot keep apart what commands change in caches of build tools.
     async fn check_caches(&mut self) {
         let tried = match SandboxTools::prepare(self.source).await {
             Ok(tools) => tools.keeps_caches_apart(self.source).await,

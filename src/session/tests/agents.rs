@@ -34,7 +34,7 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
     assert_eq!(request.body["model"], "wise");
     let prompt = system(&request);
     assert!(prompt.starts_with("Only read.\n\nWhat tools return"), "{prompt}");
-    // Its list allows `read_skill` too, but there is no skill.
+    // Its list allows `read_skill` as well, but there is no skill.
     let tools = request.body["tools"].as_array().unwrap().iter();
     let tools: Vec<_> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(tools, ["read_file", "grep"]);

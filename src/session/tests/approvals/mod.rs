@@ -27,7 +27,7 @@ fn allow_with(input: Value) -> Decision {
     }
 }
 
-/// Returns who or what settled the next question: the decision, and by whom.
+/// Returns the decision on the next question, and who made it.
 fn next_resolution(client: &Client, session: &SessionId) -> (DecisionKind, ResolvedBy) {
     client.next(session, |event| match event {
         Event::ApprovalResolved { decision, by, .. } => Some((decision.kind, *by)),

@@ -36,7 +36,7 @@ fn a_num_ctx_that_is_too_small_for_the_prompt_is_reported_once() {
     );
 }
 
-/// Ollama cuts prompts silently at its own small window, so it is told a larger one.
+/// Ollama cuts prompts silently at its own small window, so each request names a larger one.
 #[test]
 fn ollama_is_told_the_window_that_the_model_can_have() {
     let cases = [
