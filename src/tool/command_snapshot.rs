@@ -18,7 +18,7 @@ use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
 use crate::workspace::git_traces::{GitTraces, HeadMove};
-use crate::workspace::watch::{ChangedFile, ExternalWriteWatch, FileStamp, WatchedTree};
+use crate::workspace::watch::{ChangedFile, ExternalWriteWatch, FileStamp, KnownStates, WatchedTree};
 
 /// Largest content left by a command that is kept for the diff, in bytes.
 const MAX_STORED_AFTER: u64 = 1 << 20;
@@ -35,6 +35,8 @@ const MAX_HEAD_MOVES: usize = 5;
 /// The files before a command.
 pub(super) struct FilesBefore {
     watched: WatchedTree,
+    /// What is kept of them. A command that starts meanwhile knows what this one has made of them.
+    known: KnownStates,
     indexes: Vec<GitIndex>,
     git_traces: Arc<GitTraces>,
     external_writes: ExternalWriteWatch,
@@ -60,7 +62,7 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
             .iter()
             .filter_map(|path| Some((path, watched.get_stamp(path)?)));
         for (path, stamp) in watched.iter_links().chain(stamps) {
-            if inner.workspace.known_files().get(path, stamp).is_none() {
+            if !inner.workspace.known_files().is_kept(path, stamp) {
                 store_file_state(&inner, path, stamp);
             }
         }
@@ -68,6 +70,7 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
         own_work::keep_own_work(&inner, &watched, &indexes);
         FilesBefore {
             git_traces: Arc::new(GitTraces::read(watched.work_trees())),
+            known: inner.workspace.known_files().copy_states(),
             watched,
             indexes,
             external_writes,
@@ -161,7 +164,13 @@ pub async fn record_as_command<T>(
 
 /// Compares with the snapshot.
 async fn find_changes(cx: &ToolContext, before: FilesBefore) -> Vec<FileChange> {
-    let (watched, external_writes) = (before.watched, before.external_writes);
+    let FilesBefore {
+        watched,
+        known,
+        indexes,
+        external_writes,
+        ..
+    } = before;
     let inner = cx.clone();
     let looked = run_blocking(move || {
         let mut now = inner.workspace.live_tree(&inner.cwd).take_snapshot();
@@ -174,14 +183,17 @@ async fn find_changes(cx: &ToolContext, before: FilesBefore) -> Vec<FileChange> 
         let mut changed = watched.find_changed_files(&now);
         // Not the command's own changes.
         changed.retain(|change| !external_writes.has_external_write(&change.path));
-        collect_changes(&inner, &changed)
+        collect_changes(&inner, &changed, &known)
     });
     let Ok(mut found) = looked.await else {
         return Vec::new();
     };
-    find_in_git(cx, &mut found, &before.indexes).await;
-    let changes = found.into_iter().map(|(_, change)| change);
-    changes.filter(|change| change.kind().is_some()).collect()
+    find_in_git(cx, &mut found, &indexes).await;
+    found
+        .into_iter()
+        .filter(|(change, record)| record.kind().is_some() && !is_change_doubtful(change, &record.before))
+        .map(|(_, record)| record)
+        .collect()
 }
 
 /// Returns the files below the roots that this session has read or written.
@@ -229,10 +241,16 @@ fn restore_known_states(cx: &ToolContext, watched: &WatchedTree, earlier: &[File
     }
 }
 
+/// Whether only details of the stamps speak for a change, and no known content.
+fn is_change_doubtful(change: &ChangedFile, before: &FileState) -> bool {
+    let ends = change.was.zip(change.is);
+    *before == FileState::Unknown && ends.is_some_and(|(was, is)| was.looks_like(&is))
+}
+
 /// The changes found, each with the stamps by which an unknown old content can still be found.
 type FoundChanges = Vec<(ChangedFile, FileChange)>;
 
-fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
+fn collect_changes(cx: &ToolContext, changed: &[ChangedFile], known: &KnownStates) -> FoundChanges {
     let mut available = READ_AFTER;
     let mut created = HashMap::new();
     let mut found = FoundChanges::new();
@@ -244,19 +262,24 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
         let before = match change.was {
             None if !change.is_before_known => FileState::Unknown,
             None => FileState::Absent,
-            Some(was) => {
-                let known = cx.workspace.known_files();
-                let known_state = known.get(&change.path, was);
-                known_state
-                    .or_else(|| known.find_state_after_command(&change.path, was))
-                    .unwrap_or(FileState::Unknown)
-            }
+            Some(was) => known.find(&change.path, was).unwrap_or(FileState::Unknown),
         };
-        // Only after the lookup above: this replaces the known state of the path.
+        let is_same_file = change
+            .was
+            .zip(change.is)
+            .is_some_and(|(was, is)| was.is_same_file(&is));
+        // Programs such as chmod touch many files that they do not change. Looking git up for each takes long.
+        if is_same_file && before == FileState::Unknown {
+            continue;
+        }
         let after = change.is.map_or(FileState::Absent, |is| {
             read_current_state(cx, &change.path, is, &mut available)
         });
-        if let (None, Some(is)) = (change.was, change.is) {
+        if let Some(is) = change.is
+            && change
+                .was
+                .is_none_or(|was| was.inode_number() != is.inode_number())
+        {
             created.insert(is.inode_number(), change);
         }
         let path = path.to_owned();

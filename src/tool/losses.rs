@@ -243,7 +243,11 @@ impl LossLookup<'_> {
         };
         let is_lost = if !self.is_inside(path) {
             self.counts(path)
-        } else if self.watched.get_stamp(path) == Some(stamp) {
+        } else if self
+            .watched
+            .get_stamp(path)
+            .is_some_and(|was| was.is_same_file(&stamp))
+        {
             self.unkept.contains_key(path)
         } else {
             !(self.is_recorded && own_work::keep_file(self.cx, path, stamp))

@@ -48,7 +48,7 @@ fn to_sizes(files: Vec<(PathBuf, FileStamp)>) -> UnkeptFiles {
 
 /// Keeps a file, if there is room. Returns whether it is kept.
 pub(super) fn keep_file(cx: &ToolContext, path: &Path, stamp: FileStamp) -> bool {
-    cx.workspace.known_files().get(path, stamp).is_some()
+    cx.workspace.known_files().is_kept(path, stamp)
         || !cx.cancel.is_cancelled()
             && stamp.bytes() <= MAX_FILE_BYTES
             && !is_secret_like(path)
@@ -64,8 +64,10 @@ pub(super) fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) 
     if let Some(bytes) = &found.bytes {
         cx.checkpoints.store_content(bytes).ok()?;
     }
-    // If the file was written while it was read, its content does not belong to the stamp.
-    (watch::read_stamp(path) == Some(stamp)).then(|| {
+    // If the file was written while it was read, its content does not belong to the stamp. A new hard link, of which the
+    // kernel does not report that it touches the file, does no harm.
+    let is_unchanged = watch::read_stamp(path).is_some_and(|now| now.is_same_file(&stamp));
+    is_unchanged.then(|| {
         cx.workspace
             .known_files()
             .record_state(path, stamp, found.state.clone());

@@ -30,28 +30,22 @@ const MAX_TIME: Duration = Duration::from_secs(10);
 const MAX_TREES: usize = 64;
 
 /// Distinguishes a changed file from an unchanged one without reading it.
-#[derive(Clone, Copy, Debug)]
+///
+/// Equal stamps mean the same content. Different ones do not mean another content: the file may only have another name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
     bytes: u64,
     modified: u128,
     link: bool,
     mode: u32,
-    /// The inode number, 0 if unknown. Comparisons ignore it.
+    /// The inode number, 0 if unknown. Another file of the same size and time can take the place of a file.
     node: u64,
-    /// The file has several names. Comparisons ignore it.
+    /// The file has several names.
     has_other_names: bool,
-    /// Time of the last change of anything, including its place, in nanoseconds since 1970. Comparisons ignore it.
+    /// Time of the last change of anything, including its place, in nanoseconds since 1970. Programs can set the
+    /// modification time back, but not this one.
     touched: u128,
 }
-
-impl PartialEq for FileStamp {
-    fn eq(&self, other: &Self) -> bool {
-        let of = |stamp: &Self| (stamp.bytes, stamp.modified, stamp.link, stamp.mode);
-        of(self) == of(other)
-    }
-}
-
-impl Eq for FileStamp {}
 
 impl FileStamp {
     /// Returns the file's length in bytes.
@@ -86,7 +80,13 @@ impl FileStamp {
 
     /// Returns whether both are the same file on disk, not written in between: it was moved.
     pub fn is_same_file(&self, other: &Self) -> bool {
-        self.node != 0 && self.node == other.node && self == other
+        self.node != 0 && self.node == other.node && self.looks_like(other)
+    }
+
+    /// Returns whether the size, the modification time, and the mode are the same. The content most likely is, too.
+    pub fn looks_like(&self, other: &Self) -> bool {
+        let of = |stamp: &Self| (stamp.bytes, stamp.modified, stamp.link, stamp.mode);
+        of(self) == of(other)
     }
 }
 
@@ -517,40 +517,56 @@ pub struct ChangedFile {
 /// Files whose content is kept, in their last known state.
 #[derive(Debug, Default)]
 pub struct KnownFiles {
-    known: Mutex<HashMap<PathBuf, (FileStamp, FileState)>>,
-    /// The states that commands left, whose contents are not kept.
-    left_states: Mutex<HashMap<PathBuf, (FileStamp, FileState)>>,
+    states: Mutex<KnownStates>,
     recalled: AtomicBool,
 }
 
+/// The states of files at some moment. A copy costs nothing until the original changes.
+#[derive(Clone, Debug, Default)]
+pub struct KnownStates {
+    kept: Arc<StampedStates>,
+    /// The states that commands left, whose contents are not kept.
+    left: Arc<StampedStates>,
+}
+
+type StampedStates = HashMap<PathBuf, (FileStamp, FileState)>;
+
+impl KnownStates {
+    /// Returns the state of `path` if it is known under this stamp, with or without its content.
+    pub fn find(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
+        find_state(&self.kept, path, stamp).or_else(|| find_state(&self.left, path, stamp))
+    }
+}
+
+fn find_state(states: &StampedStates, path: &Path, stamp: FileStamp) -> Option<FileState> {
+    let (at, state) = states.get(path)?;
+    (*at == stamp).then(|| state.clone())
+}
+
 impl KnownFiles {
-    /// Records that the content of `path` under this stamp is kept as `state`.
-    pub fn record_state(&self, path: &Path, stamp: FileStamp, state: FileState) {
-        lock(&self.known).insert(path.to_owned(), (stamp, state));
+    /// Returns what is known now. Another command may soon know a file in a later state only.
+    pub fn copy_states(&self) -> KnownStates {
+        lock(&self.states).clone()
     }
 
-    /// Returns the kept state of `path` if its stamp is still the same.
-    pub fn get(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
-        let known = lock(&self.known);
-        let (at, state) = known.get(path)?;
-        (*at == stamp).then(|| state.clone())
+    /// Records that the content of `path` under this stamp is kept as `state`.
+    pub fn record_state(&self, path: &Path, stamp: FileStamp, state: FileState) {
+        Arc::make_mut(&mut lock(&self.states).kept).insert(path.to_owned(), (stamp, state));
+    }
+
+    /// Returns whether the content of `path` is kept, and its stamp is still the same.
+    pub fn is_kept(&self, path: &Path, stamp: FileStamp) -> bool {
+        find_state(&lock(&self.states).kept, path, stamp).is_some()
     }
 
     /// Records the state in which a command left `path`; its content is not kept.
     pub fn record_left_state(&self, path: &Path, stamp: FileStamp, state: FileState) {
-        lock(&self.left_states).insert(path.to_owned(), (stamp, state));
-    }
-
-    /// Returns the state of `path` if a command left it with this stamp.
-    pub fn find_state_after_command(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
-        let left_states = lock(&self.left_states);
-        let (at, state) = left_states.get(path)?;
-        (*at == stamp).then(|| state.clone())
+        Arc::make_mut(&mut lock(&self.states).left).insert(path.to_owned(), (stamp, state));
     }
 
     /// Lists all paths whose content is kept.
     pub fn list_paths(&self) -> Vec<PathBuf> {
-        lock(&self.known).keys().cloned().collect()
+        lock(&self.states).kept.keys().cloned().collect()
     }
 
     /// Returns true once: what was kept before this view existed must then be recalled.

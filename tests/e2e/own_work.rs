@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
@@ -23,11 +24,13 @@ const FILES: [(&str, &str); 6] = [
     ("data/results.csv", "1,2\n"),
 ];
 
-/// What is written after the commit.
-const LATER: [(&str, &str); 3] = [
+/// What is written after the commit. Unpacked archives have files of the same size and time, as these do.
+const LATER: [(&str, &str); 5] = [
     ("dirty.txt", "committed\nand half a day of work\n"),
     ("dir/new.txt", "never added\n"),
     ("notes.md", "never added\n"),
+    ("one.cfg", "version=1\n"),
+    ("two.cfg", "version=2\n"),
 ];
 
 /// Commands that need git.
@@ -55,7 +58,7 @@ const GIT_COMMANDS: [&str; 20] = [
 ];
 
 /// Commands that work everywhere.
-const PLAIN_COMMANDS: [&str; 28] = [
+const PLAIN_COMMANDS: [&str; 31] = [
     "rm dirty.txt",
     "rm -f notes.md settings.local",
     "rm -rf dir",
@@ -84,6 +87,9 @@ const PLAIN_COMMANDS: [&str; 28] = [
     "ls *.md | xargs rm",
     "python3 -c \"open('dirty.txt', 'w').write('x')\"",
     "perl -pi -e s/work/play/ dirty.txt",
+    "mv one.cfg two.cfg",
+    "cp -p one.cfg two.cfg",
+    "echo version=3 > one.cfg; touch -r two.cfg one.cfg",
 ];
 
 /// What agents run most often of all these.
@@ -139,6 +145,12 @@ fn fill(world: &World, with_git: bool) {
     }
     for (name, text) in LATER {
         world.write(name, text);
+        let file = std::fs::File::options()
+            .append(true)
+            .open(world.workspace().join(name))
+            .unwrap();
+        let unpacked_at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        file.set_modified(unpacked_at).unwrap();
     }
 }
 
