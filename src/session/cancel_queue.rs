@@ -25,6 +25,8 @@ pub(super) struct CancelQueue {
 struct CancelQueueState {
     /// The turn that was started last.
     turn: Option<TurnId>,
+    /// The number of the command that started it; 0 if no client asked for it.
+    started_by: u64,
     /// In the order in which they become due. Repeated cancels are only counted and stale ones are dropped, so there is
     /// at most one for each waiting command, and one for the turn.
     due: VecDeque<PendingCancel>,
@@ -84,7 +86,14 @@ impl CancelQueue {
 
     /// Records that a turn has started.
     pub(super) fn note_turn_started(&self, turn: &TurnId) {
-        self.lock().turn = Some(turn.clone());
+        let mut state = self.lock();
+        state.turn = Some(turn.clone());
+        state.started_by = 0;
+    }
+
+    /// Records the number of the command that started the last turn: earlier cancels without a turn do not mean it.
+    pub(super) fn note_started_by(&self, command: Option<u64>) {
+        self.lock().started_by = command.unwrap_or_default();
     }
 
     /// Waits for the next cancel that is due when `done` commands are done. `held_up` is the running turn, if commands
@@ -103,6 +112,11 @@ impl CancelQueue {
 
     fn take(&self, done: u64, held_up: Option<&TurnId>) -> Option<Option<TurnId>> {
         let mut state = self.lock();
+        let started_by = state.started_by;
+        // Commands need not be done in their order.
+        state
+            .due
+            .retain(|due| due.after > done || due.turn.is_some() || due.after >= started_by);
         while let Some(first) = state.due.front_mut().filter(|due| due.after <= done) {
             if std::mem::take(&mut first.is_repeated) {
                 return Some(first.turn.clone());
@@ -114,7 +128,9 @@ impl CancelQueue {
             }
         }
         let running = held_up?;
-        let is_new = |due: &&mut PendingCancel| due.is_repeated || due.canceled.as_ref() != Some(running);
+        let is_new = |due: &&mut PendingCancel| {
+            due.after >= started_by && (due.is_repeated || due.canceled.as_ref() != Some(running))
+        };
         let early = state.due.iter_mut().find(is_new)?;
         if !std::mem::take(&mut early.is_repeated) {
             early.canceled = Some(running.clone());
@@ -202,6 +218,23 @@ mod tests {
         assert_eq!(cancels.take(1, Some(&running)), Some(Some(running)));
         cancels.note_turn_started(&next);
         assert_eq!(cancels.take(2, None), Some(None));
+    }
+
+    /// A slow command holds the cancel up, and a prompt after the cancel starts a turn meanwhile.
+    #[test]
+    fn a_cancel_does_not_mean_the_turn_of_a_later_command() {
+        let cancels = CancelQueue::default();
+        let (running, next) = (TurnId::from("turn_1"), TurnId::from("turn_2"));
+        cancels.note_turn_started(&running);
+        cancels.note_started_by(Some(1));
+        cancels.request_cancel(2, None);
+        assert_eq!(cancels.take(1, Some(&running)), Some(Some(running)));
+        cancels.note_turn_started(&next);
+        cancels.note_started_by(Some(3));
+        assert_eq!(cancels.take(1, Some(&next)), None);
+        assert_eq!(cancels.take(3, None), None);
+        cancels.request_cancel(3, None);
+        assert_eq!(cancels.take(3, None), Some(None));
     }
 
     #[test]

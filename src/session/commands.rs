@@ -173,6 +173,7 @@ impl Actor {
         let title = make_title(&content);
         let content = gathered.message.unwrap_or(content);
         let handle = self.start_prompt(TurnTrigger::Prompt, title, content, settings, |_| {});
+        self.mailbox.cancels.note_started_by(gathered.number);
         if canceled.is_cancelled() {
             self.cancel_turn(Some(handle.turn.clone()));
         }
@@ -239,6 +240,7 @@ impl Actor {
                 actor.record_event(Event::Message(nudge.into()));
             }
         });
+        self.mailbox.cancels.note_started_by(gathered.number);
         self.return_handle(handle, reply);
     }
 
@@ -258,6 +260,7 @@ impl Actor {
                 actor.drop_inquiries(ResolvedBy::NewPrompt);
             },
         );
+        self.mailbox.cancels.note_started_by(gathered.number);
         self.return_handle(handle, reply);
     }
 
