@@ -451,10 +451,11 @@ async fn close_session(client: &AcpClient, session: &SessionId) {
         // Nothing of it may be stored yet, so it would be gone.
         return;
     }
-    server.world.lock_checker().note_cancel(session, None);
+    server.world.lock_checker().note_close(session);
     client
         .call("session/close", json!({"sessionId": session.as_str()}))
         .await;
+    server.world.lock_checker().note_closed(session);
 }
 
 /// Answers questions of the edge, each after a random pause. Some stay open, and another window answers them.

@@ -645,6 +645,7 @@ impl ShownSession {
         (ending, policy_record): (bool, PolicyRecord),
     ) -> CheckResult {
         let cancelled = self.abandoned
+            || self.closing > 0
             || self
                 .cancels
                 .iter()

@@ -69,6 +69,8 @@ pub(super) struct ShownSession {
     pub(super) confirmed: Vec<String>,
     /// The sender of a prompt disconnected, so its turn may be canceled.
     pub(super) abandoned: bool,
+    /// How many requests to close it have no answer yet. Each cancels what runs until then.
+    pub(super) closing: u32,
     /// The last turn did not complete, so the queue is paused.
     pub(super) is_paused: bool,
     /// The user asked the server to send the queued prompts now.
@@ -235,6 +237,7 @@ impl ShownSession {
             cut_at: 0,
             confirmed: Vec::new(),
             abandoned: false,
+            closing: 0,
             is_paused: false,
             sent_now: false,
             due: None,

@@ -304,6 +304,7 @@ impl Checker {
         shown_session.is_first_mode_known = old.agent.is_none() && old.is_first_mode_known;
         shown_session.cancels = old.cancels;
         shown_session.abandoned = old.abandoned;
+        shown_session.closing = old.closing;
         shown_session.messages = old.messages;
         shown_session
             .messages

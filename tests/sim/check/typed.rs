@@ -286,6 +286,21 @@ impl Checker {
         });
     }
 
+    /// The user closes a session; [`Self::note_closed`] follows.
+    pub(crate) fn note_close(&mut self, session: &SessionId) {
+        self.note_cancel(session, None);
+        if let Some(shown_session) = self.sessions.get_mut(session) {
+            shown_session.closing += 1;
+        }
+    }
+
+    /// The server has answered a request to close a session.
+    pub(crate) fn note_closed(&mut self, session: &SessionId) {
+        if let Some(shown_session) = self.sessions.get_mut(session) {
+            shown_session.closing = shown_session.closing.saturating_sub(1);
+        }
+    }
+
     /// The user sends a decision.
     pub(crate) fn note_decision(&mut self, session: &SessionId, approval: &Approval, decision: &Decision) {
         self.log_line(format!("decides {} {decision:?}", approval.id));
