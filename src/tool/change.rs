@@ -9,6 +9,7 @@
 
 use std::path::PathBuf;
 
+use super::command_record::WriteClaim;
 use super::content_change::{
     ContentChange, changed_text, load_editable_file, not_kept, refuse_with_current_text,
 };
@@ -72,11 +73,7 @@ pub(super) async fn apply_plan(
 ) -> Result<ToolOutput, ToolError> {
     let target = cx.resolve_path(&path)?;
     // Held from reading to writing: calls on the same file run one after the other (R-TOOL-1).
-    let _only_writer = tokio::select! {
-        biased;
-        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-        guard = cx.workspace.lock(&target.absolute) => guard,
-    };
+    let (claim, _) = WriteClaim::take(cx, &target.absolute).await?;
     let inner = cx.clone();
     let planned = files::run_blocking(cx, move |stop| {
         let change = plan(&inner, &target, PlanPurpose::Make)?;
@@ -102,6 +99,7 @@ pub(super) async fn apply_plan(
         PlannedChange::ToMake(change) => {
             let baseline = new_errors::record_errors(cx, vec![change.target.clone()]).await;
             let mut output = change.apply_change(cx).await?;
+            claim.settle().await;
             if let Some(baseline) = baseline {
                 baseline.add_new_errors(cx, &mut output).await;
             }

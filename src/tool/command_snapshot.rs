@@ -18,7 +18,8 @@ use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
 use crate::workspace::git_traces::{GitTraces, HeadMove};
-use crate::workspace::watch::{ChangedFile, ExternalWriteWatch, FileStamp, KnownStates, WatchedTree};
+use crate::workspace::running_commands::CommandBase;
+use crate::workspace::watch::{ChangedFile, FileStamp, KnownStates, WatchedTree};
 
 /// Largest content left by a command that is kept for the diff, in bytes.
 const MAX_STORED_AFTER: u64 = 1 << 20;
@@ -34,12 +35,8 @@ const MAX_HEAD_MOVES: usize = 5;
 
 /// The files before a command.
 pub(super) struct FilesBefore {
-    watched: WatchedTree,
-    /// What is kept of them. A command that starts meanwhile knows what this one has made of them.
-    known: KnownStates,
-    indexes: Vec<GitIndex>,
-    git_traces: Arc<GitTraces>,
-    external_writes: ExternalWriteWatch,
+    pub(super) base: CommandBase,
+    pub(super) git_traces: Arc<GitTraces>,
 }
 
 /// Takes a snapshot before a command, and keeps the files that the session knows.
@@ -70,10 +67,12 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
         own_work::keep_own_work(&inner, &watched, &indexes);
         FilesBefore {
             git_traces: Arc::new(GitTraces::read(watched.work_trees())),
-            known: inner.workspace.known_files().copy_states(),
-            watched,
-            indexes,
-            external_writes,
+            base: CommandBase {
+                known: inner.workspace.known_files().copy_states(),
+                watched,
+                indexes: indexes.into(),
+                external_writes,
+            },
         }
     });
     // A panic has been reported; the command runs anyway.
@@ -83,12 +82,9 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
 /// Notes what a command has left in git's folders, and removes the locks of a git that was stopped with it.
 pub(super) async fn note_git_traces(
     cx: &ToolContext,
-    before: Option<&FilesBefore>,
+    traces: Arc<GitTraces>,
     was_stopped: bool,
 ) -> Vec<String> {
-    let Some(traces) = before.map(|before| before.git_traces.clone()) else {
-        return Vec::new();
-    };
     let cwd = cx.cwd.clone();
     let looked = run_blocking(move || {
         let shorten = |path: &Path| {
@@ -133,67 +129,42 @@ pub(super) async fn note_git_traces(
     looked.await.unwrap_or_default()
 }
 
-/// Compares with the snapshot and records what the command changed.
-pub(super) async fn record_changes(cx: &ToolContext, before: Option<FilesBefore>) {
-    let Some(before) = before else { return };
-    let changes = find_changes(cx, before).await;
-    if !changes.is_empty()
-        && let Err(reason) = cx.checkpoints.record_changes(changes).await
-    {
-        // The command has run; a failed record must not make its result an error.
-        tracing::warn!(reason, "what a command changed was not recorded");
-    }
-}
-
-/// Runs `work` as a command whose changes are recorded. Returns its result, and the changes; `None` if they could not be
-/// stored.
-#[cfg(feature = "sim")]
-pub async fn record_as_command<T>(
+/// Compares a command's base with the files as they are now. Returns the changes, and the base for the next comparison;
+/// `None` after a panic, which has been reported.
+pub(super) async fn find_changes(
     cx: &ToolContext,
-    work: impl Future<Output = T>,
-) -> (T, Option<Vec<FileChange>>) {
-    let before = snapshot_files(cx).await;
-    let result = work.await;
-    let Some(before) = before else {
-        return (result, None);
-    };
-    let changes = find_changes(cx, before).await;
-    let stored = cx.checkpoints.record_changes(changes.clone()).await;
-    (result, stored.is_ok().then_some(changes))
-}
-
-/// Compares with the snapshot.
-async fn find_changes(cx: &ToolContext, before: FilesBefore) -> Vec<FileChange> {
-    let FilesBefore {
-        watched,
-        known,
-        indexes,
-        external_writes,
-        ..
-    } = before;
+    base: CommandBase,
+    now: &WatchedTree,
+) -> Option<(Vec<FileChange>, CommandBase)> {
     let inner = cx.clone();
+    let indexes = base.indexes.clone();
+    let mut watched = now.clone();
     let looked = run_blocking(move || {
-        let mut now = inner.workspace.live_tree(&inner.cwd).take_snapshot();
         // A file that a changed `.gitignore` now excludes must not look deleted.
-        now.look_at_all_of(&watched);
-        now.look_at(&collect_known_paths(&inner));
-        if watched.partial || now.partial {
+        watched.look_at_all_of(&base.watched);
+        watched.look_at(&collect_known_paths(&inner));
+        if base.watched.partial || watched.partial {
             inner.checkpoints.mark_partial(PartialReason::TooMany);
         }
-        let mut changed = watched.find_changed_files(&now);
+        let mut changed = base.watched.find_changed_files(&watched);
         // Not the command's own changes.
-        changed.retain(|change| !external_writes.has_external_write(&change.path));
-        collect_changes(&inner, &changed, &known)
+        changed.retain(|change| !base.external_writes.has_external_write(&change.path));
+        let found = collect_changes(&inner, &changed, &base.known);
+        let next = CommandBase {
+            watched,
+            known: inner.workspace.known_files().copy_states(),
+            ..base
+        };
+        (found, next)
     });
-    let Ok(mut found) = looked.await else {
-        return Vec::new();
-    };
+    let (mut found, next) = looked.await.ok()?;
     find_in_git(cx, &mut found, &indexes).await;
-    found
+    let changes = found
         .into_iter()
         .filter(|(change, record)| record.kind().is_some() && !is_change_doubtful(change, &record.before))
         .map(|(_, record)| record)
-        .collect()
+        .collect();
+    Some((changes, next))
 }
 
 /// Returns the files below the roots that this session has read or written.

@@ -10,6 +10,7 @@ pub mod bash_kill;
 pub mod bash_output;
 mod change;
 mod command_network;
+mod command_record;
 mod command_snapshot;
 pub mod command_tool;
 mod content_change;
@@ -81,7 +82,7 @@ pub mod web_search;
 pub mod write_file;
 
 #[cfg(feature = "sim")]
-pub use command_snapshot::record_as_command;
+pub use command_record::{RecordedCommand, WriteClaim};
 pub use context::{
     Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, ToolContext, UserPrompt,
 };

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use super::change::{self, PlanPurpose};
+use super::command_record::WriteClaim;
 use super::content_change::not_kept;
 use super::files::{self, build_location};
 use super::output::{fail_with_message, refuse_input};
@@ -116,11 +117,7 @@ pub(super) async fn remove_file(
 ) -> Result<ToolOutput, ToolError> {
     let target = cx.resolve_path(&given)?;
     // Held from reading to deleting, as for an edit (R-TOOL-1).
-    let _only_writer = tokio::select! {
-        biased;
-        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-        guard = cx.workspace.lock(&target.absolute) => guard,
-    };
+    let (claim, _) = WriteClaim::take(cx, &target.absolute).await?;
     let (inner, looked_up) = (cx.clone(), target.clone());
     let planned = files::run_blocking(cx, move |stop| {
         let removal = FileRemoval::plan(&inner, &given, &looked_up, PlanPurpose::Make)?;
@@ -152,6 +149,7 @@ pub(super) async fn remove_file(
         }
         return Err(error);
     }
+    claim.settle().await;
     Ok(ToolOutput {
         text: format!("deleted {} (−{} lines)", target.display, diff.removed),
         diff: Some(diff.text.into()),

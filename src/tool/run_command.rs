@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::command_network;
-use super::command_snapshot::{self, FilesBefore};
+use super::command_record::RecordedCommand;
 use super::created_files::{self, CreatedFiles};
 use super::left_files;
 use super::refusal::{CommandOrigin, Refusals};
@@ -74,9 +74,9 @@ pub(super) async fn run_to_end(
 ) -> Result<CommandDone, ToolError> {
     let launcher = cx.workspace.shared().launcher();
     // The snapshot of a large workspace on a slow disk takes time, and a cancel must not wait for it.
-    let before = tokio::select! { biased;
+    let recorded = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-        before = command_snapshot::snapshot_files(cx) => before,
+        begun = RecordedCommand::begin(cx) => begun.map(|(command, _)| command),
     };
     // After the snapshot: git may list settings here, and the command starts next.
     let shared = cx.workspace.shared();
@@ -138,7 +138,7 @@ pub(super) async fn run_to_end(
     let was_stopped = !matches!(&result, Ok(done) if !done.output.timed_out);
     created
         .notes
-        .extend(note_git_traces(cx, before.as_ref(), was_stopped).await);
+        .extend(note_git_traces(cx, recorded.as_ref(), was_stopped).await);
     let notes = std::mem::take(&mut created.notes);
     match &mut result {
         Ok(done) => append_notes(&mut done.output, notes),
@@ -146,9 +146,11 @@ pub(super) async fn run_to_end(
         // The next check reports them.
         Err(_) => created = CreatedFiles::default(),
     }
-    tokio::select! { biased;
-        () = out_of_patience(cx) => cx.checkpoints.mark_partial(PartialReason::CutShort),
-        () = command_snapshot::record_changes(cx, before) => {}
+    if let Some(recorded) = recorded {
+        tokio::select! { biased;
+            () = out_of_patience(cx) => cx.checkpoints.mark_partial(PartialReason::CutShort),
+            _ = recorded.record_changes(cx) => {}
+        }
     }
     // Only now, as a call that takes too long after a cancel has no result.
     created.mark_reported();
@@ -171,9 +173,16 @@ async fn settle_created_files(cx: &ToolContext, earlier: EarlierChanges) -> Crea
 }
 
 /// Returns notes on what the command did to git, within a limited time after a cancel.
-async fn note_git_traces(cx: &ToolContext, before: Option<&FilesBefore>, was_stopped: bool) -> Vec<String> {
+async fn note_git_traces(
+    cx: &ToolContext,
+    recorded: Option<&RecordedCommand>,
+    was_stopped: bool,
+) -> Vec<String> {
+    let Some(recorded) = recorded else {
+        return Vec::new();
+    };
     tokio::select! { biased;
-        notes = command_snapshot::note_git_traces(cx, before, was_stopped) => notes,
+        notes = recorded.note_git_traces(cx, was_stopped) => notes,
         () = look_after_cancel(cx) => Vec::new(),
     }
 }

@@ -46,6 +46,7 @@ pub mod reference;
 mod reserved_names;
 pub mod resolve;
 mod roots;
+pub mod running_commands;
 mod sandbox_access;
 pub mod sandbox_method;
 mod steering;
@@ -88,6 +89,7 @@ use git_guard::GitGuard;
 use git_names::GitNames;
 use live_tree::LiveTrees;
 use process::{Command, Launcher, SpawnError, StopMode};
+use running_commands::RunningCommands;
 use steering_watch::SteeringWatch;
 
 use crate::base::spawn::run_blocking;
@@ -276,6 +278,7 @@ pub struct Workspace {
     shared: Arc<WorkspaceShared>,
     read_log: ReadLog,
     known: Arc<watch::KnownFiles>,
+    running_commands: Arc<RunningCommands>,
     live_tree: Mutex<Option<Arc<LiveTree>>>,
     background: Background,
     /// What ends the background processes with it; `None` for the session.
@@ -301,6 +304,7 @@ impl Workspace {
             shared: self.shared.clone(),
             // Kept contents are valid for every agent, but what was read is not.
             known: self.known.clone(),
+            running_commands: self.running_commands.clone(),
             temp: self.temp.clone(),
             hosts: self.hosts.clone(),
             on_cancel: RwLock::new(self.on_cancel()),
@@ -332,6 +336,11 @@ impl Workspace {
     /// Returns the files whose content is kept.
     pub fn known_files(&self) -> &watch::KnownFiles {
         &self.known
+    }
+
+    /// Returns the session's commands that run, sub-agents' included.
+    pub fn running_commands(&self) -> &RunningCommands {
+        &self.running_commands
     }
 
     /// Returns the files below the roots of a session in `cwd`, shared with the sessions there.
@@ -507,10 +516,19 @@ impl Workspace {
 
     /// Waits until no other call writes the resolved `path`. Hold the guard while reading, changing, and writing it.
     pub async fn lock(&self, path: &Path) -> OwnedMutexGuard<()> {
-        let guard = self.shared.locks.lock(path).await;
-        // A command that runs meanwhile must not be charged with this write.
-        self.external_writes().write(path);
+        let guard = self.lock_unannounced(path).await;
+        self.announce_write(path);
         guard
+    }
+
+    /// As [`Self::lock`]. Call [`Self::announce_write`] before you write.
+    pub async fn lock_unannounced(&self, path: &Path) -> OwnedMutexGuard<()> {
+        self.shared.locks.lock(path).await
+    }
+
+    /// Announces a write of the resolved `path`: a command that runs meanwhile must not be charged with it.
+    pub fn announce_write(&self, path: &Path) {
+        self.external_writes().write(path);
     }
 }
 

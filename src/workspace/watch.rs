@@ -581,8 +581,8 @@ pub struct ExternalWrites {
     watching: Mutex<Vec<std::sync::Weak<Mutex<BTreeSet<PathBuf>>>>>,
 }
 
-/// The files that others have written since this watch started.
-#[derive(Debug)]
+/// The files that others have written since this watch started. A copy sees the same.
+#[derive(Clone, Debug)]
 pub struct ExternalWriteWatch {
     wrote: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
@@ -612,6 +612,11 @@ impl ExternalWriteWatch {
     /// Returns whether someone has written `path`.
     pub fn has_external_write(&self, path: &Path) -> bool {
         lock(&self.wrote).contains(path)
+    }
+
+    /// Forgets that someone has written `path`.
+    pub fn forget(&self, path: &Path) {
+        lock(&self.wrote).remove(path);
     }
 }
 

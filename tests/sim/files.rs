@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::world::World;
 use agentls::base::hash;
 use agentls::domain::{FileChange, FileState, SessionId, ToolCallId};
-use agentls::tool::{ToolContext, record_as_command};
+use agentls::tool::{RecordedCommand, ToolContext, WriteClaim};
 use agentls::workspace::checkpoint::{FoundFile, inspect_file};
 
 /// The names that a file can have.
@@ -117,7 +117,10 @@ pub(super) fn write_as_user(world: &World) {
 /// since.
 pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
     let path = world.files.pick_path(world);
-    let _only_writer = cx.workspace.lock(&path).await;
+    let Ok((claim, settled)) = WriteClaim::take(cx, &path).await else {
+        return;
+    };
+    note_records(world, cx, &settled);
     let Ok(before) = inspect_file(&path) else { return };
     let content = world.files.draw_content(world, cx.call.as_str());
     let content = world.rng.chance(850).then_some(content);
@@ -150,6 +153,8 @@ pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
         world.files.write(&path, content.as_deref());
         let entry = (cx.session.clone(), cx.call.clone(), change);
         world.files.lock_known().changed.push(entry);
+        let settled = claim.settle().await;
+        note_records(world, cx, &settled.unwrap_or_default());
     }
 }
 
@@ -177,39 +182,57 @@ pub(super) async fn command_writes(world: &Arc<World>, cx: &ToolContext) {
         }
         (known, before, world.files.current_states())
     };
-    let ((known, before, after), recorded) = record_as_command(&cx, work).await;
-    let Some(recorded) = recorded else { return };
-    // Its record has what others wrote meanwhile, since nobody can tell it from what it wrote itself.
-    let states = recorded.iter().flat_map(|change| [&change.before, &change.after]);
-    let hashes = states.filter_map(|state| match state {
-        FileState::File { hash, .. } => Some(hash.clone()),
-        _ => None,
-    });
-    let mut all_known = world.files.lock_known();
-    all_known
-        .recorded
-        .entry(cx.session.clone())
-        .or_default()
-        .extend(hashes);
-    drop(all_known);
+    let begun = RecordedCommand::begin(&cx).await;
+    let (command, settled) = begun.map_or((None, Vec::new()), |(command, settled)| (Some(command), settled));
+    note_records(world, &cx, &settled);
+    let (known, before, after) = work.await;
+    let Some(command) = command else { return };
+    let Some(recorded) = command.record_changes(&cx).await else {
+        return;
+    };
+    note_records(world, &cx, &recorded);
+    let made = world.files.lock_known().changed[known..].to_vec();
     for (path, before) in before {
         let change = FileChange {
             path: path.display().to_string(),
             after: after[&path].clone(),
             before,
         };
-        let is_of_others = |(_, _, by): &(SessionId, ToolCallId, FileChange)| by.path == change.path;
-        let written = world.files.lock_known().changed[known..].iter().any(is_of_others);
-        // What others wrote meanwhile is theirs.
-        if change.kind().is_none() || written {
+        // What other sessions wrote meanwhile is theirs.
+        let is_of_others = |(session, _, by): &(SessionId, ToolCallId, FileChange)| {
+            *session != cx.session && by.path == change.path
+        };
+        if change.kind().is_none() || made.iter().any(is_of_others) {
             continue;
         }
+        let of_session = made
+            .iter()
+            .filter(|(session, _, by)| *session == cx.session && by.path == change.path);
+        let stored: Vec<FileChange> = of_session.map(|(_, _, by)| by.clone()).collect();
         world
             .lock_checker()
-            .check_command_change(&cx.call, &change, &recorded);
-        let entry = (cx.session.clone(), cx.call.clone(), change);
-        world.files.lock_known().changed.push(entry);
+            .check_command_change(&cx.call, &change, &stored);
     }
+}
+
+/// Notes what was stored as made by commands. It has what people wrote meanwhile, since nobody can tell it from what a
+/// command wrote.
+fn note_records(world: &World, cx: &ToolContext, stored: &[FileChange]) {
+    let states = stored.iter().flat_map(|change| [&change.before, &change.after]);
+    let hashes = states.filter_map(|state| match state {
+        FileState::File { hash, .. } => Some(hash.clone()),
+        _ => None,
+    });
+    let mut known = world.files.lock_known();
+    known
+        .recorded
+        .entry(cx.session.clone())
+        .or_default()
+        .extend(hashes);
+    let entries = stored
+        .iter()
+        .map(|change| (cx.session.clone(), cx.call.clone(), change.clone()));
+    known.changed.extend(entries);
 }
 
 fn record_change(world: &World, cx: &ToolContext, before: &FoundFile, after: Option<&str>) {

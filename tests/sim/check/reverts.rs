@@ -179,16 +179,18 @@ impl Checker {
         Ok(())
     }
 
-    /// A command has changed a file; `recorded` is what its call has stored.
+    /// A command has changed a file; `stored` is what its session has stored of the file since the command began.
     pub(crate) fn check_command_change(
         &mut self,
         call: &ToolCallId,
         change: &FileChange,
-        recorded: &[FileChange],
+        stored: &[FileChange],
     ) {
         self.count_case("file changed by a command".to_owned());
-        if !recorded.contains(change) {
-            self.record_violation(format!("I17: {call} made {change:?}, and stored {recorded:?}"));
+        let has_before = stored.iter().any(|by| by.before == change.before);
+        let has_after = stored.iter().any(|by| by.after == change.after);
+        if !has_before || !has_after {
+            self.record_violation(format!("I17: {call} made {change:?}, and stored {stored:?}"));
         }
     }
 
