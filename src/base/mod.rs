@@ -13,6 +13,7 @@ pub mod date;
 pub mod error_chain;
 pub mod front_matter;
 pub mod glob;
+pub mod half_characters;
 pub mod hash;
 pub mod lexical_path;
 pub mod memory;

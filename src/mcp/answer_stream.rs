@@ -14,6 +14,7 @@ use sse_stream::Sse;
 use super::stdio::{ANSWER_GRACE, TOO_LONG, fail_request, find_answered_id};
 use crate::base::clock::{self, Instant, timeout_at};
 use crate::base::error_chain::innermost_message;
+use crate::base::half_characters::replace_halves;
 use crate::base::text::prefix_within;
 
 /// How much is shown of an answer that cannot be read, in bytes.
@@ -94,6 +95,7 @@ impl AnswerStream {
         if !matches!(event.event.as_deref(), None | Some("" | "message")) {
             return event;
         }
+        let data = replace_halves(&data).unwrap_or(data);
         let found = find_answered_id(data.as_bytes(), data.as_bytes());
         let is_of_other = found.is_some_and(|found| found != self.id);
         // The stream contains only the answer, what the server sends on its own, which names a method, and signs of life

@@ -24,6 +24,7 @@ use tokio::sync::Mutex;
 
 use super::stderr::StderrTail;
 use crate::base::clock::{self, Instant};
+use crate::base::half_characters::replace_halves;
 use crate::workspace::process::{Output, Stream};
 
 /// The longest message, in bytes. It limits what a server can make us keep.
@@ -90,7 +91,11 @@ impl StdioTransport {
     }
 
     fn read_message(&mut self, text: &[u8]) {
-        match serde_json::from_slice(text) {
+        let parsed = serde_json::from_slice(text).or_else(|error| {
+            let repaired = str::from_utf8(text).ok().and_then(replace_halves);
+            repaired.map_or(Err(error), |text| serde_json::from_str(&text))
+        });
+        match parsed {
             Ok(message) => self.messages.push_back(message),
             Err(error) => {
                 // Some programs print a greeting.

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::account::{ProviderAccount, naming_at};
 use super::error::{Failure, ProviderFault, RequestPart};
 use super::models::{KnownList, current_day, suggest_model_names};
-use crate::base::{clock, text};
+use crate::base::{clock, half_characters, text};
 
 /// A response that is not an event stream.
 pub(crate) struct RefusedResponse<'a> {
@@ -140,7 +140,7 @@ struct ErrorBody {
 
 impl ErrorBody {
     fn read(body: &str) -> Self {
-        let Ok(value) = serde_json::from_str::<Value>(body) else {
+        let Ok(value) = half_characters::parse_json::<Value>(body) else {
             return Self::from_plain_text(body);
         };
         let value = match value {

@@ -536,6 +536,19 @@ fn chat_decodes_reasoning_under_every_field_name() {
     }
 }
 
+/// The streams of the other APIs are repaired in the same place.
+#[test]
+fn characters_that_are_cut_in_two_are_joined() {
+    let pieces = [
+        r#"{"content":"Go \ud83d"}"#,
+        r#"{"content":"\ude80 now"}"#,
+        r#"{"content":" \ud83d!"}"#,
+    ];
+    let stream = deltas(&pieces, "stop") + DONE;
+    let expected = [text("Go 🚀 now \u{fffd}!"), stop(StopReason::EndTurn)];
+    check("halves", chat, &stream, &expected);
+}
+
 #[test]
 fn chat_decodes_every_variant_of_tool_calls() {
     let call = r#"{"function":{"name":"a","arguments":"{\"x\":1}"}"#;

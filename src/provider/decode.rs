@@ -3,12 +3,14 @@
 //! An API's decoder gets whole SSE events and knows no sockets or clocks, so tests can cut recorded streams at every
 //! byte. A tool call whose input was cut is never completed, so it never runs.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::classify;
 use super::error::ProviderFault;
 use super::sse::{SseDecoder, SseEvent};
 use super::stream::{StopReason, StreamEvent};
+use crate::base::half_characters::HalfJoiner;
 
 /// Adjacent pieces of one kind are joined up to this many bytes.
 const JOINED: usize = 64 * 1024;
@@ -129,7 +131,12 @@ pub(crate) trait ApiDecoder: Send {
 /// The SSE decoder and an API's decoder together.
 pub(crate) struct StreamDecoder {
     sse: SseDecoder,
+    events: EventDecoder,
+}
+
+struct EventDecoder {
     api: Box<dyn ApiDecoder>,
+    halves: HalfJoiner,
 }
 
 impl StreamDecoder {
@@ -137,7 +144,7 @@ impl StreamDecoder {
     pub(crate) fn new(api: impl ApiDecoder + 'static) -> Self {
         Self {
             sse: SseDecoder::default(),
-            api: Box::new(api),
+            events: EventDecoder::new(api),
         }
     }
 
@@ -145,7 +152,7 @@ impl StreamDecoder {
     pub(crate) fn for_lines(api: impl ApiDecoder + 'static) -> Self {
         Self {
             sse: SseDecoder::for_lines(),
-            api: Box::new(api),
+            events: EventDecoder::new(api),
         }
     }
 
@@ -155,9 +162,9 @@ impl StreamDecoder {
     ///
     /// Fails like [`ApiDecoder::decode_event`], or if an event is too large.
     pub(crate) fn push(&mut self, chunk: &[u8], out: &mut EventQueue) -> DecodeResult {
-        let Self { sse, api } = self;
+        let Self { sse, events } = self;
         let mut result = Ok(StreamProgress::Nothing);
-        let pushed = sse.push(chunk, |event| feed_event(api.as_mut(), &event, out, &mut result));
+        let pushed = sse.push(chunk, |event| events.feed(event, out, &mut result));
         // An earlier error explains more, and after the stop nothing can break the answer.
         if let Err(too_large) = pushed
             && result.is_ok()
@@ -174,15 +181,15 @@ impl StreamDecoder {
     ///
     /// Fails if the answer is not complete; with the message of a gateway if the body ended with one.
     pub(crate) fn finish_stream(&mut self, out: &mut EventQueue) -> DecodeResult<()> {
-        let Self { sse, api } = self;
+        let Self { sse, events } = self;
         let mut result = Ok(StreamProgress::Nothing);
-        sse.finish(|event| feed_event(api.as_mut(), &event, out, &mut result));
+        sse.finish(|event| events.feed(event, out, &mut result));
         result?;
         if out.has_stopped() {
             return Ok(());
         }
         let stray = self.sse.stray_lines();
-        self.api.finish_stream(out).map_err(|wrong| {
+        self.events.api.finish_stream(out).map_err(|wrong| {
             // A gateway's own message explains more than "the stream ended".
             if classify::has_message(stray) {
                 DecodeError::Reported(stray.to_owned())
@@ -194,15 +201,31 @@ impl StreamDecoder {
 
     /// See [`ApiDecoder::may_end`].
     pub(crate) fn may_end(&self) -> bool {
-        self.api.may_end()
+        self.events.api.may_end()
     }
 }
 
-/// Passes an event to the decoder unless the stream has failed or stopped before.
-fn feed_event(api: &mut dyn ApiDecoder, event: &SseEvent, out: &mut EventQueue, result: &mut DecodeResult) {
-    let Ok(so_far) = *result else { return };
-    if !out.has_stopped() {
-        *result = api.decode_event(event, out).map(|progress| progress.max(so_far));
+impl EventDecoder {
+    fn new(api: impl ApiDecoder + 'static) -> Self {
+        Self {
+            api: Box::new(api),
+            halves: HalfJoiner::default(),
+        }
+    }
+
+    /// Passes an event to the API's decoder unless the stream has failed or stopped before.
+    fn feed(&mut self, mut event: SseEvent, out: &mut EventQueue, result: &mut DecodeResult) {
+        let Ok(so_far) = *result else { return };
+        if out.has_stopped() {
+            return;
+        }
+        if let Cow::Owned(mended) = self.halves.mend(&event.data) {
+            event.data = mended;
+        }
+        *result = self
+            .api
+            .decode_event(&event, out)
+            .map(|progress| progress.max(so_far));
     }
 }
 

@@ -13,6 +13,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, ErrorCode, Id, Request, Response};
 
+use crate::base::half_characters::replace_halves;
 use crate::domain::error::{ErrorClass, ErrorCode as Code};
 
 /// Longest accepted id in bytes. It is bounded because ids are kept while their requests run.
@@ -96,7 +97,7 @@ fn classify_text(text: &str) -> ClientMessage {
         }
         Ok(TopLevelValue::Other) => refuse_request(Id::Null, invalid_request_error("a message is an object")),
         // One round at most: the repaired text has no lone surrogates, so the next call repairs nothing.
-        Err(error) => match replace_lone_surrogates(text) {
+        Err(error) => match replace_halves(text) {
             Some(repaired) => classify_text(&repaired),
             None => diagnose_json(text, &error),
         },
@@ -460,47 +461,6 @@ fn take<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
         *duplicate = Some(name);
     }
     entries.next_value::<IgnoredAny>().map(drop)
-}
-
-/// Replaces each `\u` escape of an unpaired surrogate with U+FFFD. Returns `None` if there is none.
-///
-/// Editors written in JavaScript send such escapes when a document contains them. Positions stay valid, because both
-/// are one UTF-16 unit.
-fn replace_lone_surrogates(text: &str) -> Option<String> {
-    let mut repaired = String::new();
-    let mut copied = 0;
-    let mut rest = 0;
-    while let Some(found) = memchr::memchr(b'\\', &text.as_bytes()[rest..]) {
-        let at = rest + found;
-        match parse_utf16_unit(text, at) {
-            Some(0xd800..=0xdbff) if matches!(parse_utf16_unit(text, at + 6), Some(0xdc00..=0xdfff)) => {
-                rest = at + 12
-            }
-            Some(0xd800..=0xdfff) => {
-                repaired.push_str(&text[copied..at]);
-                repaired.push_str("\\ufffd");
-                rest = at + 6;
-                copied = rest;
-            }
-            Some(_) => rest = at + 6,
-            // Another escape, such as `\\`: its second character must not start an escape.
-            None => rest = (at + 2).min(text.len()),
-        }
-    }
-    if copied == 0 {
-        return None;
-    }
-    repaired.push_str(&text[copied..]);
-    Some(repaired)
-}
-
-/// Parses the `\uXXXX` escape at `at` as a UTF-16 unit.
-fn parse_utf16_unit(text: &str, at: usize) -> Option<u32> {
-    let escape = text.as_bytes().get(at..at + 6)?;
-    let digits = escape.strip_prefix(b"\\u")?;
-    digits
-        .iter()
-        .try_fold(0, |sum, digit| Some(sum * 16 + char::from(*digit).to_digit(16)?))
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{ErrorCode, Id, Response};
 
-use super::{ClientMessage, MAX_VALUES, classify_message, protocol_error, replace_lone_surrogates};
+use super::{ClientMessage, MAX_VALUES, classify_message, protocol_error};
+use crate::base::half_characters::replace_halves;
 
 const PARSE: i64 = -32_700;
 const INVALID: i64 = -32_600;
@@ -110,7 +111,7 @@ fn is_structured(kind: &str) -> bool {
 fn as_id(kind: &str, text: &str) -> Option<Value> {
     let usable = matches!(kind, "int" | "negative" | "i64") || (is_text(kind) && kind != "long string");
     usable.then(|| {
-        let text = replace_lone_surrogates(text).unwrap_or_else(|| text.to_owned());
+        let text = replace_halves(text).unwrap_or_else(|| text.to_owned());
         serde_json::from_str(&text).unwrap()
     })
 }
@@ -139,8 +140,7 @@ fn member_table() -> Table {
                 ),
                 _ => {
                     let method: String =
-                        serde_json::from_str(&replace_lone_surrogates(&text).unwrap_or(text.clone()))
-                            .unwrap();
+                        serde_json::from_str(&replace_halves(&text).unwrap_or(text.clone())).unwrap();
                     let method: &'static str = method.leak();
                     if id.is_empty() {
                         Notification(method)
@@ -461,7 +461,7 @@ fn only_unpaired_surrogates_are_replaced() {
         (r"é\ud8", None),
         ("\\é", None),
     ] {
-        assert_eq!(replace_lone_surrogates(text).as_deref(), expected, "{text}");
+        assert_eq!(replace_halves(text).as_deref(), expected, "{text}");
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::search_findings::SearchFindings;
+use crate::base::half_characters;
 use crate::domain::{
     Block, Cost, Delta, Message, MessageId, ProviderCall, Role, Signature, ToolCallId, Usage,
 };
@@ -420,8 +421,8 @@ fn parse_input(json: &str) -> Result<Arc<Value>, String> {
     if json.trim().is_empty() {
         return Ok(Arc::new(Value::Object(Default::default())));
     }
-    let parsed = match serde_json::from_str::<Value>(json) {
-        Ok(Value::String(inner)) => serde_json::from_str(&inner),
+    let parsed = match half_characters::parse_json::<Value>(json) {
+        Ok(Value::String(inner)) => half_characters::parse_json(&inner),
         parsed => parsed,
     };
     match parsed {
