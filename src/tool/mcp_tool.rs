@@ -213,14 +213,37 @@ fn explain_output(schema: Option<&Value>, result: &McpCallResult) -> Option<Stri
     ))
 }
 
+/// Whether a text already has what a structured result has: many servers repeat it, for clients that do not know it.
+fn repeats(text: &str, structured: &Value) -> bool {
+    if serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured) {
+        return true;
+    }
+    // Short words and numbers can be in any text.
+    let mut leaves = Vec::new();
+    collect_leaves(structured, &mut leaves);
+    (leaves.is_empty() || leaves.iter().any(|leaf| leaf.len() > 3))
+        && leaves.iter().all(|leaf| text.contains(leaf.as_str()))
+}
+
+fn collect_leaves(value: &Value, leaves: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => fields.values().for_each(|value| collect_leaves(value, leaves)),
+        Value::Array(items) => items.iter().for_each(|value| collect_leaves(value, leaves)),
+        Value::String(text) => leaves.push(text.clone()),
+        other => leaves.push(other.to_string()),
+    }
+}
+
 /// Converts a result. The caller cuts a text that is too long.
 fn to_output(result: McpCallResult, stop: &CancellationToken) -> ToolOutput {
     let RenderedContent { mut text, images } = render_contents(result.content, stop);
-    // Servers repeat it as text, for clients that do not know it.
-    if text.is_empty()
-        && let Some(structured) = &result.structured
+    if let Some(structured) = &result.structured
+        && (text.is_empty() || !repeats(&text, structured))
     {
-        text = structured.to_string();
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&structured.to_string());
     }
     if text.is_empty() && images.is_empty() {
         "(no output)".clone_into(&mut text);
@@ -273,7 +296,7 @@ mod tests {
         let output = to_output(result, &CancellationToken::new());
         assert_eq!(
             output.text,
-            "one\n[document note://one]\ninside\n[link to note://two: two]\n[sound (audio/wav): not shown]"
+            "one\n[document note://one]\ninside\n[link to note://two: two]\n[sound (audio/wav): not shown]\n{\"a\":1}"
         );
         // The bytes count, not what the server calls them.
         assert_eq!(output.media[0].media_type, "image/png");
@@ -314,6 +337,32 @@ mod tests {
             ..McpCallResult::default()
         };
         assert_eq!(explain_output(None, &unknown), None);
+    }
+
+    #[test]
+    fn structured_content_follows_a_text_that_does_not_have_it() {
+        for (said, structured, shown) in [
+            (
+                "see structured content",
+                json!({"chunks": ["ACC-1"]}),
+                "see structured content\n{\"chunks\":[\"ACC-1\"]}",
+            ),
+            ("{ \"sum\": 42 }", json!({"sum": 42}), "{ \"sum\": 42 }"),
+            ("1 result", json!({"count": 1}), "1 result\n{\"count\":1}"),
+            (
+                "| ACC-1 | 42 |",
+                json!({"id": "ACC-1", "sum": 42}),
+                "| ACC-1 | 42 |",
+            ),
+            ("done", json!({}), "done"),
+        ] {
+            let result = McpCallResult {
+                content: vec![text(said)],
+                structured: Some(structured),
+                is_error: false,
+            };
+            assert_eq!(to_output(result, &CancellationToken::new()).text, shown);
+        }
     }
 
     #[test]

@@ -81,7 +81,6 @@ pub mod web_fetch;
 pub mod web_search;
 pub mod write_file;
 
-#[cfg(feature = "sim")]
 pub use command_record::{RecordedCommand, WriteClaim};
 pub use context::{
     Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, ToolContext, UserPrompt,
