@@ -60,7 +60,7 @@ pub(super) async fn build_transport(
     for (name, value) in &server.headers {
         let name = HeaderName::from_str(name)
             .map_err(|_| McpError::Failed(format!("{name:?} is not the name of a header")))?;
-        let mut value = HeaderValue::from_str(value.expose_secret())
+        let mut value = HeaderValue::from_str(value.expose_secret().trim())
             .map_err(|_| McpError::Failed(format!("the value of the header {name} is unusable")))?;
         value.set_sensitive(true);
         headers.insert(name, value);
@@ -70,7 +70,7 @@ pub(super) async fn build_transport(
         .max_sse_event_size(MAX_MESSAGE)
         .max_json_response_size(MAX_MESSAGE);
     if let Some(token) = &server.bearer_token {
-        config = config.auth_header(token.expose_secret());
+        config = config.auth_header(token.expose_secret().trim());
     }
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }

@@ -118,6 +118,13 @@ impl Resolver<'_> {
             let key = variable.and_then(|variable| self.inputs.env.non_empty(variable));
             provider.api_key = key.map(SecretString::from);
         }
+        // Files with a secret usually end with a line end.
+        if let Some(key) = &provider.api_key
+            && key.expose_secret().trim() != key.expose_secret()
+        {
+            provider.api_key = Some(SecretString::from(key.expose_secret().trim()));
+        }
+        provider.api_key.take_if(|key| key.expose_secret().is_empty());
         // A key becomes an HTTP header, where a line end would start another one.
         let is_usable = |key: &SecretString| header_value(key.expose_secret());
         if !provider.api_key.as_ref().is_none_or(is_usable) {

@@ -537,6 +537,30 @@ fn missing_named_key_is_not_replaced() {
 }
 
 #[test]
+fn white_space_around_a_key_does_not_count() {
+    let env = [
+        ("KEY", "sk-1 \r\n"),
+        ("OPENAI_API_KEY", "\tsk-2\n"),
+        ("BLANK", "\n"),
+    ];
+    let text = "[provider.anthropic]\napi_key = '${KEY}'\n[provider.gemini]\napi_key = '${BLANK}'\n";
+    let loaded = TestLayers {
+        user: text,
+        env: &env,
+        ..TestLayers::default()
+    }
+    .load();
+    let key = |name: &str| {
+        let provider = loaded.settings.providers.get(name);
+        let key = provider.and_then(|provider| provider.api_key.as_ref());
+        key.map(|key| key.expose_secret().to_owned())
+    };
+    let keys = ["anthropic", "openai", "gemini"].map(key);
+    assert_eq!(keys, [Some("sk-1".to_owned()), Some("sk-2".to_owned()), None]);
+    assert_eq!(lines(&loaded), [""; 0]);
+}
+
+#[test]
 fn user_and_root_files_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
