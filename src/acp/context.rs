@@ -55,7 +55,7 @@ pub(super) struct FollowUp {
 }
 
 /// A session, and notes that its client may only get after the session's id.
-pub(super) type Introduction = (SessionId, [Option<Notice>; 3]);
+pub(super) type Introduction = (SessionId, Vec<Notice>);
 
 impl AcpContext {
     /// Returns how a session is shown, by the settings of its folder.
@@ -131,7 +131,7 @@ impl AcpContext {
     }
 
     /// Has a session introduced once the request is answered.
-    pub(super) fn introduce_after(&self, request: Id, session: SessionId, notes: [Option<Notice>; 3]) {
+    pub(super) fn introduce_after(&self, request: Id, session: SessionId, notes: Vec<Notice>) {
         let introduction = Some((session, notes));
         self.lock_follow_ups().entry(request).or_default().introduction = introduction;
     }

@@ -189,7 +189,7 @@ async fn send_options(state: &AcpContext, session: &SessionId) -> Option<()> {
 /// Sends what a client may only learn after the session's id: notes, its commands, and what is not active in its folder.
 async fn introduce(state: &AcpContext, (session, notes): Introduction) {
     state.feeds.begin_notes(&session, &notes);
-    for note in notes.into_iter().flatten() {
+    for note in notes {
         state.feeds.add_note(&session, note);
     }
     let Some(info) = send_commands(state, &session, true).await else {

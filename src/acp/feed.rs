@@ -329,8 +329,8 @@ impl SessionFeed {
     }
 
     /// Forgets the notes of earlier loads that are not among these, so that they are shown if they are true once more.
-    pub(super) fn begin_notes(&mut self, notes: &[Option<Notice>]) {
-        let titles = || notes.iter().flatten().map(|notice| &notice.title);
+    pub(super) fn begin_notes(&mut self, notes: &[Notice]) {
+        let titles = || notes.iter().map(|notice| &notice.title);
         self.shown_notices
             .retain(|shown| titles().any(|title| title == shown));
     }

@@ -275,9 +275,9 @@ async fn notes_wait_for_a_turn_where_notices_are_unknown() {
     };
     assert!(old.handle_event(&mut event(warning)).is_empty());
     // But a load says it again if one in between did not.
-    old.begin_notes(&[Some(note())]);
+    old.begin_notes(&[note()]);
     assert!(old.add_note(note()).is_empty() && old.handle_event(&mut started()).is_empty());
-    old.begin_notes(&[None]);
+    old.begin_notes(&[]);
     assert!(old.add_note(note()).is_empty());
     assert_eq!(read(old.handle_event(&mut started())).len(), 1);
     let mut new = feed(0, true);

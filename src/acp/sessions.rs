@@ -8,7 +8,7 @@ use tower_lsp::jsonrpc::{Error, Id};
 
 use super::context::{AcpContext, folder_key};
 use super::error::{command_refusal, invalid_param, new_session_refusal, store_refusal};
-use super::mcp_servers::name_servers;
+use super::mcp_servers::{NamedServers, name_servers};
 use super::open_prompts::ChangeKind;
 use super::opening::Opening;
 use super::options;
@@ -17,7 +17,6 @@ use super::replay::Replay;
 use super::sink::{ClientQuestion, QuestionSubject};
 use super::updates::Notice;
 use crate::base::spawn::run_blocking;
-use crate::config::McpServerSettings;
 use crate::domain::{SessionId, ToolCallUpdate};
 use crate::session::{NewSession, SessionCommand, SessionSnapshot};
 use crate::store::{SessionQuery, SessionRow, SkippedRow};
@@ -32,7 +31,7 @@ pub(super) async fn new_session(
     state: &AcpContext,
     request: Id,
     params: NewSessionParams,
-    servers: Vec<McpServerSettings>,
+    servers: NamedServers,
 ) -> Result<Value, Error> {
     let cwd = checked_folder(&params.cwd).await?;
     state.configured.refresh_config(&cwd);
@@ -51,7 +50,8 @@ pub(super) async fn new_session(
     state.feeds.set_options(&created.id, options);
     let gone = created.model_gone;
     let gone = gone.map(|message| Notice::new("warning", "model_gone", message));
-    let notes = [None, gone, name_servers(state, &created.id, &cwd, &servers)];
+    let of_servers = name_servers(state, &created.id, &cwd, &servers);
+    let notes = [gone].into_iter().chain(of_servers).flatten().collect();
     let options = options::config_options(state, &created.id).await?;
     let answer = json!({
         "sessionId": created.id.as_str(),
@@ -85,7 +85,7 @@ pub(super) async fn fork_session(
     state: &AcpContext,
     request: Id,
     params: LoadSessionParams,
-    servers: Vec<McpServerSettings>,
+    servers: NamedServers,
 ) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
     let snapshot = options::inspect(state, &id).await?;
@@ -106,7 +106,7 @@ pub(super) async fn open_session(
     state: &AcpContext,
     request: Id,
     params: LoadSessionParams,
-    (servers, replays): (Vec<McpServerSettings>, bool),
+    (servers, replays): (NamedServers, bool),
 ) -> Result<Value, Error> {
     let id = SessionId::from(params.session_id);
     // A close before it has ended, and one after it waits.
@@ -145,13 +145,14 @@ pub(super) async fn open_session(
     let skipped = skipped.map(|message| Notice::new("warning", SkippedRow::CODE, message));
     let gone = state.configured.describe_gone(&loaded.snapshot);
     let gone = gone.map(|message| Notice::new("warning", "model_gone", message));
-    let replaced = name_servers(state, &id, &loaded.snapshot.info.folder, &servers);
+    let of_servers = name_servers(state, &id, &loaded.snapshot.info.folder, &servers);
     ask_open_questions(state, &opening, &loaded.snapshot, &loaded.open_calls);
     let answer = json!({
         "modes": options::mode_state(loaded.snapshot.choice.mode),
         "configOptions": options::config_options(state, &id).await?,
     });
-    state.introduce_after(request, id, [skipped, gone, replaced]);
+    let notes = [skipped, gone].into_iter().chain(of_servers).flatten().collect();
+    state.introduce_after(request, id, notes);
     Ok(answer)
 }
 

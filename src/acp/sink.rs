@@ -123,7 +123,7 @@ impl Feeds {
     }
 
     /// Forgets the notes of earlier loads that are not among these.
-    pub(super) fn begin_notes(&self, session: &SessionId, notes: &[Option<Notice>]) {
+    pub(super) fn begin_notes(&self, session: &SessionId, notes: &[Notice]) {
         self.with_feed(session, |slot| {
             slot.feed.begin_notes(notes);
             Vec::new()

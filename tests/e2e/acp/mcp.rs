@@ -338,28 +338,38 @@ fn the_users_own_settings_adjust_a_server_that_the_client_names() {
 }
 
 #[test]
-fn entries_that_cannot_be_used_refuse_the_session() {
+fn entries_that_cannot_be_used_are_left_out_and_named() {
     let world = World::new();
     let client = AcpClient::launch(&world);
-    let initialized = client.call("initialize", json!({"protocolVersion": 1}));
+    let initialized = client.call(
+        "initialize",
+        json!({"protocolVersion": 1, "clientCapabilities": serde_json::from_str::<Value>(NOTICES).unwrap()}),
+    );
     assert_eq!(
         initialized["agentCapabilities"]["mcpCapabilities"],
         json!({"http": true, "sse": false})
     );
-    let refuse = |server: Value| {
-        let params = json!({"cwd": world.workspace(), "mcpServers": [server]});
-        let answer = client.answer(client.request("session/new", params));
-        assert_eq!(answer["error"]["code"], -32602, "{answer}");
-        answer["error"]["message"].as_str().unwrap().to_owned()
-    };
-    let sse = refuse(json!({"type": "sse", "name": "old", "url": "https://127.0.0.1/sse", "headers": []}));
-    assert!(
-        sse.contains("old") && sse.contains("`sse`, which is not supported"),
-        "{sse}"
+    let secret = json!([{"name": "A", "value": [CANARY]}]);
+    new_session(
+        &client,
+        &world,
+        json!([
+            {"type": "sse", "name": "old", "url": "https://127.0.0.1/sse", "headers": []},
+            {"name": "a", "command": "x", "args": [], "env": secret},
+        ]),
     );
-    let malformed =
-        refuse(json!({"name": "a", "command": "x", "args": [], "env": [{"name": "A", "value": [CANARY]}]}));
-    assert!(!malformed.contains(CANARY), "{malformed}");
+    let notice = client.take(|message| {
+        message["params"]["update"]["title"]
+            .as_str()
+            .is_some_and(|title| title.contains("left out"))
+    });
+    let why = notice["params"]["update"]["description"].as_str().unwrap();
+    assert!(
+        why.contains("\"old\" uses the transport `sse`, which is not supported")
+            && why.contains("mcpServers[1]: needs a `name`"),
+        "{why}"
+    );
+    assert!(!why.contains(CANARY), "{why}");
 }
 
 #[test]
