@@ -244,8 +244,14 @@ fn mend_answer(
     };
     let problem = match (&mut answer, id) {
         (StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _), _) => {
-            let is_about_session = error.error.message.to_lowercase().contains("session");
-            if has_session && is_about_session && error.id.as_ref() != Some(id) {
+            let message = &error.error.message;
+            let is_refused = if error.id.as_ref() == Some(id) {
+                // Codes that JSON-RPC leaves to servers, and the one for an invalid request.
+                matches!(error.error.code.0, -32099..=-32000 | -32600) && says_session_is_gone(message)
+            } else {
+                message.to_lowercase().contains("session")
+            };
+            if has_session && is_refused {
                 return Err(StreamableHttpError::SessionExpired);
             }
             error.id = Some(id.clone());
@@ -268,6 +274,21 @@ fn mend_answer(
     };
     let failure = JsonRpcMessage::error(rmcp::ErrorData::internal_error(problem, None), Some(id.clone()));
     Ok(StreamableHttpPostResponse::Json(failure, None))
+}
+
+/// Recognizes what servers say about a session that they do not know: they should answer with HTTP 404.
+fn says_session_is_gone(text: &str) -> bool {
+    const WORDS: [&str; 7] = [
+        "not found",
+        "does not exist",
+        "expired",
+        "invalid",
+        "unknown",
+        "no valid",
+        "terminated",
+    ];
+    let text = text.to_lowercase();
+    text.contains("session") && WORDS.iter().any(|word| text.contains(word))
 }
 
 /// Recognizes a refusal without a challenge, which the SDK reports as any other status. Removes the address, whose query
@@ -335,8 +356,14 @@ impl StreamableHttpClient for AuthorizedClient {
             self.http
                 .post_message_with_response_limits(uri, message, session_id, token, headers, limits)
         };
-        let answer = self.send_authorized(token, send).await;
-        let answer = answer.inspect_err(|error| self.note_refusal(&message, error))?;
+        let answer = match self.send_authorized(token, send).await {
+            Err(StreamableHttpError::UnexpectedServerResponse(text))
+                if session_id.is_some() && text.starts_with("HTTP 400") && says_session_is_gone(&text) =>
+            {
+                return Err(StreamableHttpError::SessionExpired);
+            }
+            answer => answer.inspect_err(|error| self.note_refusal(&message, error))?,
+        };
         // Some servers answer in the stream for what they send on their own, which only sessions have.
         let has_stream = session_id.is_some() && !self.refuses_stream.load(Ordering::Relaxed);
         if has_stream && matches!(answer, StreamableHttpPostResponse::Accepted) {

@@ -860,7 +860,7 @@ fn a_redirect_is_reported_with_its_target() {
 
 #[test]
 fn a_session_that_the_server_has_forgotten_begins_anew() {
-    for status in ["400", "404"] {
+    for status in ["400", "404", "400-plain", "400-id", "200-id"] {
         let peer = HttpPeer::start(&["--unknown-session", status]);
         let world = world_at(&peer, "");
         let client = world.start();

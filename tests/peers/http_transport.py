@@ -71,16 +71,23 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(401, {"error": "invalid_token"}, {"WWW-Authenticate": authority.challenge()})
         return False
 
-    def find_session(self):
+    def find_session(self, request=None):
         session = self.server.sessions.get(self.headers.get("mcp-session-id"))
         if session is None:
-            self.refuse_session()
+            self.refuse_session(request)
         return session
 
-    def refuse_session(self):
+    def refuse_session(self, request):
         """Refuses an unknown session, as the protocol says or as many servers do."""
-        if self.server.options.unknown_session == 404:
+        form = self.server.options.unknown_session
+        status = int(form.partition("-")[0])
+        if status == 404:
             self.reply(404, {"error": "no such session"})
+        elif form.endswith("-plain"):
+            self.reply(status, {"error": "Session not found"})
+        elif form.endswith("-id"):
+            self.reply(status, {"jsonrpc": "2.0", "id": request,
+                                "error": {"code": -32001, "message": "Session not found"}})
         else:
             self.reply_error("Bad Request: No valid session ID provided")
 
@@ -105,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
                              "error": {"code": -32601, "message": "Method not found"}})
             return
         else:
-            session = self.find_session()
+            session = self.find_session(message.get("id"))
             if session is None:
                 return
         if message.get("method") == self.server.options.refuse:
