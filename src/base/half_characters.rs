@@ -41,18 +41,23 @@ impl HalfJoiner {
         if memchr::memmem::find(text.as_bytes(), b"\\u").is_none() {
             return Cow::Borrowed(text);
         }
-        let first = &mut self.first;
-        let rewritten = rewrite_halves(text, |escape, ends_string| match is_first_half(escape) {
-            true if ends_string => {
-                *first = Some(escape.to_owned());
-                String::new()
+        let waiting = self.first.take();
+        let (mut is_joined, mut next) = (false, None);
+        let rewritten = rewrite_halves(text, |escape, ends_string| {
+            if is_first_half(escape) && ends_string {
+                next = Some(escape.to_owned());
+                return String::new();
             }
-            true => REPLACEMENT.to_owned(),
-            false => match first.take() {
-                Some(first) => first + escape,
-                None => REPLACEMENT.to_owned(),
-            },
+            match &waiting {
+                // A text can repeat the piece: both get the half.
+                Some(first) if !is_first_half(escape) => {
+                    is_joined = true;
+                    format!("{first}{escape}")
+                }
+                _ => REPLACEMENT.to_owned(),
+            }
         });
+        self.first = next.or(waiting.filter(|_| !is_joined));
         rewritten.map_or(Cow::Borrowed(text), Cow::Owned)
     }
 }
@@ -122,6 +127,7 @@ mod tests {
             (&[r#""a\ud83d b""#, r#""\ude80""#], "a\u{fffd} b\u{fffd}"),
             (&[r#""\ud83d""#, r#""\ud83d""#, r#""\ude80""#], "🚀"),
             (&[r#""\ude80""#], "\u{fffd}"),
+            (&[r#""\ud83d""#, r#""\ude80 \ude80""#], "🚀 🚀"),
         ] {
             assert_eq!(join(texts), joined, "{texts:?}");
         }

@@ -213,24 +213,41 @@ fn explain_output(schema: Option<&Value>, result: &McpCallResult) -> Option<Stri
     ))
 }
 
+/// Largest texts and structured results that are compared value by value, in bytes.
+const MAX_COMPARED: usize = 16 << 10;
+
 /// Whether a text already has what a structured result has: many servers repeat it, for clients that do not know it.
 fn repeats(text: &str, structured: &Value) -> bool {
-    if serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured) {
+    let json = structured.to_string();
+    if matches!(json.as_str(), "{}" | "[]" | "null")
+        || text.contains(&json)
+        || serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured)
+    {
         return true;
     }
-    // Short words and numbers can be in any text.
+    if text.len().max(json.len()) > MAX_COMPARED {
+        return false;
+    }
     let mut leaves = Vec::new();
     collect_leaves(structured, &mut leaves);
-    (leaves.is_empty() || leaves.iter().any(|leaf| leaf.len() > 3))
-        && leaves.iter().all(|leaf| text.contains(leaf.as_str()))
+    // Short words and numbers can be in any text.
+    let is_telling = |leaf: &&Value| match leaf {
+        Value::String(text) => text.len() > 3,
+        Value::Number(number) => number.to_string().len() > 3,
+        _ => false,
+    };
+    let has = |leaf: &&Value| match leaf {
+        Value::String(leaf) => text.contains(leaf.as_str()),
+        leaf => text.contains(&leaf.to_string()),
+    };
+    leaves.iter().any(is_telling) && leaves.iter().all(has)
 }
 
-fn collect_leaves(value: &Value, leaves: &mut Vec<String>) {
+fn collect_leaves<'v>(value: &'v Value, leaves: &mut Vec<&'v Value>) {
     match value {
         Value::Object(fields) => fields.values().for_each(|value| collect_leaves(value, leaves)),
         Value::Array(items) => items.iter().for_each(|value| collect_leaves(value, leaves)),
-        Value::String(text) => leaves.push(text.clone()),
-        other => leaves.push(other.to_string()),
+        leaf => leaves.push(leaf),
     }
 }
 
@@ -355,6 +372,13 @@ mod tests {
                 "| ACC-1 | 42 |",
             ),
             ("done", json!({}), "done"),
+            ("false alarm", json!({"ok": false}), "false alarm\n{\"ok\":false}"),
+            ("done", json!({"chunks": []}), "done\n{\"chunks\":[]}"),
+            (
+                "Result: {\"a\":\"x\\ny\"}",
+                json!({"a": "x\ny"}),
+                "Result: {\"a\":\"x\\ny\"}",
+            ),
         ] {
             let result = McpCallResult {
                 content: vec![text(said)],
