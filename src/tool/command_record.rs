@@ -28,8 +28,10 @@ impl RecordedCommand {
     pub async fn begin(cx: &ToolContext) -> Option<(Self, Vec<FileChange>)> {
         let running = cx.workspace.running_commands();
         let _recording = running.lock_recording().await;
-        let FilesBefore { base, git_traces } = command_snapshot::snapshot_files(cx).await?;
-        let settled = settle_at(cx, running.list(), &base.watched).await;
+        let FilesBefore { mut base, git_traces } = command_snapshot::snapshot_files(cx).await?;
+        let settled = settle_at(cx, running.list(), &base.watched, false).await;
+        // What others have left is known now, too.
+        base.known = cx.workspace.known_files().copy_states();
         let command = Self {
             base: running.add(base),
             git_traces,
@@ -45,14 +47,16 @@ impl RecordedCommand {
     /// Compares with the snapshot and records what the command changed. Returns it; `None` if it could not be stored.
     pub async fn record_changes(self, cx: &ToolContext) -> Option<Vec<FileChange>> {
         let _recording = cx.workspace.running_commands().lock_recording().await;
-        settle_now(cx, vec![self.base]).await
+        settle_now(cx, vec![self.base], true).await
     }
 }
 
-/// A file that only one call writes. What commands make of it after that is theirs again.
+/// A file that only one call writes.
 pub struct WriteClaim<'a> {
     cx: &'a ToolContext,
     path: PathBuf,
+    /// The number of the write that was announced.
+    announced: u64,
     _only_writer: OwnedMutexGuard<()>,
 }
 
@@ -66,10 +70,10 @@ impl<'a> WriteClaim<'a> {
         let take = async {
             let only_writer = cx.workspace.lock_unannounced(path).await;
             let settled = settle_running_commands(cx).await;
-            cx.workspace.announce_write(path);
             let claim = Self {
                 cx,
                 path: path.to_owned(),
+                announced: cx.workspace.announce_write(path),
                 _only_writer: only_writer,
             };
             (claim, settled.unwrap_or_default())
@@ -81,17 +85,13 @@ impl<'a> WriteClaim<'a> {
         }
     }
 
-    /// Records what running commands have changed until now, after the file was written. Returns it; `None` if it could
-    /// not be stored.
+    /// Records what running commands have changed until now, after the file was written: what they make of it later is
+    /// theirs. Returns what was recorded; `None` if it could not be stored.
     pub async fn settle(&self) -> Option<Vec<FileChange>> {
-        settle_running_commands(self.cx).await
-    }
-}
-
-impl Drop for WriteClaim<'_> {
-    fn drop(&mut self) {
+        let settled = settle_running_commands(self.cx).await?;
         let running = self.cx.workspace.running_commands();
-        running.forget_external_write(&self.path);
+        running.forget_external_write(&self.path, self.announced);
+        Some(settled)
     }
 }
 
@@ -102,26 +102,33 @@ async fn settle_running_commands(cx: &ToolContext) -> Option<Vec<FileChange>> {
         return Some(Vec::new());
     }
     let _recording = running.lock_recording().await;
-    settle_now(cx, running.list()).await
+    settle_now(cx, running.list(), false).await
 }
 
-async fn settle_now(cx: &ToolContext, commands: Vec<Arc<SharedBase>>) -> Option<Vec<FileChange>> {
+async fn settle_now(
+    cx: &ToolContext,
+    commands: Vec<Arc<SharedBase>>,
+    is_last: bool,
+) -> Option<Vec<FileChange>> {
     let inner = cx.clone();
     let look = move || inner.workspace.live_tree(&inner.cwd).take_snapshot();
     let now = run_blocking(look).await.ok()?;
-    settle_at(cx, commands, &now).await
+    settle_at(cx, commands, &now, is_last).await
 }
 
-/// Records what the commands have changed until `now`. The caller holds the lock for recording.
+/// Records what the commands have changed until `now`, at their end if it is the last time. The caller holds the lock for
+/// recording.
 async fn settle_at(
     cx: &ToolContext,
     commands: Vec<Arc<SharedBase>>,
     now: &WatchedTree,
+    is_last: bool,
 ) -> Option<Vec<FileChange>> {
     let mut recorded = Some(Vec::new());
     for command in commands {
         let base = command.lock().clone();
-        let Some((changes, next)) = find_changes(cx, base, now).await else {
+        let Some((changes, next)) = find_changes(cx, base, now, is_last).await else {
+            recorded = None;
             continue;
         };
         if !changes.is_empty()
@@ -152,6 +159,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::FileState;
     use crate::tool::testing::ToolHarness;
     use crate::tool::{Checkpoints, NoCheckpoints, PartialReason};
     use crate::workspace::checkpoint::{RestoreVerdict, collect_desired_states, inspect_file, same_content};
@@ -234,9 +242,7 @@ mod tests {
     #[tokio::test]
     async fn calls_that_overlap_with_commands_can_be_reverted() {
         for steps in OVERLAPS {
-            let mut harness = ToolHarness::new();
-            let kept = Arc::new(KeptRecords::default());
-            harness.cx.checkpoints = kept.clone();
+            let (harness, kept) = harness_with_records();
             for name in ["a", "b"] {
                 harness.write(name, "mine");
             }
@@ -279,5 +285,50 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Returns the states before the changes that a harness's calls have recorded of a file.
+    fn recorded_before(kept: &KeptRecords, path: &Path) -> Vec<FileState> {
+        let records = kept.0.lock().unwrap();
+        let of_path = records.iter().filter(|record| Path::new(&record.path) == path);
+        of_path.map(|record| record.before.clone()).collect()
+    }
+
+    fn harness_with_records() -> (ToolHarness, Arc<KeptRecords>) {
+        let mut harness = ToolHarness::new();
+        let kept = Arc::new(KeptRecords::default());
+        harness.cx.checkpoints = kept.clone();
+        (harness, kept)
+    }
+
+    /// A claim lasts while diagnostics are awaited.
+    #[tokio::test]
+    async fn a_save_during_a_claim_stays_the_persons() {
+        let (harness, kept) = harness_with_records();
+        harness.write("a", "mine");
+        let path = harness.path("a");
+        let (command, _) = RecordedCommand::begin(&harness.cx).await.unwrap();
+        let (claim, _) = WriteClaim::take(&harness.cx, &path).await.unwrap();
+        harness.write("a", "edited");
+        claim.settle().await.unwrap();
+        harness.write("a", "saved by the person");
+        harness.cx.workspace.external_writes().write(&path);
+        drop(claim);
+        command.record_changes(&harness.cx).await.unwrap();
+        assert_eq!(recorded_before(&kept, &path), []);
+    }
+
+    #[tokio::test]
+    async fn an_ignored_file_that_is_read_meanwhile_is_not_new() {
+        let (harness, kept) = harness_with_records();
+        harness.write(".gitignore", "ignored\n");
+        harness.write("ignored", "mine");
+        let (command, _) = RecordedCommand::begin(&harness.cx).await.unwrap();
+        let read = harness.call_tool("read_file", json!({"path": "ignored"}));
+        read.await.unwrap();
+        harness.write("ignored", "changed");
+        command.record_changes(&harness.cx).await.unwrap();
+        let before = recorded_before(&kept, &harness.path("ignored"));
+        assert_eq!(before, [FileState::Unknown]);
     }
 }

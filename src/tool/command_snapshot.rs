@@ -130,14 +130,17 @@ pub(super) async fn note_git_traces(
 }
 
 /// Compares a command's base with the files as they are now. Returns the changes, and the base for the next comparison;
-/// `None` after a panic, which has been reported.
+/// `None` after a panic, which has been reported. Unless it is the last comparison, files that are written just now are
+/// left for the next one.
 pub(super) async fn find_changes(
     cx: &ToolContext,
     base: CommandBase,
     now: &WatchedTree,
+    is_last: bool,
 ) -> Option<(Vec<FileChange>, CommandBase)> {
     let inner = cx.clone();
     let indexes = base.indexes.clone();
+    let scanned = now.clone();
     let mut watched = now.clone();
     let looked = run_blocking(move || {
         // A file that a changed `.gitignore` now excludes must not look deleted.
@@ -147,6 +150,10 @@ pub(super) async fn find_changes(
             inner.checkpoints.mark_partial(PartialReason::TooMany);
         }
         let mut changed = base.watched.find_changed_files(&watched);
+        for change in &mut changed {
+            // Only because an agent has read it meanwhile: nobody looked at it when the command began.
+            change.is_before_known &= change.was.is_some() || scanned.get_stamp(&change.path).is_some();
+        }
         // Not the command's own changes.
         changed.retain(|change| !base.external_writes.has_external_write(&change.path));
         let found = collect_changes(&inner, &changed, &base.known);
@@ -157,14 +164,33 @@ pub(super) async fn find_changes(
         };
         (found, next)
     });
-    let (mut found, next) = looked.await.ok()?;
+    let (mut found, mut next) = looked.await.ok()?;
     find_in_git(cx, &mut found, &indexes).await;
+    if !is_last {
+        found.retain(|(change, record)| {
+            let is_unsettled = record.after == FileState::Unknown && change.is.is_some();
+            if is_unsettled {
+                leave_for_next(&mut next, change, record);
+            }
+            !is_unsettled
+        });
+    }
     let changes = found
         .into_iter()
         .filter(|(change, record)| record.kind().is_some() && !is_change_doubtful(change, &record.before))
         .map(|(_, record)| record)
         .collect();
     Some((changes, next))
+}
+
+/// Puts a file back into a base as it was before.
+fn leave_for_next(next: &mut CommandBase, change: &ChangedFile, record: &FileChange) {
+    next.watched.set_stamp(&change.path, change.was);
+    if let Some(was) = change.was
+        && record.before != FileState::Unknown
+    {
+        next.known.record_state(&change.path, was, record.before.clone());
+    }
 }
 
 /// Returns the files below the roots that this session has read or written.

@@ -54,7 +54,8 @@ pub(super) fn keep_file(cx: &ToolContext, path: &Path, stamp: FileStamp) -> bool
             && !is_secret_like(path)
             // Changes are stored with UTF-8 paths.
             && path.to_str().is_some()
-            && cx.checkpoints.take_room(stamp.bytes())
+            && (cx.workspace.known_files().is_probably_kept(path, stamp)
+                || cx.checkpoints.take_room(stamp.bytes()))
             && store_file_state(cx, path, stamp).is_some()
 }
 
@@ -66,7 +67,7 @@ pub(super) fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) 
     }
     // If the file was written while it was read, its content does not belong to the stamp. A new hard link, of which the
     // kernel does not report that it touches the file, does no harm.
-    let is_unchanged = watch::read_stamp(path).is_some_and(|now| now.is_same_file(&stamp));
+    let is_unchanged = watch::read_stamp(path).is_some_and(|now| now == stamp || now.is_same_file(&stamp));
     is_unchanged.then(|| {
         cx.workspace
             .known_files()

@@ -526,9 +526,10 @@ impl Workspace {
         self.shared.locks.lock(path).await
     }
 
-    /// Announces a write of the resolved `path`: a command that runs meanwhile must not be charged with it.
-    pub fn announce_write(&self, path: &Path) {
-        self.external_writes().write(path);
+    /// Announces a write of the resolved `path`: a command that runs meanwhile must not be charged with it. Returns the
+    /// number of the announcement.
+    pub fn announce_write(&self, path: &Path) -> u64 {
+        self.external_writes().write(path)
     }
 }
 

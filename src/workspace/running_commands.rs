@@ -60,10 +60,10 @@ impl RunningCommands {
         self.recording.clone().lock_owned().await
     }
 
-    /// Forgets that somebody else writes `path`: from now on, changes of it are the commands' again.
-    pub fn forget_external_write(&self, path: &Path) {
+    /// Forgets one announcement of a write: what the commands make of the file from now on is theirs again.
+    pub fn forget_external_write(&self, path: &Path, number: u64) {
         for base in self.list() {
-            base.lock().external_writes.forget(path);
+            base.lock().external_writes.forget(path, number);
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -496,6 +496,15 @@ impl WatchedTree {
             .collect()
     }
 
+    /// Replaces the stamp of a file; `None` removes the file.
+    pub fn set_stamp(&mut self, path: &Path, stamp: Option<FileStamp>) {
+        let files = Arc::make_mut(&mut self.files);
+        match stamp {
+            Some(stamp) => files.insert(path.to_owned(), stamp),
+            None => files.remove(path),
+        };
+    }
+
     /// Returns the stamp of a file.
     pub fn get_stamp(&self, path: &Path) -> Option<FileStamp> {
         self.files.get(path).copied()
@@ -532,6 +541,11 @@ pub struct KnownStates {
 type StampedStates = HashMap<PathBuf, (FileStamp, FileState)>;
 
 impl KnownStates {
+    /// Records that the content of `path` under this stamp is kept as `state`.
+    pub fn record_state(&mut self, path: &Path, stamp: FileStamp, state: FileState) {
+        Arc::make_mut(&mut self.kept).insert(path.to_owned(), (stamp, state));
+    }
+
     /// Returns the state of `path` if it is known under this stamp, with or without its content.
     pub fn find(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
         find_state(&self.kept, path, stamp).or_else(|| find_state(&self.left, path, stamp))
@@ -551,12 +565,19 @@ impl KnownFiles {
 
     /// Records that the content of `path` under this stamp is kept as `state`.
     pub fn record_state(&self, path: &Path, stamp: FileStamp, state: FileState) {
-        Arc::make_mut(&mut lock(&self.states).kept).insert(path.to_owned(), (stamp, state));
+        lock(&self.states).record_state(path, stamp, state);
     }
 
     /// Returns whether the content of `path` is kept, and its stamp is still the same.
     pub fn is_kept(&self, path: &Path, stamp: FileStamp) -> bool {
         find_state(&lock(&self.states).kept, path, stamp).is_some()
+    }
+
+    /// Returns whether the content of `path` is most likely kept, although details of its stamp differ.
+    pub fn is_probably_kept(&self, path: &Path, stamp: FileStamp) -> bool {
+        let states = lock(&self.states);
+        let known = states.kept.get(path).or_else(|| states.left.get(path));
+        known.is_some_and(|(at, _)| at.looks_like(&stamp))
     }
 
     /// Records the state in which a command left `path`; its content is not kept.
@@ -578,13 +599,17 @@ impl KnownFiles {
 /// Announces writes of files by the editor, as a user saves them, and by tools of this server.
 #[derive(Debug, Default)]
 pub struct ExternalWrites {
-    watching: Mutex<Vec<std::sync::Weak<Mutex<BTreeSet<PathBuf>>>>>,
+    watching: Mutex<Vec<std::sync::Weak<AnnouncedWrites>>>,
+    last: AtomicU64,
 }
+
+/// The numbers of the announcements for each file.
+type AnnouncedWrites = Mutex<BTreeMap<PathBuf, BTreeSet<u64>>>;
 
 /// The files that others have written since this watch started. A copy sees the same.
 #[derive(Clone, Debug)]
 pub struct ExternalWriteWatch {
-    wrote: Arc<Mutex<BTreeSet<PathBuf>>>,
+    wrote: Arc<AnnouncedWrites>,
 }
 
 impl ExternalWrites {
@@ -595,28 +620,36 @@ impl ExternalWrites {
         ExternalWriteWatch { wrote }
     }
 
-    /// Records that someone writes the resolved `path`.
-    pub fn write(&self, path: &Path) {
+    /// Records that someone writes the resolved `path`. Returns the number of this announcement.
+    pub fn write(&self, path: &Path) -> u64 {
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         // Also removes watches that have ended.
         lock(&self.watching).retain(|watch| match watch.upgrade() {
             Some(wrote) => {
-                lock(&wrote).insert(path.to_owned());
+                lock(&wrote).entry(path.to_owned()).or_default().insert(number);
                 true
             }
             None => false,
         });
+        number
     }
 }
 
 impl ExternalWriteWatch {
     /// Returns whether someone has written `path`.
     pub fn has_external_write(&self, path: &Path) -> bool {
-        lock(&self.wrote).contains(path)
+        lock(&self.wrote).contains_key(path)
     }
 
-    /// Forgets that someone has written `path`.
-    pub fn forget(&self, path: &Path) {
-        lock(&self.wrote).remove(path);
+    /// Forgets one announcement for `path`.
+    pub fn forget(&self, path: &Path, number: u64) {
+        let mut wrote = lock(&self.wrote);
+        if let Some(numbers) = wrote.get_mut(path) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                wrote.remove(path);
+            }
+        }
     }
 }
 
@@ -798,5 +831,11 @@ mod tests {
         external_writes.write(a);
         assert!(second.has_external_write(a));
         assert_eq!(lock(&external_writes.watching).len(), 1);
+        let own = external_writes.write(b);
+        let of_others = external_writes.write(b);
+        second.forget(b, own);
+        assert!(second.has_external_write(b));
+        second.forget(b, of_others);
+        assert!(!second.has_external_write(b));
     }
 }
