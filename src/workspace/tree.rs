@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Stat;
 
 use super::ignore_rules::{IGNORE_FILES, IgnoreRules, IgnoreVerdict, UnusableRules};
+use crate::base::glob::GlobPattern;
 use crate::base::nofollow::{FileKind, FolderEntry, OpenFolder};
 
 /// Folders of version control, whose contents are not the user's work.
@@ -29,6 +30,19 @@ pub struct WalkOptions {
     pub with_status: bool,
     /// Returns folders too, each before it is opened.
     pub with_folders: bool,
+    /// Returns entries that are left out too, with [`TreeEntry::left_out`].
+    pub with_left_out: bool,
+}
+
+/// Why a walk leaves an entry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Its name begins with a dot.
+    Hidden,
+    /// An ignore file excludes it.
+    Ignored,
+    /// It is a folder of version control that [`Walk::with_hidden_names`] names.
+    VersionControl,
 }
 
 /// A file, link, pipe, or the like, or a folder if [`WalkOptions::with_folders`] requests them.
@@ -38,6 +52,8 @@ pub struct TreeEntry {
     pub kind: FileKind,
     /// The status when the folder was read, if [`WalkOptions::with_status`] requests it.
     pub status: Option<Stat>,
+    /// Why it is left out, if [`WalkOptions::with_left_out`] requests such entries. What a folder contains is unknown.
+    pub left_out: Option<LeftOut>,
 }
 
 /// A walk in progress: an iterator over [`TreeEntry`].
@@ -50,6 +66,9 @@ pub struct Walk<H> {
     /// The folder returned last, which is opened next.
     announced: Option<PendingScan>,
     repositories: Vec<PathBuf>,
+    /// Hidden names that are included whatever the options say.
+    hidden_names: Vec<GlobPattern>,
+    unreadable: usize,
     is_halted: bool,
 }
 
@@ -68,6 +87,7 @@ impl<H: Fn() -> bool> Walk<H> {
             path: start.to_owned(),
             kind: FileKind::Folder,
             status: None,
+            left_out: None,
         };
         Self {
             options,
@@ -79,8 +99,21 @@ impl<H: Fn() -> bool> Walk<H> {
             }],
             announced: None,
             repositories: Vec::new(),
+            hidden_names: Vec::new(),
+            unreadable: 0,
             is_halted: false,
         }
+    }
+
+    /// Includes hidden entries whose name matches one of the patterns.
+    pub fn with_hidden_names(mut self, names: Vec<GlobPattern>) -> Self {
+        self.hidden_names = names;
+        self
+    }
+
+    /// Returns the number of folders that could not be read.
+    pub fn unreadable_folders(&self) -> usize {
+        self.unreadable
     }
 
     /// Returns whether the walk ended early.
@@ -108,9 +141,13 @@ impl<H: Fn() -> bool> Walk<H> {
         }
         // A folder that has been replaced by a link since it was listed is not opened.
         let Ok(opened) = OpenFolder::open(folder) else {
+            self.unreadable += 1;
             return;
         };
-        let Ok(read) = opened.read_entries() else { return };
+        let Ok(read) = opened.read_entries() else {
+            self.unreadable += 1;
+            return;
+        };
         let mut entries: Vec<FolderEntry> = Vec::new();
         for entry in read.filter_map(Result::ok) {
             if entries.len() % CHECK_INTERVAL == CHECK_INTERVAL - 1 && (self.halt)() {
@@ -140,9 +177,11 @@ impl<H: Fn() -> bool> Walk<H> {
             }
             let path = folder.join(&entry.name);
             let is_folder = entry.kind == FileKind::Folder;
-            if !self.is_shown(&path, &entry.name, is_folder) {
-                continue;
-            }
+            let left_out = match self.judge(&path, &entry.name, is_folder) {
+                EntryVerdict::Shown => None,
+                EntryVerdict::LeftOut(reason) if self.options.with_left_out => Some(reason),
+                EntryVerdict::LeftOut(_) | EntryVerdict::Unmentioned => continue,
+            };
             let status = (self.options.with_status && !is_folder)
                 .then(|| opened.entry_status(&entry.name).ok())
                 .flatten();
@@ -150,24 +189,39 @@ impl<H: Fn() -> bool> Walk<H> {
                 path,
                 kind: entry.kind,
                 status,
+                left_out,
             };
             let depth = depth + 1;
             self.pending.push(PendingScan { entry, depth });
         }
     }
 
-    fn is_shown(&self, path: &Path, name: &OsStr, is_folder: bool) -> bool {
-        let is_hidden = !self.options.hidden && name.as_encoded_bytes().starts_with(b".");
+    fn judge(&self, path: &Path, name: &OsStr, is_folder: bool) -> EntryVerdict {
+        let has_dot = name.as_encoded_bytes().starts_with(b".");
+        let is_named = has_dot && self.hidden_names.iter().any(|pattern| pattern.is_match(name));
         // No rule of an ignore file can bring these folders back.
         if VERSION_CONTROL.iter().any(|own| name == *own) {
-            return false;
+            return if is_named {
+                EntryVerdict::LeftOut(LeftOut::VersionControl)
+            } else {
+                EntryVerdict::Unmentioned
+            };
         }
+        let is_hidden = has_dot && !is_named && !self.options.hidden;
         match self.rules.evaluate_path(path, is_folder) {
-            IgnoreVerdict::Unnamed => !is_hidden,
-            IgnoreVerdict::Excluded => false,
-            IgnoreVerdict::Included => true,
+            IgnoreVerdict::Unnamed if is_hidden => EntryVerdict::LeftOut(LeftOut::Hidden),
+            IgnoreVerdict::Unnamed | IgnoreVerdict::Included => EntryVerdict::Shown,
+            IgnoreVerdict::Excluded => EntryVerdict::LeftOut(LeftOut::Ignored),
         }
     }
+}
+
+/// What a walk does with an entry.
+enum EntryVerdict {
+    Shown,
+    LeftOut(LeftOut),
+    /// A folder of version control.
+    Unmentioned,
 }
 
 impl<H: Fn() -> bool> Iterator for Walk<H> {
@@ -180,7 +234,7 @@ impl<H: Fn() -> bool> Iterator for Walk<H> {
         while !self.is_halted
             && let Some(PendingScan { entry, depth }) = self.pending.pop()
         {
-            if entry.kind != FileKind::Folder {
+            if entry.kind != FileKind::Folder || entry.left_out.is_some() {
                 return Some(entry);
             }
             if self.options.with_folders {
@@ -188,6 +242,7 @@ impl<H: Fn() -> bool> Iterator for Walk<H> {
                     path: entry.path.clone(),
                     kind: entry.kind,
                     status: None,
+                    left_out: None,
                 };
                 self.announced = Some(PendingScan { entry, depth });
                 return Some(folder);
@@ -212,6 +267,7 @@ mod tests {
         max_depth: None,
         with_status: false,
         with_folders: false,
+        with_left_out: false,
     };
 
     fn create_tree(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
@@ -303,6 +359,61 @@ mod tests {
         let mut walk = Walk::new(&root, None, ALL, || halted.replace(halted.get() + 1) > 0);
         assert_eq!(walk.by_ref().count(), 3, "the start alone was read");
         assert!(walk.is_halted());
+    }
+
+    #[test]
+    fn entries_left_out_are_returned_with_the_reason() {
+        let (_dir, root) = create_tree(&[
+            (".gitignore", "*.log\n/build/\n.cache\n"),
+            (".git/HEAD", ""),
+            (".github/ci.yml", ""),
+            (".env", ""),
+            (".cache/x", ""),
+            ("a.log", ""),
+            ("build/x", ""),
+            ("src/a", ""),
+        ]);
+        let options = WalkOptions {
+            hidden: false,
+            with_left_out: true,
+            ..ALL
+        };
+        let walk = |names: &[&str]| -> Vec<(String, Option<LeftOut>)> {
+            let names = names.iter().map(|name| GlobPattern::for_names(name).unwrap());
+            let walk = Walk::new(&root, None, options, || false).with_hidden_names(names.collect());
+            let relative = |path: &Path| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+            walk.map(|entry| (relative(&entry.path), entry.left_out))
+                .collect()
+        };
+        let entry = |path: &str, left_out| (path.to_owned(), left_out);
+        let (hidden, ignored) = (Some(LeftOut::Hidden), Some(LeftOut::Ignored));
+        assert_eq!(
+            walk(&[]),
+            [
+                entry(".cache", ignored),
+                entry(".env", hidden),
+                entry(".github", hidden),
+                entry(".gitignore", hidden),
+                entry("a.log", ignored),
+                entry("build", ignored),
+                entry("src/a", None),
+            ]
+        );
+        assert_eq!(
+            walk(&[".git", ".gith*", ".cache"]),
+            [
+                entry(".cache", ignored),
+                entry(".env", hidden),
+                entry(".git", Some(LeftOut::VersionControl)),
+                entry(".github/ci.yml", None),
+                entry(".gitignore", hidden),
+                entry("a.log", ignored),
+                entry("build", ignored),
+                entry("src/a", None),
+            ]
+        );
+        let mut gone = Walk::new(&root.join("gone"), None, options, || false);
+        assert_eq!((gone.next().is_none(), gone.unreadable_folders()), (true, 1));
     }
 
     #[test]

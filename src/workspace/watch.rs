@@ -123,6 +123,7 @@ const WALK: WalkOptions = WalkOptions {
     max_depth: None,
     with_status: true,
     with_folders: true,
+    with_left_out: false,
 };
 
 /// Most changed folders that are read one by one. With more, a scan is cheaper.
