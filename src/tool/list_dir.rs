@@ -84,16 +84,14 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
         match bound.check_end() {
             Some(WalkEnd::Cancelled) => return Err(ToolError::Cancelled),
             Some(WalkEnd::TimeUp) => {
-                end = Some("stopped after 10 seconds; there may be more".to_owned());
+                end = Some("stopped after 10 seconds; there may be more");
                 break;
             }
             None => {}
         }
         // All entries are collected before sorting, so their number is bounded.
         if entries.len() == MAX_ENTRIES {
-            end = Some(format!(
-                "only {MAX_ENTRIES} entries were looked at; there are more"
-            ));
+            end = Some("not all entries were looked at");
             break;
         }
         let entry = entry.map_err(failed)?;
@@ -101,24 +99,23 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
         entries.push((entry.kind != FileKind::Folder, entry.name));
     }
     entries.sort();
+    let mut notes: Vec<String> = end.map(str::to_owned).into_iter().collect();
     if entries.len() > MAX_RESULTS {
-        end.get_or_insert_with(|| {
-            format!(
-                "the first {MAX_RESULTS} of {} entries; use glob to narrow",
-                entries.len()
-            )
-        });
+        notes.push(format!(
+            "the first {MAX_RESULTS} of {} entries; use glob to narrow",
+            entries.len()
+        ));
     }
     let mut text = String::new();
     // Only the entries shown cost a status call.
     for (_, name) in entries.iter().take(MAX_RESULTS) {
         let _ = writeln!(text, "{}", describe_entry(&folder, name));
     }
-    if text.is_empty() && end.is_none() {
+    if text.is_empty() && notes.is_empty() {
         text.push_str("[the folder is empty]\n");
     }
-    if let Some(end) = end {
-        let _ = writeln!(text, "[{end}]");
+    if !notes.is_empty() {
+        let _ = writeln!(text, "[{}]", notes.join("; "));
     }
     if input.path.is_none() {
         text.push_str(&other_folders(cx));
@@ -209,6 +206,19 @@ mod tests {
                 .predict_effect("list_dir", json!({"path": ".."}))
                 .unwrap()
                 .outside
+        );
+    }
+
+    #[tokio::test]
+    async fn a_list_that_ends_early_says_so() {
+        let harness = ToolHarness::new();
+        harness.write("a", "");
+        let input: ListDirInput = serde_json::from_value(json!({})).unwrap();
+        let stop = crate::base::CancellationToken::new();
+        let bound = WalkBound::new(&stop, std::time::Duration::ZERO);
+        assert_eq!(
+            list_folder(&harness.cx, &input, &bound).unwrap(),
+            "[stopped after 10 seconds; there may be more]\n"
         );
     }
 
