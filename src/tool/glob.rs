@@ -2,12 +2,16 @@
 //!
 //! Owns the pattern and the result; [`super::walk`] decides which files are visited. Must not read contents.
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files;
 use super::output::refuse_input;
-use super::walk::{self, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
+use super::search_pattern::{NamePattern, find_hidden_names};
+use super::skipped::SkippedEntries;
+use super::walk::{self, FileWalk, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd, WalkScope};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
 use crate::domain::{Effect, EffectKind};
@@ -21,19 +25,23 @@ pub struct Glob;
 #[serde(deny_unknown_fields)]
 pub struct GlobInput {
     /// What the path must look like: `*` and `?` stay within a name, `**` spans folders, `{a,b}` is a
-    /// choice, `[a-z]` a range. A pattern without `/` matches names at any depth. Examples: `*.rs`,
+    /// choice, `[a-z]` a range unless a name has these brackets. A pattern without `/` matches names at any depth. Examples: `*.rs`,
     /// `src/**/*.{ts,tsx}`.
     pattern: String,
     /// The folder to search in. Default: the working directory and all other workspace folders.
     path: Option<String>,
-    /// Also search in hidden files and folders, whose names start with a dot. Default: false.
+    /// Also search in hidden files and folders, whose names start with a dot. Default: only in those that the
+    /// pattern names, like `.github/**`.
     hidden: Option<bool>,
 }
 
 /// Where to walk, and what to match there.
 struct GlobSearch {
     starts: Vec<ResolvedPath>,
+    /// Relative to the start.
     pattern: String,
+    /// Whether a pattern without `/` matches at any depth.
+    is_deep: bool,
 }
 
 impl Tool for Glob {
@@ -42,8 +50,8 @@ impl Tool for Glob {
     const NAME: &'static str = "glob";
 
     const DESCRIPTION: &'static str = "Finds files whose path matches a pattern, sorted by path. What \
-        .gitignore excludes is left out, links are not followed. Gives at most 1000 files, or what it found \
-        within 10 seconds. To search in the text of files use grep.";
+        .gitignore excludes is left out, links are not followed; an empty result says what was left out. \
+        Gives at most 1000 files, or what it found within 10 seconds. To search in the text of files use grep.";
 
     fn call_title(&self, input: &GlobInput) -> String {
         let location = input
@@ -95,12 +103,11 @@ impl GlobInput {
             Some(start) => vec![cx.resolve_path(&start)?],
         };
         // Only a pattern without any `/` matches at any depth.
-        let pattern = if pattern.contains('/') && !rest.contains('/') {
-            format!("./{rest}")
-        } else {
-            rest.to_owned()
-        };
-        Ok(GlobSearch { starts, pattern })
+        Ok(GlobSearch {
+            starts,
+            pattern: rest.to_owned(),
+            is_deep: !pattern.contains('/'),
+        })
     }
 }
 
@@ -114,60 +121,123 @@ fn split(pattern: &str) -> (&str, &str) {
     }
 }
 
+/// The files found so far.
+#[derive(Default)]
+struct FoundFiles {
+    /// Files whose names have the brackets of the pattern.
+    literal: Vec<String>,
+    others: Vec<String>,
+}
+
+impl FoundFiles {
+    /// Adds a file; `false` if there are too many.
+    fn add(&mut self, is_literal: bool, path: impl FnOnce() -> String) -> bool {
+        let files = if is_literal {
+            &mut self.literal
+        } else {
+            &mut self.others
+        };
+        // One more than fits shows that there are more.
+        if files.len() <= MAX_RESULTS {
+            files.push(path());
+        }
+        files.len() <= MAX_RESULTS
+    }
+
+    /// Returns the files with the brackets as a name; without any, all.
+    fn into_results(self) -> Vec<String> {
+        if self.literal.is_empty() {
+            self.others
+        } else {
+            self.literal
+        }
+    }
+}
+
+impl GlobSearch {
+    fn build_scope(&self, input: &GlobInput) -> WalkScope {
+        // A single name below the start needs no deeper walk.
+        let is_flat = !self.is_deep && !self.pattern.contains('/') && !self.pattern.contains("**");
+        WalkScope {
+            hidden: input.hidden.unwrap_or(false),
+            hidden_names: find_hidden_names(&self.pattern),
+            max_depth: is_flat.then_some(1),
+            counts_folders: true,
+            counts_secrets: false,
+        }
+    }
+}
+
 fn find(cx: &ToolContext, input: &GlobInput, bound: &WalkBound) -> Result<String, ToolError> {
     let search = input.build_search(cx)?;
-    // `./` marks a pattern for the start folder only: see `build_search`.
-    let (matcher, max_depth) = match search.pattern.strip_prefix("./") {
-        Some(name) => (walk::build_glob_matcher(name)?, Some(1)),
-        None => (walk::build_glob_matcher(&search.pattern)?, None),
-    };
-    let mut found = Vec::new();
-    let mut end = None;
+    let pattern = NamePattern::new(&search.pattern, search.is_deep)?;
+    let is_wanted = |_: &Path, below: &Path| pattern.is_match(below);
+    let (mut found, mut skipped) = (FoundFiles::default(), SkippedEntries::default());
+    let mut is_full = false;
+    let mut is_late = false;
     let mut rules = String::new();
     for start in &search.starts {
         if nofollow::kind(&start.absolute) != Some(FileKind::Folder) {
             let suggestions = files::suggest_similar_paths(cx, &start.absolute);
             return refuse_input(format!("`{}` is not a folder{suggestions}", start.display));
         }
-        let hidden = input.hidden.unwrap_or(false);
-        let mut walk = walk::FileWalk::new(cx, &start.absolute, hidden, max_depth, bound);
+        let scope = search.build_scope(input);
+        let mut walk = FileWalk::new(cx, &start.absolute, scope, &is_wanted, bound);
         for path in walk.by_ref() {
             if bound.check_end().is_some() {
                 break;
             }
             let below = path.strip_prefix(&start.absolute).unwrap_or(&path);
-            if !matcher.is_match(below) {
-                continue;
-            }
-            if found.len() == MAX_RESULTS {
-                end = Some(format!(
-                    "the first {MAX_RESULTS} files; there are more: narrow the pattern or the path"
-                ));
+            let is_literal = pattern.is_literal_match(below);
+            let has_room = found.add(is_literal, || files::display_path(cx, &path));
+            // A name with the brackets of the pattern, which wins, may follow.
+            is_full = !has_room && (is_literal || !pattern.has_literal_reading());
+            if is_full {
                 break;
             }
-            found.push(files::display_path(cx, &path));
         }
+        skipped.absorb(walk.take_skipped());
         rules.push_str(&walk.unusable_rules(cx));
         match bound.check_end() {
             Some(WalkEnd::Cancelled) => return Err(ToolError::Cancelled),
-            Some(WalkEnd::TimeUp) => end = Some("stopped after 10 seconds; there may be more".to_owned()),
+            Some(WalkEnd::TimeUp) => is_late = true,
             None => {}
         }
-        if end.is_some() {
+        if is_full || is_late {
             break;
         }
     }
-    let mut text = match (found.is_empty(), &end) {
+    let mut results = found.into_results();
+    if results.is_empty()
+        && let Some(error) = pattern.into_class_error()
+    {
+        return Err(error);
+    }
+    let end = if is_late {
+        Some("stopped after 10 seconds; there may be more".to_owned())
+    } else {
+        (results.len() > MAX_RESULTS)
+            .then(|| format!("the first {MAX_RESULTS} files; there are more: narrow the pattern or the path"))
+    };
+    results.truncate(MAX_RESULTS);
+    Ok(format_result(&results, end.as_deref(), &skipped, &rules))
+}
+
+fn format_result(results: &[String], end: Option<&str>, skipped: &SkippedEntries, rules: &str) -> String {
+    let mut text = match (results.is_empty(), end) {
         (true, None) => "no files found".to_owned(),
-        _ => found.join("\n"),
+        _ => results.join("\n"),
     };
     if let Some(end) = end {
         text.push_str(&format!("\n[{end}]"));
     }
+    if results.is_empty() {
+        text.push_str(&format!("\n{}", skipped.describe_empty(false)));
+    }
     if !rules.is_empty() {
         text.push_str(&format!("\n{}", rules.trim_end()));
     }
-    Ok(text)
+    text.trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -226,7 +296,16 @@ mod tests {
             ),
             (json!({"pattern": "**/a.rs"}), vec!["src/a.rs"]),
             (json!({"pattern": "src/a.rs"}), vec!["src/a.rs"]),
-            (json!({"pattern": "d.rs"}), vec!["no files found"]),
+            (json!({"pattern": "src/**"}), vec!["src/a.rs", "src/deep/b.rs"]),
+            (
+                json!({"pattern": "d.rs"}),
+                vec![
+                    "no files found",
+                    "[left out as hidden: 1 folder (`.hidden/`); set hidden to include them]",
+                    "[left out by ignore files such as .gitignore: 1 folder (`target/`); name a folder as path to search in it]",
+                ],
+            ),
+            (json!({"pattern": "e.rs", "path": "target"}), vec!["target/e.rs"]),
             (
                 json!({"pattern": "{d,g}.rs", "hidden": true}),
                 vec![".hidden/d.rs"],
@@ -260,7 +339,7 @@ mod tests {
             std::os::unix::fs::symlink("../out", harness.path("leak")).unwrap();
             assert_eq!(
                 found(&harness, json!({"pattern": "**"})).await,
-                ["no files found"]
+                ["no files found", "[not followed: 1 symbolic link (`leak`)]"]
             );
         }
     }
@@ -276,6 +355,9 @@ mod tests {
         assert!(lines[MAX_RESULTS].starts_with("[the first 1000 files; there are more"));
         let input: GlobInput = serde_json::from_value(json!({"pattern": "*"})).unwrap();
         let stop = CancellationToken::new();
+        // A name with the brackets wins, even if it comes late.
+        harness.write("z/[0-9]x", "");
+        assert_eq!(found(&harness, json!({"pattern": "[0-9]*"})).await, ["z/[0-9]x"]);
         let late = find(&harness.cx, &input, &WalkBound::new(&stop, Duration::ZERO)).unwrap();
         assert_eq!(late, "\n[stopped after 10 seconds; there may be more]");
         stop.cancel();

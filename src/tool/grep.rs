@@ -6,21 +6,22 @@
 use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::path::Path;
+use std::rc::Rc;
 
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
-use ignore::overrides::Override;
-use ignore::types::{Types, TypesBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::file_filter::FileFilter;
 use super::files;
 use super::grep_hits::{GrepOutput, HitCollector, OutputMode};
 use super::output::refuse_input;
-use super::walk::{self, MAX_TIME, WalkBound, WalkEnd};
+use super::skipped::{SkipReason, SkippedEntries};
+use super::text_reader::TextReader;
+use super::walk::{self, FileWalk, MAX_TIME, WalkBound, WalkEnd, WalkScope};
 use super::{Tool, ToolContext, ToolError, ToolOutput, stored_output};
-use crate::base::nearest::nearest_few;
 use crate::base::nofollow::{self, FileKind, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{Effect, EffectKind};
@@ -52,7 +53,8 @@ pub struct GrepInput {
     ignore_case: Option<bool>,
     /// Take the pattern as plain text. Default: false.
     literal: Option<bool>,
-    /// Also search in hidden files and folders, whose names start with a dot. Default: false.
+    /// Also search in hidden files and folders, whose names start with a dot. Default: only in those that glob
+    /// names.
     hidden: Option<bool>,
     /// Let a match span several lines; then `.` matches line ends too. Default: false.
     multiline: Option<bool>,
@@ -76,8 +78,8 @@ impl Tool for Grep {
 
     const DESCRIPTION: &'static str = "Searches the text of files for a regular expression and gives the \
         matching lines as path:line:text (lines of context as path-line-text). What .gitignore excludes, \
-        binary files and files that usually hold secrets are left out. Gives at most about 12 KB, or what it \
-        found within 10 seconds; the end says how to go on. Files open in the editor are searched with their unsaved changes.";
+        binary files and files that usually hold secrets are left out; an empty result says so. Gives at most \
+        about 12 KB, or what it found within 10 seconds; the end says how to go on. Files open in the editor are searched with their unsaved changes.";
 
     fn call_title(&self, input: &GrepInput) -> String {
         let location = input
@@ -161,32 +163,6 @@ impl GrepInput {
     fn is_multiline(&self) -> bool {
         self.multiline.unwrap_or(false)
     }
-
-    fn build_type_filter(&self) -> Result<Option<Types>, ToolError> {
-        let Some(name) = &self.file_type else {
-            return Ok(None);
-        };
-        let mut builder = TypesBuilder::new();
-        builder.add_defaults();
-        let known: Vec<String> = (builder.definitions().iter())
-            .map(|definition| definition.name().to_owned())
-            .collect();
-        // `all` would select every type, which is not what it says.
-        if name == "all" || !known.contains(name) {
-            let near = nearest_few(name, known.iter().map(String::as_str), 3);
-            let hint = match near.as_slice() {
-                [] => String::new(),
-                near => format!(". Did you mean {}?", near.join(" or ")),
-            };
-            return refuse_input(format!(
-                "type: `{name}` is not known{hint} (to choose files by name, use glob)"
-            ));
-        }
-        let filter = builder.select(name).build();
-        filter
-            .map(Some)
-            .map_err(|error| ToolError::WrongInput(format!("type: {error}")))
-    }
 }
 
 /// Returns the regular expression in which each line end of `pattern` may also be that of Windows. In a class it stays.
@@ -231,12 +207,11 @@ struct GrepSearch<'a> {
     matcher: RegexMatcher,
     place_matcher: RegexMatcher,
     searcher: Searcher,
-    files: Option<Override>,
-    types: Option<Types>,
+    starts: Vec<ResolvedPath>,
+    filter: Rc<FileFilter>,
     bound: WalkBound,
     out: GrepOutput,
-    secrets: usize,
-    unreadable: usize,
+    skipped: SkippedEntries,
     /// Notes about ignore files that had no effect.
     rules: String,
     denied: ReadDeny,
@@ -249,6 +224,11 @@ impl<'a> GrepSearch<'a> {
             OutputMode::Content => input.context.unwrap_or(0).min(MAX_CONTEXT),
             OutputMode::FilesWithMatches | OutputMode::Count => 0,
         };
+        let starts = match input.stored_path() {
+            Some(_) => Vec::new(),
+            None => input.resolve_starts(cx)?,
+        };
+        let filter = FileFilter::new(input.glob.as_deref(), input.file_type.as_deref(), cx, &starts)?;
         Ok(Self {
             cx,
             matcher: input.build_matcher(&input.pattern)?,
@@ -259,17 +239,15 @@ impl<'a> GrepSearch<'a> {
                 .multi_line(input.is_multiline())
                 .before_context(context)
                 .after_context(context)
-                .binary_detection(BinaryDetection::quit(0))
+                // `TextReader` detects it.
+                .binary_detection(BinaryDetection::none())
                 .heap_limit(Some(MAX_HEAP))
                 .build(),
-            files: (input.glob.as_deref())
-                .map(|globs| walk::build_file_filter(globs, cx))
-                .transpose()?,
-            types: input.build_type_filter()?,
+            starts,
+            filter: Rc::new(filter),
             bound,
             out: GrepOutput::new(mode, context > 0, input.offset.unwrap_or(0), input.limit),
-            secrets: 0,
-            unreadable: 0,
+            skipped: SkippedEntries::default(),
             rules: String::new(),
             denied: cx.workspace.shared().read_deny(Some(&cx.cwd)),
         })
@@ -280,7 +258,7 @@ impl<'a> GrepSearch<'a> {
             return self.run_in_stored_output(path);
         }
         let mut halt = None;
-        'all: for start in input.resolve_starts(self.cx)? {
+        for start in std::mem::take(&mut self.starts) {
             let path = &start.absolute;
             let kind = nofollow::kind(path);
             if kind != Some(FileKind::Folder) {
@@ -294,36 +272,48 @@ impl<'a> GrepSearch<'a> {
                         start.display
                     ));
                 }
-                halt = self.search_file(path);
-                break 'all;
+                halt = self.search_file(path, true);
+                break;
             }
-            let bound = self.bound.clone();
-            let mut found = walk::FileWalk::new(self.cx, path, input.hidden.unwrap_or(false), None, &bound);
-            for file in found.by_ref() {
-                halt = bound.check_end().or_else(|| self.search_entry(path, &file));
-                if halt.is_some() || self.out.is_full() {
-                    break;
-                }
-            }
-            self.rules.push_str(&found.unusable_rules(self.cx));
-            halt = halt.or_else(|| bound.check_end());
+            halt = self.search_folder(path, input.hidden.unwrap_or(false));
             if halt.is_some() || self.out.is_full() {
-                break 'all;
+                break;
             }
         }
         self.finish(halt)
     }
 
+    fn search_folder(&mut self, start: &Path, hidden: bool) -> Option<WalkEnd> {
+        let bound = self.bound.clone();
+        let filter = self.filter.clone();
+        let is_wanted = |path: &Path, below: &Path| filter.is_match(path, below);
+        let scope = WalkScope {
+            hidden,
+            hidden_names: filter.hidden_names(),
+            counts_secrets: true,
+            ..WalkScope::default()
+        };
+        let mut found = FileWalk::new(self.cx, start, scope, &is_wanted, &bound);
+        let mut halt = None;
+        for file in found.by_ref() {
+            halt = bound.check_end().or_else(|| self.search_entry(start, &file));
+            if halt.is_some() || self.out.is_full() {
+                break;
+            }
+        }
+        self.skipped.absorb(found.take_skipped());
+        self.rules.push_str(&found.unusable_rules(self.cx));
+        halt.or_else(|| bound.check_end())
+    }
+
     fn run_in_stored_output(mut self, path: &str) -> Result<String, ToolError> {
         let name = stored_output::stored_name(path).unwrap_or_default();
-        let reader = CancelableReader {
-            file: self.cx.open_stored_output(name)?,
-            bound: &self.bound,
-        };
+        let file = self.cx.open_stored_output(name)?;
         let matchers = [&self.matcher, &self.place_matcher];
         let mut hits =
             HitCollector::new(&mut self.out, self.cx, matchers, Path::new(path)).with_display_path(path);
-        let searched = self.searcher.search_reader(&self.matcher, reader, &mut hits);
+        let searched = TextReader::new(file, &self.bound)
+            .and_then(|reader| self.searcher.search_reader(&self.matcher, reader, &mut hits));
         let halt = searched.err().and_then(|_| self.bound.check_end());
         self.finish(halt)
     }
@@ -337,91 +327,70 @@ impl<'a> GrepSearch<'a> {
     }
 
     fn search_entry(&mut self, start: &Path, path: &Path) -> Option<WalkEnd> {
-        let below = path.strip_prefix(start).unwrap_or(path);
-        if let Some(types) = &self.types
-            && !types.matched(path, false).is_whitelist()
-        {
-            return None;
-        }
-        // A file that the call names has no path below itself.
-        let below = if below.as_os_str().is_empty() { path } else { below };
-        if let Some(files) = &self.files
-            && files.matched(below, false).is_ignore()
-        {
-            return None;
-        }
         // The approval covers the folder, not the secrets in it.
         let is_denied = self.denied.covers(path) && !self.denied.covers(start);
         if is_denied || is_secret_like(path) {
-            self.secrets += 1;
+            self.skipped.secrets += 1;
             return None;
         }
-        self.search_file(path)
+        self.search_file(path, false)
     }
 
-    fn search_file(&mut self, path: &Path) -> Option<WalkEnd> {
-        let matchers = [&self.matcher, &self.place_matcher];
-        let mut hits = HitCollector::new(&mut self.out, self.cx, matchers, path);
-        let searched =
-            match self.cx.workspace.overlay().lookup_buffer(path) {
-                Buffer::Unsaved(document) => {
-                    self.searcher
-                        .search_slice(&self.matcher, document.text.as_bytes(), &mut hits)
-                }
-                // The text of an unknown buffer is not available, so the disk has to do.
-                Buffer::Saved | Buffer::Unknown => RegularFile::open(path)
-                    .map_err(io::Error::other)
-                    .and_then(|file| {
-                        let (file, bound) = (file.into_file()?, &self.bound);
-                        self.searcher.search_reader(
-                            &self.matcher,
-                            CancelableReader { file, bound },
-                            &mut hits,
-                        )
-                    }),
-            };
+    /// Searches a file. One that the call names is searched even if it is binary.
+    fn search_file(&mut self, path: &Path, is_named: bool) -> Option<WalkEnd> {
+        let searched = match self.cx.workspace.overlay().lookup_buffer(path) {
+            Buffer::Unsaved(document) => {
+                let matchers = [&self.matcher, &self.place_matcher];
+                let mut hits = HitCollector::new(&mut self.out, self.cx, matchers, path);
+                self.searcher
+                    .search_slice(&self.matcher, document.text.as_bytes(), &mut hits)
+            }
+            // The text of an unknown buffer is not available, so the disk has to do.
+            Buffer::Saved | Buffer::Unknown => self.search_on_disk(path, is_named),
+        };
         if searched.is_err() {
             // The reader fails too when the search has to end.
             if let Some(halt) = self.bound.check_end() {
                 return Some(halt);
             }
-            self.unreadable += 1;
+            self.skipped.unreadable_files += 1;
         }
         None
     }
 
+    fn search_on_disk(&mut self, path: &Path, is_named: bool) -> io::Result<()> {
+        let cx = self.cx;
+        let name = || files::display_path(cx, path);
+        let file = RegularFile::open(path).map_err(io::Error::other)?;
+        let bound = self.bound.clone();
+        let mut reader = TextReader::new(file.into_file()?, &bound)?;
+        if reader.has_binary_content() && !is_named {
+            self.skipped.add(SkipReason::Binary, false, name);
+            return Ok(());
+        }
+        let matchers = [&self.matcher, &self.place_matcher];
+        let mut hits = HitCollector::new(&mut self.out, self.cx, matchers, path);
+        let searched = self
+            .searcher
+            .search_reader(&self.matcher, reader.by_ref(), &mut hits);
+        if reader.has_binary_content() && (is_named || hits.has_results()) {
+            self.skipped.add_binary_content(name);
+        }
+        searched
+    }
+
     fn into_text(self, halted: Option<&str>) -> String {
+        let is_empty = self.out.is_empty();
         let mut text = self.out.into_text(halted.is_none());
         if let Some(halted) = halted {
             let _ = writeln!(text, "[{halted}]");
         }
-        if self.secrets > 0 {
-            let _ = writeln!(
-                text,
-                "[{} files that look like they hold secrets were not searched; name one as path to search it]",
-                self.secrets
-            );
+        if is_empty {
+            text.push_str(&self.skipped.describe_empty(true));
         }
-        if self.unreadable > 0 {
-            let _ = writeln!(text, "[{} files could not be read to the end]", self.unreadable);
-        }
+        text.push_str(&self.skipped.describe_always(is_empty));
         text.push_str(&self.rules);
         text
-    }
-}
-
-/// A file whose reads fail once the search must end.
-struct CancelableReader<'a, R> {
-    file: R,
-    bound: &'a WalkBound,
-}
-
-impl<R: Read> Read for CancelableReader<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.bound.check_end() {
-            Some(_) => Err(io::Error::other("stopped")),
-            None => self.file.read(buffer),
-        }
     }
 }
 
@@ -542,7 +511,7 @@ mod tests {
                 json!({"pattern": "fn one", "hidden": true, "glob": ".*"}),
                 ".hidden:1:fn one\n",
             ),
-            (json!({"pattern": "nothing"}), "no matches\n"),
+            (json!({"pattern": "nothing", "path": "src"}), "no matches\n"),
         ] {
             assert_eq!(found(&harness, args.clone()).await, expected, "{args}");
         }
@@ -666,7 +635,7 @@ mod tests {
         harness.write("a.txt", "needle\n");
         let text = found(&harness, json!({"pattern": "needle"})).await;
         assert!(
-            text.starts_with("a.txt:1:needle\n[1 files that look like they hold secrets"),
+            text.starts_with("a.txt:1:needle\n[left out as they look like secrets: 1 file;"),
             "{text}"
         );
         let args = json!({"pattern": "needle", "path": "key.pem"});
@@ -739,21 +708,5 @@ mod tests {
         );
         stop.cancel();
         assert!(matches!(run(&stop, MAX_TIME), Err(ToolError::Cancelled)));
-    }
-
-    /// A cancel reaches into the middle of a file.
-    #[tokio::test]
-    async fn a_cancel_ends_a_search_within_a_file() {
-        let stop = CancellationToken::new();
-        let bound = WalkBound::new(&stop, MAX_TIME);
-        let harness = ToolHarness::new();
-        harness.write("a", "text");
-        let mut watched = CancelableReader {
-            file: std::fs::File::open(harness.path("a")).unwrap(),
-            bound: &bound,
-        };
-        assert_eq!(watched.read(&mut [0; 2]).unwrap(), 2);
-        stop.cancel();
-        assert!(watched.read(&mut [0; 2]).is_err());
     }
 }

@@ -73,6 +73,11 @@ impl GrepOutput {
         self.is_full
     }
 
+    /// Returns whether there are no results.
+    pub(super) fn is_empty(&self) -> bool {
+        self.results == 0
+    }
+
     /// Counts a result, and returns whether it is shown; `None` if no more fit.
     fn add_result(&mut self) -> Option<bool> {
         if self.results >= self.offset.saturating_add(self.limit) || self.text.len() > MAX_BYTES {
@@ -128,7 +133,7 @@ pub(super) struct HitCollector<'a> {
     is_shown: bool,
     /// The matches in this file.
     count: usize,
-    /// Bytes and results before this file, to restore if it is binary.
+    /// Bytes and results before this file.
     before: (usize, usize),
 }
 
@@ -160,6 +165,11 @@ impl<'a> HitCollector<'a> {
         self
     }
 
+    /// Returns whether this file has results.
+    pub(super) fn has_results(&self) -> bool {
+        self.out.results > self.before.1
+    }
+
     fn name_path(&mut self) -> String {
         let path = || files::display_path(self.cx, self.path);
         self.display_path.get_or_insert_with(path).clone()
@@ -174,7 +184,8 @@ impl<'a> HitCollector<'a> {
             (first.unwrap_or_default()..).zip(text.trim_end_matches(['\n', '\r']).split('\n'))
         {
             let line = line.trim_end_matches('\r');
-            let visible = shorten_line(line, matcher);
+            let line = replace_binary(line);
+            let visible = shorten_line(&line, matcher);
             let _ = writeln!(lines, "{path}{sign}{number}{sign}{visible}");
             if lines.len() > MAX_BYTES {
                 lines.push_str("[… the rest of the match is left out …]\n");
@@ -211,6 +222,20 @@ impl<'a> HitCollector<'a> {
         }
         true
     }
+}
+
+/// Returns a line without binary content: unreadable characters are replaced, or the line if it has many.
+fn replace_binary(line: &str) -> Cow<'_, str> {
+    if !line.contains('\0') {
+        return line.into();
+    }
+    let is_unreadable =
+        |letter: char| letter == char::REPLACEMENT_CHARACTER || letter.is_control() && letter != '\t';
+    let unreadable = line.chars().filter(|letter| is_unreadable(*letter)).count();
+    if unreadable * 10 > line.chars().count() {
+        return "[binary content]".into();
+    }
+    line.replace(is_unreadable, "\u{fffd}").into()
 }
 
 /// Returns what is shown of a line: its start, or, if the first match is beyond that, the text round the match.
@@ -306,13 +331,8 @@ impl Sink for HitCollector<'_> {
         Ok(true)
     }
 
-    fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> io::Result<()> {
-        // A NUL makes the file binary, so the matches before it are not text either.
-        if end.binary_byte_offset().is_some() {
-            self.out.text.truncate(self.before.0);
-            self.out.results = self.before.1;
-            self.out.is_full = false;
-        } else if self.out.mode == OutputMode::Count
+    fn finish(&mut self, _: &Searcher, _: &SinkFinish) -> io::Result<()> {
+        if self.out.mode == OutputMode::Count
             && self.count > 0
             && let Some(is_shown) = self.out.add_result()
         {

@@ -6,15 +6,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ignore::overrides::{Override, OverrideBuilder};
-
+use super::skipped::{SkipReason, SkippedEntries};
 use super::{ToolContext, ToolError, files};
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
-use crate::base::glob::{GlobPattern, check_limits};
+use crate::base::glob::GlobPattern;
 use crate::base::nofollow::FileKind;
+use crate::base::secret_path::is_secret_like;
 use crate::workspace::ignore_rules::UnusableRules;
-use crate::workspace::tree::{Walk, WalkOptions};
+use crate::workspace::tree::{LeftOut, TreeEntry, Walk, WalkOptions};
 use crate::workspace::{ResolvedPath, Root, resolve};
 
 /// Most results of a search (R-TOOL).
@@ -83,20 +83,40 @@ pub(super) fn resolve_default_starts(cx: &ToolContext) -> Result<Vec<ResolvedPat
     Ok(starts)
 }
 
-/// A walk over the regular files below the folder `start`, in order.
+/// What a search walks over.
+#[derive(Debug, Default)]
+pub(super) struct WalkScope {
+    /// Includes hidden files and folders.
+    pub(super) hidden: bool,
+    /// Includes those with such names anyway.
+    pub(super) hidden_names: Vec<GlobPattern>,
+    pub(super) max_depth: Option<usize>,
+    /// Counts folders whose name matches as left out.
+    pub(super) counts_folders: bool,
+    /// Counts hidden or ignored files as secrets if they look like it.
+    pub(super) counts_secrets: bool,
+}
+
+/// A walk over the regular files that a search wants below the folder `start`, in order.
 ///
-/// It skips what `.gitignore` and similar files exclude, version control's own folders, and hidden files unless
-/// `hidden`.
+/// It skips what `.gitignore` and similar files exclude, version control's own folders, and hidden files unless the
+/// scope includes them, and counts what it skips.
 pub(super) struct FileWalk<'a> {
     walk: Walk<Box<dyn Fn() -> bool + 'a>>,
+    cx: &'a ToolContext,
+    start: PathBuf,
+    scope: WalkScope,
+    /// Returns whether a search wants a file, by its path and the part below `start`.
+    is_wanted: &'a dyn Fn(&Path, &Path) -> bool,
+    skipped: SkippedEntries,
 }
 
 impl<'a> FileWalk<'a> {
     pub(super) fn new(
-        cx: &ToolContext,
+        cx: &'a ToolContext,
         start: &Path,
-        hidden: bool,
-        max_depth: Option<usize>,
+        mut scope: WalkScope,
+        is_wanted: &'a dyn Fn(&Path, &Path) -> bool,
         bound: &'a WalkBound,
     ) -> Self {
         let roots = cx.workspace.resolve_roots(&cx.cwd);
@@ -104,15 +124,73 @@ impl<'a> FileWalk<'a> {
         // workspace folder: a `.gitignore` that excludes everything is not rare in a home folder.
         let top = roots.find_containing(start).map(Root::path);
         let options = WalkOptions {
-            hidden,
-            max_depth,
+            hidden: scope.hidden,
+            max_depth: scope.max_depth,
             with_status: false,
-            with_folders: false,
+            with_folders: scope.counts_folders,
+            with_left_out: true,
         };
-        let halt = || bound.check_end().is_some();
+        let names = std::mem::take(&mut scope.hidden_names);
+        let halt: Box<dyn Fn() -> bool + 'a> = Box::new(move || bound.check_end().is_some());
         Self {
-            walk: Walk::new(start, top, options, Box::new(halt)),
+            walk: Walk::new(start, top, options, halt).with_hidden_names(names),
+            cx,
+            start: start.to_owned(),
+            scope,
+            is_wanted,
+            skipped: SkippedEntries::default(),
         }
+    }
+
+    /// Returns what was left out so far.
+    pub(super) fn take_skipped(&mut self) -> SkippedEntries {
+        let mut skipped = std::mem::take(&mut self.skipped);
+        skipped.unreadable_folders = self.walk.unreadable_folders();
+        skipped
+    }
+
+    /// Returns whether the entry is a file that the search wants, and counts it if not.
+    fn judge(&mut self, entry: &TreeEntry) -> bool {
+        let below = entry.path.strip_prefix(&self.start).unwrap_or(&entry.path);
+        let is_folder = entry.kind == FileKind::Folder;
+        let is_wanted = (self.is_wanted)(&entry.path, below);
+        // A folder at the lowest level would not be opened anyway.
+        let is_reachable = self
+            .scope
+            .max_depth
+            .is_none_or(|most| below.components().count() < most);
+        let reason = match (entry.left_out, entry.kind) {
+            (Some(left_out), _) => {
+                if !(is_wanted || is_folder && is_reachable) {
+                    return false;
+                }
+                if self.scope.counts_secrets && !is_folder && is_secret_like(&entry.path) {
+                    self.skipped.unvisited_secrets += 1;
+                    return false;
+                }
+                match left_out {
+                    LeftOut::Hidden => SkipReason::Hidden,
+                    LeftOut::Ignored => SkipReason::Ignored,
+                    LeftOut::VersionControl => SkipReason::VersionControl,
+                }
+            }
+            (None, FileKind::Regular) if is_wanted => {
+                self.skipped.matched += 1;
+                return true;
+            }
+            (None, FileKind::Regular) => {
+                self.skipped.unmatched += 1;
+                return false;
+            }
+            // It may lead to a folder.
+            (None, FileKind::Link) if is_wanted || is_reachable => SkipReason::Link,
+            (None, FileKind::Folder) if is_wanted && entry.path != self.start => SkipReason::FolderName,
+            _ => return false,
+        };
+        let cx = self.cx;
+        self.skipped
+            .add(reason, is_folder, || files::display_path(cx, &entry.path));
+        false
     }
 
     /// Describes for the model the ignore files that had no effect, one per line.
@@ -129,63 +207,13 @@ impl Iterator for FileWalk<'_> {
     type Item = PathBuf;
 
     fn next(&mut self) -> Option<PathBuf> {
-        self.walk
-            .find(|entry| entry.kind == FileKind::Regular)
-            .map(|entry| entry.path)
-    }
-}
-
-/// Builds the matcher of a pattern for paths relative to the start of a walk.
-///
-/// A pattern without `/` matches names at any depth.
-pub(super) fn build_glob_matcher(pattern: &str) -> Result<GlobPattern, ToolError> {
-    let deep = if pattern.contains('/') {
-        pattern.to_owned()
-    } else {
-        format!("**/{pattern}")
-    };
-    GlobPattern::for_paths(&deep)
-        .map_err(|error| ToolError::WrongInput(format!("`{pattern}` is not a valid pattern: {error}")))
-}
-
-/// Builds the filter of files that `grep` searches, relative to the start of a walk. It is read as ripgrep reads its
-/// `--glob`, and may be a list: `*.ts,!*.test.ts`.
-pub(super) fn build_file_filter(globs: &str, cx: &ToolContext) -> Result<Override, ToolError> {
-    let mut filter = OverrideBuilder::new("");
-    for stated in split_list(globs) {
-        let (mark, glob) = match stated.strip_prefix('!') {
-            Some(glob) => ("!", glob),
-            None => ("", stated),
-        };
-        let below = Path::new(glob).strip_prefix(&cx.cwd).ok().and_then(Path::to_str);
-        let glob = below.unwrap_or(glob);
-        let glob = glob.strip_prefix("./").unwrap_or(glob);
-        // The files in a folder, not the folder.
-        let all = if glob.ends_with('/') { "**" } else { "" };
-        let invalid =
-            |error: String| ToolError::WrongInput(format!("`{stated}` is not a valid pattern: {error}"));
-        check_limits(glob).map_err(|error| invalid(error.to_string()))?;
-        let added = filter.add(&format!("{mark}{glob}{all}"));
-        added.map_err(|error| invalid(error.to_string()))?;
-    }
-    filter
-        .build()
-        .map_err(|error| ToolError::WrongInput(format!("`{globs}` is not a valid pattern: {error}")))
-}
-
-/// Splits a list at its commas, except those in braces.
-fn split_list(list: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0_usize;
-    list.split(move |letter| {
-        match letter {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            _ => {}
+        loop {
+            let entry = self.walk.next()?;
+            if self.judge(&entry) {
+                return Some(entry.path);
+            }
         }
-        letter == ',' && depth == 0
-    })
-    .map(str::trim)
-    .filter(|glob| !glob.is_empty())
+    }
 }
 
 #[cfg(test)]
@@ -207,29 +235,6 @@ mod tests {
         assert_eq!(
             WalkBound::new(&stop, Duration::ZERO).check_end(),
             Some(WalkEnd::Cancelled)
-        );
-    }
-
-    #[test]
-    fn patterns_without_a_separator_match_at_any_depth() {
-        for (pattern, path, matches) in [
-            ("*.rs", "a/b.rs", true),
-            ("a/*.rs", "a/b.rs", true),
-            ("a/*.rs", "a/b/c.rs", false),
-            ("**/c.rs", "a/b/c.rs", true),
-            ("*.{rs,toml}", "Cargo.toml", true),
-        ] {
-            assert_eq!(
-                build_glob_matcher(pattern).unwrap().is_match(path),
-                matches,
-                "{pattern} {path}"
-            );
-        }
-        assert!(
-            build_glob_matcher("a[")
-                .unwrap_err()
-                .to_string()
-                .contains("not a valid pattern")
         );
     }
 
