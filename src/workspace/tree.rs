@@ -139,23 +139,9 @@ impl<H: Fn() -> bool> Walk<H> {
             self.is_halted = true;
             return;
         }
-        // A folder that has been replaced by a link since it was listed is not opened.
-        let Ok(opened) = OpenFolder::open(folder) else {
-            self.unreadable += 1;
+        let Some((opened, mut entries)) = self.list_folder(folder) else {
             return;
         };
-        let Ok(read) = opened.read_entries() else {
-            self.unreadable += 1;
-            return;
-        };
-        let mut entries: Vec<FolderEntry> = Vec::new();
-        for entry in read.filter_map(Result::ok) {
-            if entries.len() % CHECK_INTERVAL == CHECK_INTERVAL - 1 && (self.halt)() {
-                self.is_halted = true;
-                return;
-            }
-            entries.push(entry);
-        }
         self.rules.leave_to(folder);
         // Only names that exist are opened, which spares failed lookups in every folder.
         let mut own: Vec<&str> = Vec::new();
@@ -194,6 +180,25 @@ impl<H: Fn() -> bool> Walk<H> {
             let depth = depth + 1;
             self.pending.push(PendingScan { entry, depth });
         }
+    }
+
+    /// Opens a folder and reads its entries; `None` if it cannot be read or the walk must end.
+    fn list_folder(&mut self, folder: &Path) -> Option<(OpenFolder, Vec<FolderEntry>)> {
+        // A folder that has been replaced by a link since it was listed is not opened.
+        let listed = OpenFolder::open(folder).and_then(|opened| Ok((opened.read_entries()?, opened)));
+        let Ok((read, opened)) = listed else {
+            self.unreadable += 1;
+            return None;
+        };
+        let mut entries = Vec::new();
+        for entry in read.filter_map(Result::ok) {
+            if entries.len() % CHECK_INTERVAL == CHECK_INTERVAL - 1 && (self.halt)() {
+                self.is_halted = true;
+                return None;
+            }
+            entries.push(entry);
+        }
+        Some((opened, entries))
     }
 
     fn judge(&self, path: &Path, name: &OsStr, is_folder: bool) -> EntryVerdict {
