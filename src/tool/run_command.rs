@@ -27,21 +27,13 @@ use crate::workspace::{
 /// How long the changes of a canceled command are looked for.
 const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
 
-/// Environment of every command, so that none uses colors, a pager, or a prompt.
-const ENVIRONMENT: [(&str, &str); 5] = [
-    ("TERM", "dumb"),
-    ("NO_COLOR", "1"),
-    ("PAGER", "cat"),
-    ("GIT_PAGER", "cat"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-];
-
 /// Prepares a command to run in the session's directory, with standard error merged into standard output.
 pub(super) fn prepare_command(command: Command, cx: &ToolContext) -> Command {
-    let command = command.current_dir(&cx.cwd).merge_stderr().harden_git();
-    ENVIRONMENT
-        .into_iter()
-        .fold(command, |command, (name, value)| command.env(name, value))
+    command
+        .current_dir(&cx.cwd)
+        .merge_stderr()
+        .harden_git()
+        .unattended()
 }
 
 /// The result of a command that was not canceled.

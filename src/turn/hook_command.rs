@@ -199,11 +199,8 @@ fn build_command(context: HookContext<'_>, hook: &HookSettings, input: Vec<u8>) 
         .show_named_paths()
         .current_dir(context.cwd)
         .stdin(Stdin::Bytes(input))
-        .env("TERM", "dumb")
-        .env("NO_COLOR", "1")
-        .env("PAGER", "cat")
-        .env("GIT_TERMINAL_PROMPT", "0")
         .harden_git()
+        .unattended()
 }
 
 /// Collects the output until the process and all of its children are gone.

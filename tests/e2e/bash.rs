@@ -419,3 +419,39 @@ fn no_child_of_a_hook_or_background_command_survives_its_helper() {
         assert_eq!(client.processes(), 1, "{attack}: only the server is left");
     }
 }
+
+/// A person starts the server from a shell whose editor waits for them.
+#[test]
+fn git_without_a_message_ends_at_once_and_frees_the_repository() {
+    let world = World::new();
+    let editor = world.write("editor.sh", "exec sleep 1000\n");
+    let editor = format!("sh {}", editor.display());
+    let env = ["EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"];
+    let client = world.start_with(Options {
+        env: env.map(|name| (name.to_owned(), editor.clone())).to_vec(),
+        ..Options::default()
+    });
+    let session = full_session(&client);
+    let setup = "git init -q && git config user.name t && git config user.email t@example.invalid \
+                 && for n in 1 2; do echo $n > f && git add f && git commit -qm $n; done";
+    let run = |command: &str| {
+        world
+            .mock()
+            .push(Reply::tool("bash", json!({ "command": command })));
+        client.ask(&session, "run it");
+        let call = client.next_matching(&session, "agent/toolCall", |call| {
+            matches!(call.text("status"), "completed" | "failed")
+        });
+        call.text("output").to_owned()
+    };
+    run(setup);
+    for command in [
+        "echo 3 > f; git commit -a",
+        "git checkout -q f; git rebase -i HEAD~1",
+    ] {
+        let output = run(command);
+        assert!(output.contains("no editor here"), "{command}: {output}");
+    }
+    let output = run("git add f && git commit -q --amend --no-edit --allow-empty && git log --format=%s");
+    assert!(output.starts_with("2\n1"), "{output}");
+}

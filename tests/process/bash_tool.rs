@@ -130,7 +130,7 @@ impl Session {
         (result, live)
     }
 
-    async fn text(&mut self, command: &str) -> String {
+    pub(crate) async fn text(&mut self, command: &str) -> String {
         self.bash(json!({ "command": command })).await.0.unwrap().text
     }
 
@@ -251,6 +251,25 @@ async fn untrusted_folder_allows_using_a_repository_the_command_created() {
     let command = "git init -q below && git -C below status";
     let output = session.bash(json!({ "command": command })).await.0.unwrap();
     assert!(output.text.contains("exit code: "), "{}", output.text);
+}
+
+#[tokio::test]
+async fn a_git_that_is_ended_in_the_background_leaves_no_lock() {
+    let mut session = Session::new();
+    let cwd = session.cx.cwd.clone();
+    session.cx.workspace.shared().set_trusted(&cwd, true);
+    let setup = "git init -q && git config user.name t && git config user.email t@example.invalid && echo 1 > f \
+                 && git add f && printf '#!/bin/sh\\ntouch waits; sleep 1000\\n' > .git/hooks/pre-commit \
+                 && chmod +x .git/hooks/pre-commit";
+    assert_eq!(session.text(setup).await, "(no output)");
+    let (lock, waits) = (cwd.join(".git/index.lock"), cwd.join("waits"));
+    let id = start_in_background(&session.cx, "git commit -qam one").await;
+    wait_until("the hook runs", || waits.exists()).await;
+    assert!(lock.exists(), "git holds the repository");
+    call_tool(BashKill, &session.cx, json!({ "id": id }))
+        .await
+        .unwrap();
+    assert!(!lock.exists());
 }
 
 #[tokio::test]

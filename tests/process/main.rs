@@ -15,6 +15,7 @@ mod bash_tool;
 mod free_commands;
 #[path = "../support/frozen_clock.rs"]
 mod frozen_clock;
+mod unattended;
 mod waiting;
 
 use std::collections::BTreeMap;

@@ -17,6 +17,7 @@ mod output;
 mod process_tree;
 mod spawn;
 mod state;
+mod unattended;
 
 pub use child::{Child, Collected, CommandEnd, Process, StopMode};
 pub use command::{Command, Stdin};
