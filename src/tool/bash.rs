@@ -97,6 +97,11 @@ impl Tool for Bash {
         if input.command.trim().is_empty() {
             return refuse_input("command: it is empty");
         }
+        if input.command.contains('\0') {
+            return refuse_input(
+                "command: it contains a NUL character, which the system does not pass on; let printf write it",
+            );
+        }
         if let Some(seconds) = input.timeout_s.filter(|seconds| *seconds <= 0.0) {
             return refuse_input(format!("timeout_s: {seconds} is not above 0"));
         }

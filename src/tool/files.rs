@@ -3,7 +3,10 @@
 //! Must not know a single tool. Turns the errors of `workspace` into texts that the model can act on.
 
 use std::fmt::Write as _;
+use std::io;
 use std::path::Path;
+
+use rustix::io::Errno;
 
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::spawn::{self, TaskError};
@@ -25,7 +28,7 @@ impl From<PathError> for ToolError {
 impl From<LoadError> for ToolError {
     fn from(error: LoadError) -> Self {
         match error {
-            LoadError::Io { .. } => Self::Reported(error.to_string()),
+            LoadError::Io { ref source, .. } => explain_io_error(error.to_string(), source),
             _ => Self::WrongInput(error.to_string()),
         }
     }
@@ -33,7 +36,41 @@ impl From<LoadError> for ToolError {
 
 impl From<WriteError> for ToolError {
     fn from(error: WriteError) -> Self {
-        Self::Reported(error.to_string())
+        match error {
+            WriteError::Io { ref source, .. } => explain_io_error(error.to_string(), source),
+            WriteError::Moved(_) => Self::Reported(error.to_string()),
+            WriteError::ReadOnly(_) | WriteError::NotAFile(..) | WriteError::Path(_) => {
+                Self::WrongInput(error.to_string())
+            }
+        }
+    }
+}
+
+/// Returns the error of a call that the system failed, with this text for the model.
+///
+/// The input is wrong if the call's path is the reason, such as one that is too long or that the user may not read. A
+/// full disk or one that fails is the reason for every path.
+pub(super) fn explain_io_error(text: String, error: &io::Error) -> ToolError {
+    let is_about_path = matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::ACCESS
+                | Errno::PERM
+                | Errno::NOENT
+                | Errno::NOTDIR
+                | Errno::ISDIR
+                | Errno::LOOP
+                | Errno::NAMETOOLONG
+                | Errno::INVAL
+                | Errno::NXIO
+                | Errno::NODEV
+                | Errno::ROFS
+        )
+    );
+    if is_about_path || error.kind() == io::ErrorKind::InvalidInput {
+        ToolError::WrongInput(text)
+    } else {
+        ToolError::Reported(text)
     }
 }
 
@@ -192,5 +229,31 @@ pub(super) fn suggest_similar_paths(cx: &ToolContext, path: &Path) -> String {
         String::new()
     } else {
         format!(". Did you mean {}?", names.join(" or "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_about_the_path_are_wrong_input() {
+        for (error, want) in [
+            (Errno::ACCESS, true),
+            (Errno::NAMETOOLONG, true),
+            (Errno::NOTDIR, true),
+            (Errno::NOSPC, false),
+            (Errno::IO, false),
+            (Errno::MFILE, false),
+        ] {
+            let text = error.to_string();
+            let error = explain_io_error(text.clone(), &error.into());
+            assert_eq!(matches!(error, ToolError::WrongInput(_)), want, "{text}");
+        }
+        let nul = io::Error::from(io::ErrorKind::InvalidInput);
+        assert!(matches!(
+            explain_io_error(String::new(), &nul),
+            ToolError::WrongInput(_)
+        ));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::io;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -76,7 +77,9 @@ fn list_folder(cx: &ToolContext, input: &ListDirInput, bound: &WalkBound) -> Res
             return refuse_input(format!("`{}` does not exist{suggestions}", target.display));
         }
     }
-    let failed = |error| ToolError::Reported(format!("cannot list `{}`: {error}", target.display));
+    let failed = |error: io::Error| {
+        files::explain_io_error(format!("cannot list `{}`: {error}", target.display), &error)
+    };
     let folder = OpenFolder::open(path).map_err(failed)?;
     let mut entries = Vec::new();
     let mut end = None;

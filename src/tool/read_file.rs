@@ -153,7 +153,8 @@ fn read_disk(
         Err(error) => return Err(error.into()),
     };
     let length = file.metadata().len();
-    let failed = |error: io::Error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path));
+    let failed =
+        |error: io::Error| files::explain_io_error(format!("cannot read `{}`: {error}", input.path), &error);
     // Before the check for text: an image is binary too.
     if let Some(media) = read_media(&input.path, &mut file).map_err(ToolError::Reported)? {
         return Ok(ReadResult {

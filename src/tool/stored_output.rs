@@ -29,7 +29,7 @@ pub(super) fn build_effect(path: &str) -> Effect {
 
 /// Returns the error of a call that cannot read the stored content `name`.
 pub(super) fn explain_unreadable(name: &str, reason: &str) -> ToolError {
-    ToolError::Reported(format!("cannot read `{PREFIX}{}`: {reason}", one_line(name, 150)))
+    ToolError::WrongInput(format!("cannot read `{PREFIX}{}`: {reason}", one_line(name, 150)))
 }
 
 /// Returns the error of a tool that was given such a path but needs the path of a file.

@@ -4,16 +4,17 @@
 
 use std::sync::Arc;
 
+use reqwest::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use url::Url;
 
 use super::files::{self, format_title};
-use super::output::{fail_with_message, refuse_input};
+use super::output::refuse_input;
 use super::outside::wrap_untrusted_text;
 use super::walk::{MAX_TIME, WalkBound};
 use super::web::markdown;
-use super::web::{ContentKind, FetchResult, FetchedBody, Web};
+use super::web::{ContentKind, FetchError, FetchResult, FetchedBody, Web};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, prefix_within, strip_control_characters};
 use crate::config::NetworkSettings;
@@ -112,7 +113,7 @@ fn parse_url(written: &str) -> Result<Url, ToolError> {
 
 async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     let found = web.get(&url).await;
-    let (url, response) = match found.map_err(|error| ToolError::Reported(error.to_string()))? {
+    let (url, response) = match found.map_err(to_tool_error)? {
         FetchResult::Answer { url, response } => (url, response),
         FetchResult::Elsewhere(to) => {
             return Ok(ToolOutput::text(format!(
@@ -128,7 +129,7 @@ async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Res
             0 => String::new(),
             bytes => format!(" of {bytes} bytes"),
         };
-        return fail_with_message(format!(
+        return refuse_input(format!(
             "{url} is {}{size}, not text; it cannot be shown",
             one_line(&strip_control_characters(&body.media_type), 80)
         ));
@@ -141,9 +142,36 @@ async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Res
     let read = read.await?;
     if !status.is_success() {
         let excerpt = wrap_untrusted_text(&format!("at {url}"), prefix_within(&read.text, ERROR_TEXT));
-        return fail_with_message(format!("{url} answered {status}\n{excerpt}"));
+        let text = format!("{url} answered {status}\n{excerpt}");
+        return Err(if is_about_address(status) {
+            ToolError::WrongInput(text)
+        } else {
+            ToolError::Reported(text)
+        });
     }
     read.build_output(&url, offset)
+}
+
+fn to_tool_error(error: FetchError) -> ToolError {
+    match error {
+        FetchError::Private { .. } | FetchError::Redirects(_) | FetchError::Location(..) => {
+            ToolError::WrongInput(error.to_string())
+        }
+        FetchError::NoAnswer(_) | FetchError::Tls(_) | FetchError::Client(_) => {
+            ToolError::Reported(error.to_string())
+        }
+    }
+}
+
+/// Returns whether a server refuses this address, and not whatever we ask it now.
+fn is_about_address(status: StatusCode) -> bool {
+    status.is_client_error()
+        && !matches!(
+            status,
+            StatusCode::REQUEST_TIMEOUT
+                | StatusCode::TOO_MANY_REQUESTS
+                | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        )
 }
 
 /// A page as text.
@@ -218,6 +246,35 @@ mod tests {
 
     use super::super::testing::ToolHarness;
     use super::*;
+
+    #[test]
+    fn only_what_another_address_would_avoid_is_wrong_input() {
+        for (status, want) in [
+            (403, true),
+            (404, true),
+            (410, true),
+            (407, false),
+            (429, false),
+            (503, false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(is_about_address(status), want, "{status}");
+        }
+        let url = Url::parse("https://example.com/").unwrap();
+        for (error, want) in [
+            (FetchError::Redirects(url.clone()), true),
+            (FetchError::Location(url, "no target".to_owned()), true),
+            (FetchError::NoAnswer("connection refused".to_owned()), false),
+            (FetchError::Client("no roots".to_owned()), false),
+        ] {
+            let text = error.to_string();
+            assert_eq!(
+                matches!(to_tool_error(error), ToolError::WrongInput(_)),
+                want,
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn rules_see_the_address_that_is_requested() {

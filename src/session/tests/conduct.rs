@@ -232,14 +232,23 @@ fn wrong_input_says_nothing_about_the_tool() {
     let scenario = Scenario::new();
     scenario.write("a.txt", "one\n");
     let client = scenario.start();
+    let long = "x".repeat(300);
     let wrong = [
         ("read_file", json!({"path": "missing.txt"})),
+        ("read_file", json!({"path": long})),
+        ("read_file", json!({"path": "a\0b"})),
+        ("read_file", json!({"path": "tool-output:missing.txt"})),
+        ("write_file", json!({"path": long, "content": "x"})),
+        ("bash", json!({"command": "echo a\0b"})),
+        ("bash", json!({"command": "true", "workdir": long})),
         ("read_file", json!({"path": "a.txt", "offset": 9})),
         ("bash", json!({"command": "true", "workdir": "missing"})),
         ("bash", json!({"command": "true", "timeout_s": -1})),
         ("grep", json!({"pattern": "("})),
         ("glob", json!({"pattern": "*", "path": "missing"})),
         ("list_dir", json!({"path": "a.txt"})),
+        ("list_dir", json!({"path": long})),
+        ("web_fetch", json!({"url": "http://127.0.0.1:1/"})),
     ];
     for (tool, arguments) in wrong {
         let session = client.session_in_mode(Mode::Full);

@@ -8,4 +8,4 @@ mod client;
 pub(super) mod markdown;
 
 pub(super) use body::{ContentKind, FetchedBody};
-pub(super) use client::{FetchResult, Web};
+pub(super) use client::{FetchError, FetchResult, Web};
