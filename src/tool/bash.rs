@@ -267,7 +267,7 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
         )
         .await;
     let status = started.map_err(|error| match error {
-        BackgroundError::Spawn(error) => not_started(error),
+        BackgroundError::Spawn(error) => not_started(error, input.workdir.is_some()),
         BackgroundError::TooMany => ToolError::WrongInput(format!("{error} with bash_kill")),
         BackgroundError::Closed | BackgroundError::Unknown { .. } => ToolError::Reported(error.to_string()),
     })?;

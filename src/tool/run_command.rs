@@ -75,6 +75,7 @@ pub(super) async fn run_to_end(
     let command = shared.guard_git(&cx.cwd, &cx.sandbox.settings, command).await;
     let mut earlier = cx.workspace.list_steering_changes(&cx.cwd).await;
     let (mut command, watched) = confine_command(command, cx, false).await?;
+    let named_folder = command.folder().to_owned();
     if origin
         == (CommandOrigin::Configured {
             is_from_folder: false,
@@ -82,7 +83,7 @@ pub(super) async fn run_to_end(
     {
         command = shared.shield_own_command(&cx.cwd, command);
     }
-    let is_elsewhere = command.folder() != cx.cwd;
+    let is_elsewhere = command.folder() != named_folder;
     if !watched.is_watched() {
         // Nothing is attributed to it.
         earlier = EarlierChanges::default();
@@ -93,7 +94,7 @@ pub(super) async fn run_to_end(
     // After a cancel here, nothing of the command is left (I8).
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let started = watched.finish_unless_started(child).await;
-    let (child, watched) = started.map_err(|error| match not_started(error) {
+    let (child, watched) = started.map_err(|error| match not_started(error, named_folder != cx.cwd) {
         ToolError::Reported(reason) if is_elsewhere => {
             ToolError::Reported(format!("{reason}. {}", explain_other_folder(&cx.cwd)))
         }
@@ -186,7 +187,7 @@ pub(super) async fn confine_command(
     is_background: bool,
 ) -> Result<(Command, WatchedCommand), ToolError> {
     let confined = cx.workspace.confine_command(&cx.cwd, &cx.sandbox, command).await;
-    let command = confined.map_err(not_started)?;
+    let command = confined.map_err(|error| not_started(error, false))?;
     if command.confinement().is_none() {
         return Ok((command, cx.workspace.count_unconfined_command()));
     }
@@ -194,7 +195,7 @@ pub(super) async fn confine_command(
     let watched = cx
         .workspace
         .watch_command(&cx.cwd, &cx.sandbox, &command, is_background);
-    let watched = watched.await.map_err(not_started)?;
+    let watched = watched.await.map_err(|error| not_started(error, false))?;
     Ok((command, watched))
 }
 
@@ -217,10 +218,16 @@ async fn look_after_cancel(cx: &ToolContext) {
     clock::sleep(LOOKING_AFTER_CANCEL).await;
 }
 
-/// Converts the error of a command that did not start.
-pub(super) fn not_started(error: SpawnError) -> ToolError {
+/// Converts the error of a command that did not start. `names_folder` says whether the call named the folder that it was
+/// to run in.
+pub(super) fn not_started(error: SpawnError, names_folder: bool) -> ToolError {
     match error {
+        SpawnError::WorkingDirectory { .. } | SpawnError::HiddenDirectory { .. } if names_folder => {
+            ToolError::WrongInput(error.to_string())
+        }
+        SpawnError::Arguments { .. } => ToolError::WrongInput(error.to_string()),
         SpawnError::WorkingDirectory { .. }
+        | SpawnError::HiddenDirectory { .. }
         | SpawnError::NotFound { .. }
         | SpawnError::Refused { .. }
         | SpawnError::Sandbox { .. } => ToolError::Reported(error.to_string()),
@@ -510,6 +517,51 @@ pub(super) fn with_notes(output: &str, notes: impl IntoIterator<Item = String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_a_call_names_makes_a_failed_start_its_wrong_input() {
+        let (program, reason) = (String::new, String::new);
+        let path = std::path::PathBuf::new;
+        let is_wrong_input =
+            |error, names_folder| matches!(not_started(error, names_folder), ToolError::WrongInput(_));
+        for names_folder in [false, true] {
+            for (error, want) in [
+                (
+                    SpawnError::Arguments {
+                        program: program(),
+                        reason: reason(),
+                    },
+                    true,
+                ),
+                (
+                    SpawnError::WorkingDirectory {
+                        path: path(),
+                        reason: reason(),
+                    },
+                    names_folder,
+                ),
+                (SpawnError::HiddenDirectory { path: path() }, names_folder),
+                (
+                    SpawnError::NotFound {
+                        program: program(),
+                        reason: reason(),
+                    },
+                    false,
+                ),
+                (
+                    SpawnError::Refused {
+                        program: program(),
+                        reason: reason(),
+                    },
+                    false,
+                ),
+                (SpawnError::Sandbox { reason: reason() }, false),
+            ] {
+                let text = error.to_string();
+                assert_eq!(is_wrong_input(error, names_folder), want, "{text} {names_folder}");
+            }
+        }
+    }
 
     #[test]
     fn abnormal_ends_are_reported() {

@@ -145,7 +145,9 @@ async fn explain_refusal(
 
 fn to_failure(hook: &HookSettings, error: &SpawnError) -> HookExit {
     HookExit::Failed(match error {
-        SpawnError::Sandbox { .. } => format!("{error}. {}", hook_remedy(hook.is_from_folder)),
+        SpawnError::Sandbox { .. } | SpawnError::HiddenDirectory { .. } => {
+            format!("{error}. {}", hook_remedy(hook.is_from_folder))
+        }
         _ => error.to_string(),
     })
 }

@@ -455,3 +455,20 @@ fn git_without_a_message_ends_at_once_and_frees_the_repository() {
     let output = run("git add f && git commit -q --amend --no-edit --allow-empty && git log --format=%s");
     assert!(output.starts_with("2\n1"), "{output}");
 }
+
+#[test]
+fn a_command_of_any_length_runs() {
+    let world = World::new();
+    let client = world.start();
+    let session = full_session(&client);
+    let body = "0123456789abcde\n".repeat(20_000);
+    for (name, background) in [("front", false), ("back", true)] {
+        let command = format!("cat > {name}.part <<'END'\n{body}END\nmv {name}.part {name}");
+        let input = json!({ "command": command, "background": background });
+        world.mock().push(Reply::tool("bash", input));
+        client.ask(&session, "write it");
+        client.tool_call(&session, "completed");
+        world.wait_until(|| world.read(name).is_some());
+        assert_eq!(world.read(name).as_ref(), Some(&body), "{name}");
+    }
+}

@@ -30,6 +30,7 @@ mod attacks;
 mod broken_settings;
 mod caches;
 mod home_allowlist;
+mod long_scripts;
 mod nested_folders;
 mod outer_repository;
 mod private_folders;

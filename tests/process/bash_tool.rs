@@ -254,6 +254,15 @@ async fn untrusted_folder_allows_using_a_repository_the_command_created() {
 }
 
 #[tokio::test]
+async fn a_command_that_fails_in_another_folder_is_not_explained_by_trust() {
+    let mut session = Session::new();
+    std::fs::create_dir(session.cx.cwd.join("sub")).unwrap();
+    let input = json!({"command": "basename $PWD; exit 3", "workdir": "sub"});
+    let output = session.bash(input).await.0.unwrap();
+    assert_eq!(output.text, "sub\nexit code: 3");
+}
+
+#[tokio::test]
 async fn a_git_that_is_ended_in_the_background_leaves_no_lock() {
     let mut session = Session::new();
     let cwd = session.cx.cwd.clone();

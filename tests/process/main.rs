@@ -15,6 +15,7 @@ mod bash_tool;
 mod free_commands;
 #[path = "../support/frozen_clock.rs"]
 mod frozen_clock;
+mod long_scripts;
 mod unattended;
 mod waiting;
 
@@ -719,7 +720,12 @@ async fn spawn_errors_name_the_cause() {
         .spawn(Command::from_argv(["true".to_owned(), "x".repeat(1 << 20)]))
         .await
         .unwrap_err();
-    assert!(matches!(long, SpawnError::Refused { .. }), "{long}");
+    assert!(matches!(long, SpawnError::Arguments { .. }), "{long}");
+    for comment in [0, 300_000] {
+        let script = format!("echo \0 #{}", "x".repeat(comment));
+        let nul = launcher().spawn(Command::from_script(script)).await.unwrap_err();
+        assert!(matches!(nul, SpawnError::Arguments { .. }), "{comment}: {nul}");
+    }
     let empty = launcher()
         .spawn(Command::from_argv(Vec::<String>::new()))
         .await

@@ -388,9 +388,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "workspace/process/lookup.rs",
         "the folders of PATH; reads nothing",
     ),
+    ("workspace/process/spawn.rs", "/dev/null"),
     (
-        "workspace/process/spawn.rs",
-        "/dev/null, and a private temporary file",
+        "workspace/process/unnamed_file.rs",
+        "a private temporary file, removed at once",
     ),
     (
         "workspace/real_path.rs",

@@ -40,6 +40,7 @@ use crate::workspace::process::exec_protocol::{
 use crate::workspace::process::exec_protocol::{
     ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal, StopStage,
 };
+use crate::workspace::process::long_script::LongScript;
 use crate::workspace::process::process_tree::ProcessTree;
 
 /// Time limit for killing what does not die (asleep in the kernel, or another user's).
@@ -192,6 +193,8 @@ fn run_exec_helper(relative_sockets: Vec<PathBuf>) -> io::Result<u32> {
     setsid()?;
     let server = Server::new();
     let (request, stdio) = server.receive_request()?;
+    // Before other descriptors are opened, so that its own has a short number.
+    let script = LongScript::take_from(&request.argv);
     let inbox = SignalInbox::new()?;
     // Before the start, so that no descendant can escape to another parent.
     #[cfg(target_os = "linux")]
@@ -199,7 +202,8 @@ fn run_exec_helper(relative_sockets: Vec<PathBuf>) -> io::Result<u32> {
 
     let started = confine(&request, relative_sockets)
         .and_then(|()| open_proxy_socket(&request, server))
-        .and_then(|port| start(&request, stdio, port));
+        .and_then(|port| Ok((port, script.map_err(|error| explain_start_error(&error))?)))
+        .and_then(|(port, script)| start(&request, stdio, port, script));
     match started {
         Ok(main) => {
             server.send_report(&HelperReport::Started(main.as_raw_nonzero().get().unsigned_abs()));
@@ -259,13 +263,15 @@ fn open_proxy_socket(request: &ExecRequest, server: Server) -> Result<Option<u16
     open().map_err(|error: io::Error| (StartRefusal::Sandbox, format!("cannot open the proxy: {error}")))
 }
 
-/// Starts the command in a group of its own; `proxy_port` is the port of its proxy, if it has one.
+/// Starts the command in a group of its own; `proxy_port` is the port of its proxy, if it has one. A `script` replaces its
+/// arguments.
 ///
 /// Our copies of its descriptors are closed here, so that readers see the end of its output.
 fn start(
     request: &ExecRequest,
     [stdin, stdout, stderr]: [OwnedFd; 3],
     proxy_port: Option<u16>,
+    script: Option<LongScript>,
 ) -> Result<Pid, (StartRefusal, String)> {
     // `spawn` fails alike for a missing directory and a missing program.
     // A directory that can be entered but not listed is fine.
@@ -276,8 +282,9 @@ fn start(
         .argv
         .split_first()
         .ok_or((StartRefusal::Other, "no program".to_owned()))?;
+    let script_path = script.as_ref().map(|script| [script.path()]);
     let child = name_program(request, name)?
-        .args(args)
+        .args(script_path.as_ref().map_or(args, |path| path.as_slice()))
         .current_dir(&request.cwd)
         .envs(request.env.iter().map(|(name, value)| (name, value)))
         .envs(proxy_port.into_iter().flat_map(list_proxy_variables))
@@ -292,11 +299,19 @@ fn start(
             .ok()
             .and_then(Pid::from_raw)
             .ok_or((StartRefusal::Other, "no process id".to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err((StartRefusal::Missing, error.to_string()))
-        }
-        Err(error) => Err((StartRefusal::Other, error.to_string())),
+        Err(error) => Err(explain_start_error(&error)),
     }
+}
+
+/// Returns why the system did not start a command, by the error that it gave.
+fn explain_start_error(error: &io::Error) -> (StartRefusal, String) {
+    let refusal = match error.kind() {
+        io::ErrorKind::NotFound => StartRefusal::Missing,
+        // A NUL byte is an invalid input.
+        io::ErrorKind::ArgumentListTooLong | io::ErrorKind::InvalidInput => StartRefusal::Arguments,
+        _ => StartRefusal::Other,
+    };
+    (refusal, error.to_string())
 }
 
 /// Returns a command without arguments.

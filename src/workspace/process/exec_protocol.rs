@@ -129,6 +129,8 @@ word_enum! {
         Directory = "directory",
         /// The program does not exist.
         Missing = "missing",
+        /// The system takes no such arguments.
+        Arguments = "arguments",
         /// The sandbox could not be set up.
         Sandbox = "sandbox",
         Other = "other",
@@ -203,6 +205,7 @@ mod tests {
             HelperReport::Refused(StartRefusal::Directory, "no such directory".into()),
             HelperReport::Refused(StartRefusal::Missing, String::new()),
             HelperReport::Refused(StartRefusal::Sandbox, "cannot mount /proc".into()),
+            HelperReport::Refused(StartRefusal::Arguments, "argument list too long".into()),
             HelperReport::Refused(StartRefusal::Other, "permission denied (os error 13)".into()),
             HelperReport::Exited(-1),
             HelperReport::Signalled(9),

@@ -11,6 +11,7 @@ mod exec;
 mod exec_protocol;
 mod git;
 mod inspection;
+mod long_script;
 mod lookup;
 mod orphans;
 mod output;
@@ -18,6 +19,7 @@ mod process_tree;
 mod spawn;
 mod state;
 mod unattended;
+mod unnamed_file;
 
 pub use child::{Child, Collected, CommandEnd, Process, StopMode};
 pub use command::{Command, Stdin};

@@ -33,6 +33,7 @@ use crate::workspace::process::lookup::{
 };
 use crate::workspace::process::orphans::{Helper, spawn_helper};
 use crate::workspace::process::output::Output;
+use crate::workspace::process::unnamed_file::create_unnamed_file;
 
 /// How long a canceled start may take to be gone. It takes milliseconds, except on a busy machine.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
@@ -56,6 +57,9 @@ pub enum SpawnError {
         /// As reported by the system.
         reason: String,
     },
+    /// The sandbox hides the working directory.
+    #[error("cannot set up the sandbox: it hides {}, as a place of secrets", path.display())]
+    HiddenDirectory { path: PathBuf },
     #[error("cannot find program `{program}`: check its name and PATH ({reason})")]
     NotFound {
         /// Without arguments.
@@ -69,6 +73,13 @@ pub enum SpawnError {
         /// Without arguments.
         program: String,
         /// As reported by the system.
+        reason: String,
+    },
+    /// The system takes no such arguments: they are too long, or contain a NUL byte.
+    #[error("cannot start program `{program}`: {reason}")]
+    Arguments {
+        /// Without arguments.
+        program: String,
         reason: String,
     },
     /// The sandbox could not be set up, so the command did not run.
@@ -190,12 +201,16 @@ impl Launcher {
             argv: command.argv.clone(),
         }
         .to_bytes();
-        for (wrong, reason) in [
-            (command.argv.is_empty(), "no program given"),
-            (request.len() > REQUEST_LIMIT, "argument list too long"),
+        for (wrong, refusal, reason) in [
+            (command.argv.is_empty(), StartRefusal::Other, "no program given"),
+            (
+                request.len() > REQUEST_LIMIT,
+                StartRefusal::Arguments,
+                "argument list too long",
+            ),
         ] {
             if wrong {
-                return Err(to_spawn_error(command, StartRefusal::Other, reason.into()));
+                return Err(to_spawn_error(command, refusal, reason.into()));
             }
         }
         let (control, end) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
@@ -402,14 +417,20 @@ async fn give_up(control: &UnixStream, helper: Helper) {
 fn to_spawn_error(command: &Command, refusal: StartRefusal, reason: String) -> SpawnError {
     let hides = |plan: &SandboxPlan| plan.find_rule(&command.cwd) == Some(PathRule::Hide);
     match refusal {
-        StartRefusal::Directory if command.sandbox.as_ref().is_some_and(hides) => SpawnError::Sandbox {
-            reason: format!("it hides {}, as a place of secrets", command.cwd.display()),
-        },
+        StartRefusal::Directory if command.sandbox.as_ref().is_some_and(hides) => {
+            SpawnError::HiddenDirectory {
+                path: command.cwd.clone(),
+            }
+        }
         StartRefusal::Directory => SpawnError::WorkingDirectory {
             path: command.cwd.clone(),
             reason,
         },
         StartRefusal::Missing => SpawnError::NotFound {
+            program: command.program_name(),
+            reason,
+        },
+        StartRefusal::Arguments => SpawnError::Arguments {
             program: command.program_name(),
             reason,
         },
@@ -458,22 +479,7 @@ impl ChildPipes {
 
 /// Creates an unnamed file with `bytes`, to be read from the start: no task has to feed it.
 fn file_of(bytes: &[u8]) -> io::Result<OwnedFd> {
-    #[cfg(target_os = "linux")]
-    let mut file = File::from(rustix::fs::memfd_create(
-        "stdin",
-        rustix::fs::MemfdFlags::CLOEXEC,
-    )?);
-    #[cfg(not(target_os = "linux"))]
-    let mut file = {
-        let path = std::env::temp_dir().join(format!("agentls-{}", crate::base::random::random_token(20)));
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
-        std::fs::remove_file(&path)?;
-        file
-    };
+    let mut file = create_unnamed_file("stdin")?;
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())
