@@ -121,7 +121,8 @@ pub(super) fn escape_brackets(part: &str) -> String {
 pub(super) fn find_hidden_names(pattern: &str) -> Vec<GlobPattern> {
     let mut expanded = Vec::new();
     if !expand_braces(pattern, &mut expanded) {
-        return GlobPattern::for_names(".*").into_iter().collect();
+        let all = names_a_dot_name(pattern).then(|| GlobPattern::for_names(".*").ok());
+        return all.flatten().into_iter().collect();
     }
     let mut names: Vec<&str> = (expanded.iter())
         .flat_map(|path| path.split('/'))
@@ -139,6 +140,16 @@ pub(super) fn find_hidden_names(pattern: &str) -> Vec<GlobPattern> {
     (names.iter().flat_map(compile).flatten())
         .filter_map(|name| GlobPattern::for_names(&name).ok())
         .collect()
+}
+
+/// Returns whether a part of the pattern may begin with a dot.
+fn names_a_dot_name(pattern: &str) -> bool {
+    let mut before = '/';
+    pattern.chars().any(|letter| {
+        let begins = letter == '.' && matches!(before, '/' | '{' | ',' | '\\');
+        before = letter;
+        begins
+    })
 }
 
 /// Adds the patterns that the braces of `pattern` expand to; `false` if they are too many.
@@ -203,6 +214,7 @@ mod tests {
     #[test]
     fn hidden_names_are_those_that_a_pattern_names() {
         let many = "{a,b}".repeat(10);
+        let many_with_dot = format!("{many}/.x");
         for (pattern, name, is_named) in [
             (".github/**", ".github", true),
             (".github/**", ".gitlab", false),
@@ -216,7 +228,8 @@ mod tests {
             ("**/*.yml", ".x.yml", false),
             ("?a", ".a", false),
             ("../x", "..", false),
-            (&many, ".a", true),
+            (&many, ".a", false),
+            (&many_with_dot, ".a", true),
             (&many[..10], ".a", false),
             ("{.a", ".a", false),
         ] {

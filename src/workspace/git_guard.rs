@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::git_reader::GitReader;
+use super::process::unattended::{CORE_EDITOR, SEQUENCE_EDITOR};
 use super::process::{Command, git_command};
 use super::real_path::real_path;
 use crate::base::clock;
@@ -490,6 +491,9 @@ fn find_replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, St
         ("diff", "command" | "external") => with(PLAIN_DIFF),
         ("protocol", "allow") => with("never"),
         ("core", "fsmonitor") => with("false"),
+        // They win over the settings of an unattended command, so they are the same.
+        ("core", "editor") => with(CORE_EDITOR),
+        ("sequence", "editor") => with(SEQUENCE_EDITOR),
         _ => with(""),
     }
 }
@@ -521,7 +525,7 @@ mod tests {
             ("diff.x.textconv", "cat"),
             ("diff.external", PLAIN_DIFF),
             ("diff.x.command", PLAIN_DIFF),
-            ("core.editor", ""),
+            ("core.editor", CORE_EDITOR),
             ("core.sshcommand", ""),
             ("core.hookspath", ""),
             ("core.fsmonitor", "false"),

@@ -53,6 +53,9 @@ async fn editors_fail_at_once_and_change_nothing() {
             .await;
         assert_eq!(after, format!("{before}\n4\nexit code: 2"), "{command}");
     }
+    // Nothing runs the file that should be edited.
+    let text = session.text("cd 'a b' && EDITOR= git commit -a").await;
+    assert!(text.contains("problem with the editor"), "{text}");
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ mod output;
 mod process_tree;
 mod spawn;
 mod state;
-mod unattended;
+pub(super) mod unattended;
 mod unnamed_file;
 
 pub use child::{Child, Collected, CommandEnd, Process, StopMode};

@@ -19,7 +19,7 @@ const SET: [(&str, &str); 9] = [
     // Most programs start it with a shell. Those that split it at blanks start a shell that fails too.
     (
         "EDITOR",
-        "sh -c 'echo \"no editor here: pass the text with an option, such as git -m or --no-edit, or set EDITOR to a command that edits the file\" >&2; exit 1'",
+        "sh -c 'echo \"no editor here: pass the text with an option, such as git -m or --no-edit, or set EDITOR to a command that edits the file (EDITOR=true keeps it)\" >&2; exit 1'",
     ),
 ];
 
@@ -42,10 +42,11 @@ const UNSET: [&str; 11] = [
 ///
 /// They are not variables, since a variable would win over `git -c core.editor=…` and over an `EDITOR` that a command
 /// sets.
-const GIT_SETTINGS: [(&str, &str); 2] = [
-    ("core.editor", r#"eval "${VISUAL:-$EDITOR} \"\$@\"" #"#),
-    ("sequence.editor", r#"eval "$(git var GIT_EDITOR) \"\$@\"" #"#),
-];
+const GIT_SETTINGS: [(&str, &str); 2] = [("core.editor", CORE_EDITOR), ("sequence.editor", SEQUENCE_EDITOR)];
+
+/// Without any editor, it fails: an empty command would run the file that git wants to be edited.
+pub(in crate::workspace) const CORE_EDITOR: &str = r#"eval "${VISUAL:-${EDITOR:-false}} \"\$@\"" #"#;
+pub(in crate::workspace) const SEQUENCE_EDITOR: &str = r#"eval "$(git var GIT_EDITOR) \"\$@\"" #"#;
 
 impl Command {
     /// Makes programs that want a person end at once, where they ask for a pager, an editor, or an answer.

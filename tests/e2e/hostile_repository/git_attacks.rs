@@ -39,7 +39,7 @@ pub const GIT: &[Attack] = &[
     row("git-alias", Activates("gitSetting", "alias.statusx"), |planter| {
         planter.git_setting("alias.statusx", &format!("!{}", planter.trap()));
     }),
-    row("git-editor", Activates("gitSetting", "core.editor"), |planter| {
+    row("git-editor", Lists("gitSetting", "core.editor"), |planter| {
         planter.git_setting("core.editor", &format!("{}; true", planter.trap()));
     }),
     row(
