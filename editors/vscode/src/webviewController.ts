@@ -8,6 +8,7 @@ import { escapeNotification } from "./format";
 import { attachFiles, suggestCommands, suggestMentions } from "./mentions";
 import { editQueuedPrompt, enqueuePrompt, removeQueuedPrompt, saveQueuedPrompt, sendQueuedPrompt } from "./promptQueue";
 import { getWorkingFolder, resolvePath } from "./review";
+import { describeError } from "./serverErrors";
 import { takeOverSession } from "./takeover";
 import { applyRevert, previewRevert } from "./turnActions";
 import { showTurnChanges } from "./turnDiff";
@@ -33,8 +34,11 @@ export async function handleViewMessage(context: CommandContext, message: ViewMe
     case "suggest": {
       const { id, sign, query } = message;
       // The webview waits for an answer, also after a failure.
-      const items = await (sign === "@" ? suggestMentions(query) : suggestCommands(chat, query)).catch(() => []);
-      return chatView.postMessage({ type: "suggestions", id, items });
+      const found = await (sign === "@" ? suggestMentions(query) : suggestCommands(chat, query)).then(
+        (items) => ({ items }),
+        (error: unknown) => ({ items: [], problem: describeError(error) }),
+      );
+      return chatView.postMessage({ type: "suggestions", id, ...found });
     }
     case "approve": {
       const { approvalId, decision, feedback, rule } = message;

@@ -210,7 +210,8 @@ export type HostMessage =
   | { type: "before"; items: readonly ChatItem[] }
   /** At most one per frame. The webview answers with `drawn`. */
   | { type: "patch"; ops: ViewOp[] }
-  | { type: "suggestions"; id: number; items: Suggestion[] }
+  /** `problem`: why the search failed. */
+  | { type: "suggestions"; id: number; items: Suggestion[]; problem?: string }
   /**
    * Fills the input of a session; without an id, of the shown one. `isWanted`: the user asked for it, so it also gets
    * the focus.

@@ -38,14 +38,14 @@ before(
 );
 after(() => s?.close(), { timeout: TIMEOUT_MS });
 
-/** Takes a screenshot on failure. */
+/** Reports the view on failure. A turn that a failed test left out does not count in the next one. */
 function testInChat(name, body) {
   test(name, { timeout: 3 * TIMEOUT_MS }, async () => {
     try {
+      turns = await s.countEndedTurns();
       await body(s.page);
     } catch (error) {
-      await s.takeScreenshot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
-      console.error(s.readLogs());
+      await s.reportFailure(name);
       throw error;
     }
   });

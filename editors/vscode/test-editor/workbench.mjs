@@ -206,7 +206,8 @@ class Workbench {
 
   /** Returns the number of ended turns. The page may contain fewer. */
   async countEndedTurns() {
-    return Number((await this.at("log").getAttribute("data-ends")) ?? 0);
+    const log = this.at("log");
+    return (await log.count()) === 0 ? 0 : Number((await log.getAttribute("data-ends")) ?? 0);
   }
 
   /** Waits until turn `n`, the last one, ends. */

@@ -93,7 +93,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     return listenForCommands((message) => {
       if (message.type === "suggestions") {
         if (message.id !== latestRequest.current) return;
-        setSearch((current) => current && { ...current, items: message.items });
+        const { items, problem } = message;
+        setSearch((current) => current && { ...current, items, ...(problem !== undefined && { problem }) });
         setSelectedIndex(0);
       } else if (message.type === "compose") {
         compose(message);

@@ -10,6 +10,8 @@ export interface Search {
   query: string;
   /** Undefined until the answer arrives. */
   items?: readonly Suggestion[];
+  /** Why the search failed. */
+  problem?: string;
 }
 
 interface Props {
@@ -19,13 +21,13 @@ interface Props {
 }
 
 export function SuggestionList({ search, chosenIndex, onAccept }: Props): JSX.Element | null {
-  const { sign, query, items } = search;
+  const { items } = search;
   const current = useRef<HTMLDivElement>(null);
   useEffect(() => current.current?.scrollIntoView({ block: "nearest" }), [chosenIndex]);
   if (items === undefined || items.length === 0) {
     return (
       <p class={`suggestions ${items === undefined ? "searching" : ""}`} role="status" data-testid="no-suggestions">
-        {items === undefined ? "Searching…" : describeNoMatch(sign, query)}
+        {items === undefined ? "Searching…" : describeNoMatch(search)}
       </p>
     );
   }
@@ -54,7 +56,8 @@ export function SuggestionList({ search, chosenIndex, onAccept }: Props): JSX.El
   );
 }
 
-function describeNoMatch(sign: Search["sign"], query: string): string {
+function describeNoMatch({ sign, query, problem }: Search): string {
+  if (problem !== undefined) return `The search failed: ${problem}`;
   if (sign === "@") return query === "" ? "No files to attach" : `No match for “${query}”`;
   return query === "" ? "No commands: none are defined" : `No command “/${query}”`;
 }
