@@ -301,21 +301,29 @@ mod tests {
         (harness, kept)
     }
 
-    /// A claim lasts while diagnostics are awaited.
+    /// A claim lasts while diagnostics are awaited, and a save is announced before it is written.
     #[tokio::test]
     async fn a_save_during_a_claim_stays_the_persons() {
-        let (harness, kept) = harness_with_records();
-        harness.write("a", "mine");
-        let path = harness.path("a");
-        let (command, _) = RecordedCommand::begin(&harness.cx).await.unwrap();
-        let (claim, _) = WriteClaim::take(&harness.cx, &path).await.unwrap();
-        harness.write("a", "edited");
-        claim.settle().await.unwrap();
-        harness.write("a", "saved by the person");
-        harness.cx.workspace.external_writes().write(&path);
-        drop(claim);
-        command.record_changes(&harness.cx).await.unwrap();
-        assert_eq!(recorded_before(&kept, &path), []);
+        for is_announced_first in [true, false] {
+            let (harness, kept) = harness_with_records();
+            harness.write("a", "mine");
+            let path = harness.path("a");
+            let (command, _) = RecordedCommand::begin(&harness.cx).await.unwrap();
+            let (claim, _) = WriteClaim::take(&harness.cx, &path).await.unwrap();
+            harness.write("a", "edited");
+            let announce = || harness.cx.workspace.external_writes().write(&path);
+            if is_announced_first {
+                announce();
+            }
+            claim.settle().await.unwrap();
+            if !is_announced_first {
+                announce();
+            }
+            harness.write("a", "saved by the person");
+            drop(claim);
+            command.record_changes(&harness.cx).await.unwrap();
+            assert_eq!(recorded_before(&kept, &path), []);
+        }
     }
 
     #[tokio::test]
