@@ -20,6 +20,7 @@
 
 mod command;
 mod dangerous_flags;
+mod editors;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz_tests;
 mod known;
@@ -34,6 +35,7 @@ mod sed_script;
 use crate::base::secret_path as secret;
 mod shell;
 
+pub use editors::explain_waiting_editor;
 pub use losses::find_command_losses;
 pub use narrowing::leave_out_secrets;
 pub use policy::{GrantedRule, Policy, Verdict, choose_sandbox_policy, judge_tool_call};

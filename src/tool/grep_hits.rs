@@ -224,18 +224,24 @@ impl<'a> HitCollector<'a> {
     }
 }
 
-/// Returns a line without binary content: unreadable characters are replaced, or the line if it has many.
+/// Returns a line without binary content: `[binary content]` in place of a line with many unreadable characters, and
+/// none of them in a line with a NUL character.
 fn replace_binary(line: &str) -> Cow<'_, str> {
-    if !line.contains('\0') {
+    // Logs contain the escapes of colors.
+    let is_control = |letter: char| letter.is_control() && !matches!(letter, '\t' | '\u{1b}');
+    // Text in an old encoding has unreadable characters, but none of these.
+    if !line.contains(is_control) {
         return line.into();
     }
-    let is_unreadable =
-        |letter: char| letter == char::REPLACEMENT_CHARACTER || letter.is_control() && letter != '\t';
+    let is_unreadable = |letter: char| letter == char::REPLACEMENT_CHARACTER || is_control(letter);
     let unreadable = line.chars().filter(|letter| is_unreadable(*letter)).count();
     if unreadable * 10 > line.chars().count() {
         return "[binary content]".into();
     }
-    line.replace(is_unreadable, "\u{fffd}").into()
+    if line.contains('\0') {
+        return line.replace(is_unreadable, "\u{fffd}").into();
+    }
+    line.into()
 }
 
 /// Returns what is shown of a line: its start, or, if the first match is beyond that, the text round the match.

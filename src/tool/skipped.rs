@@ -458,7 +458,13 @@ mod tests {
             "text\n".repeat(4_000)
         );
         harness.write("late.ts", &late);
-        let blob = [b"needle \x01\x02\0\0\xff\xfe\n".as_slice(), b"needle in text\n"].concat();
+        let blob = [
+            b"needle \x01\x02\0\0\xff\xfe\n".as_slice(),
+            b"needle in text\n",
+            b"\x03\x04\x05needle\x06\x07\n",
+            b"Gr\xf6\xdfe: needle\n",
+        ]
+        .concat();
         std::fs::write(harness.path("early.bin"), blob).unwrap();
         let wide: Vec<u8> = "needle wide\n"
             .encode_utf16()
@@ -492,6 +498,7 @@ mod tests {
                     "grep",
                     search("early.bin"),
                     "early.bin:1:[binary content]\nearly.bin:2:needle in text\n\
+                     early.bin:3:[binary content]\nearly.bin:4:Gr\u{fffd}\u{fffd}e: needle\n\
                      [with binary content (NUL bytes): 1 file (`early.bin`)]",
                 ),
                 (

@@ -18,7 +18,7 @@ use super::tool_guard::{self, PreToolOutcome};
 use super::tool_run::{
     StopFlag, ToolRun, catch_tool_panic, internal_error_message, prepare_call, tool_context,
 };
-use crate::approval::{self, Verdict, command_files, leave_out_secrets};
+use crate::approval::{self, Verdict, command_files, explain_waiting_editor, leave_out_secrets};
 use crate::base::spawn::{panic_text, run_blocking};
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::{
@@ -148,6 +148,12 @@ async fn judge_or_ask(
         Err(refused) => return Ok(refused),
     };
     declare_effect(place, prepared.as_ref(), &effect);
+    // Nobody needs to be asked about a command that would only wait.
+    if effect.kind == EffectKind::Execute
+        && let Some(reason) = explain_waiting_editor(&effect.subject)
+    {
+        return Ok(Permission::Refused(ToolCallStatus::Failed, reason));
+    }
     let open = call.approval.clone();
     let unkept = not_kept(cx, &effect).await;
     let judgement = cx.link.judge_effect(&call.name, effect.clone(), open).await?;

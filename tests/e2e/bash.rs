@@ -422,7 +422,7 @@ fn no_child_of_a_hook_or_background_command_survives_its_helper() {
 
 /// A person starts the server from a shell whose editor waits for them.
 #[test]
-fn git_without_a_message_ends_at_once_and_frees_the_repository() {
+fn programs_that_open_an_editor_end_at_once_and_free_the_repository() {
     let world = World::new();
     let editor = world.write("editor.sh", "exec sleep 1000\n");
     let editor = format!("sh {}", editor.display());
@@ -451,6 +451,10 @@ fn git_without_a_message_ends_at_once_and_frees_the_repository() {
     ] {
         let output = run(command);
         assert!(output.contains("no editor here"), "{command}: {output}");
+    }
+    for command in ["vi f", "EDITOR=vim git commit -a"] {
+        let output = run(command);
+        assert!(output.contains("would wait for a person"), "{command}: {output}");
     }
     let output = run("git add f && git commit -q --amend --no-edit --allow-empty && git log --format=%s");
     assert!(output.starts_with("2\n1"), "{output}");
