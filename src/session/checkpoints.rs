@@ -367,7 +367,7 @@ impl ShownChange<'_> {
             FileState::Unknown => None,
             FileState::File { hash, .. } => {
                 let bytes = (self.contents.read(hash)).or_else(|| (state == &change.after).then(now)?)?;
-                Some(TextFile::from_bytes(bytes).ok()?.text)
+                Some(TextFile::from_any_bytes(bytes).ok()?.text)
             }
         }
     }

@@ -135,6 +135,23 @@ impl ContentChange {
     }
 }
 
+/// Returns the file with another text.
+///
+/// # Errors
+/// The text cannot be written for certain.
+pub(super) fn with_text(
+    target: &ResolvedPath,
+    before: &TextFile,
+    text: String,
+) -> Result<TextFile, ToolError> {
+    let name = &target.display;
+    before.with_text(text).or_else(|error| {
+        refuse_input(format!(
+            "`{name}`: {error}. If the user wants that, convert it with a command such as iconv first"
+        ))
+    })
+}
+
 /// Loads the file if it may be changed; `None` if it does not exist.
 pub(super) fn load_editable_file(
     cx: &ToolContext,

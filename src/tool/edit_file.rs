@@ -137,10 +137,7 @@ pub(super) fn build_change(
         places => format!(" in {places} places"),
     };
     Ok(ContentChange {
-        after: TextFile {
-            text: edited.text,
-            encoding: before.encoding,
-        },
+        after: content_change::with_text(target, &before, edited.text)?,
         before: Some(before),
         done: format!("edited {}{places}", target.display),
         notes: edited.notes.into_iter().chain(change_since).collect(),
@@ -206,14 +203,16 @@ mod tests {
     async fn a_refused_edit_changes_nothing() {
         let harness = ToolHarness::new();
         harness.write("a.txt", "one\ntwo\n");
-        std::fs::write(harness.path("latin1"), b"\xe4\n").unwrap();
+        std::fs::write(harness.path("mixed"), b"\xc3\xa4\xc3\xa4\xe4\n").unwrap();
+        std::fs::write(harness.path("latin1"), b"Gr\xf6\xdfe\n").unwrap();
         for (args, text) in [
             (edit("a.txt", "three", "x"), "`a.txt`: old_text was not found"),
             (
                 edit("A.txt", "one", "x"),
                 "does not exist. Did you mean `a.txt`?; to create",
             ),
-            (edit("latin1", "x", "y"), "not UTF-8"),
+            (edit("mixed", "x", "y"), "not UTF-8"),
+            (edit("latin1", "Größe", "Länge"), "'ä' is neither"),
             (edit(".", "x", "y"), "is a folder"),
             (json!({"path": "a.txt", "edits": []}), "no edits were given"),
             (

@@ -6,8 +6,8 @@
 //! and the model learns that it differs from the disk.
 //!
 //! A document without unsaved changes is changed on the disk instead in three cases: the client cannot edit and save
-//! it, its text is not known for certain, or an editor may not preserve it (mixed line ends). Must not compute the
-//! change; see `content_change`.
+//! it, its text is not known for certain, or an editor may not preserve it (mixed line ends, an old encoding). Must not
+//! compute the change; see `content_change`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::output::{fail_with_message, refuse_input};
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::base::clock;
 use crate::workspace::text_edits::{self, TextEdit};
-use crate::workspace::text_file::unix_lines;
+use crate::workspace::text_file::{Encoding, unix_lines};
 use crate::workspace::{Buffer, OpenedDocument, ResolvedPath};
 
 /// How soon the document must show the edit after the editor reported success (R-TOOL-3).
@@ -58,11 +58,13 @@ pub(super) fn route_to_editor(
         return Err(changed_meanwhile(cx, target, &opened.text));
     }
     let can = cx.editor.abilities();
+    let is_guessed =
+        (change.before.as_ref()).is_some_and(|file| matches!(file.encoding, Encoding::Guessed(_)));
     let edits = text_edits::compute_text_edits(&opened.text, &change.after.text, overlay.position_encoding());
     let edits = match edits {
         Some(edits) if opened.unsaved && can.apply => edits,
         // Without unsaved text, edit there only if the document can be saved and the editor keeps its line ends.
-        Some(edits) if can.apply && can.save && !mixed_line_ends(before) => edits,
+        Some(edits) if can.apply && can.save && !mixed_line_ends(before) && !is_guessed => edits,
         _ if !opened.unsaved => return Ok(None),
         Some(_) => return content_change::cannot_edit_unsaved(target, "has unsaved changes in the editor"),
         None => {

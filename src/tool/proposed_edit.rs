@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::change;
-use super::content_change::{ContentChange, load_editable_file};
+use super::content_change::{self, ContentChange, load_editable_file};
 use super::files::{self, build_location};
 use super::language::QueryTarget;
 use super::new_errors;
@@ -156,9 +156,9 @@ pub(super) async fn compute_changes(
             if target.absolute == asked.file.absolute && before.text != asked.text {
                 return unknown_text(&target);
             }
-            let (places, encoding) = (edits.len(), before.encoding);
+            let places = edits.len();
             let text = apply_edits(&inner, &target, &before.text, edits, &allow_edit)?;
-            let after = TextFile { text, encoding };
+            let after = content_change::with_text(&target, &before, text)?;
             edited.push(FileEdit {
                 target,
                 before,

@@ -19,7 +19,7 @@ use crate::base::picture::{self, PictureError};
 use crate::domain::{Effect, EffectKind, MediaData, PDF};
 use crate::workspace::media_file::{MediaFile, read_media};
 use crate::workspace::notebook::is_notebook;
-use crate::workspace::text_file::{NotText, is_binary};
+use crate::workspace::text_file::{Encoding, NotText, is_binary};
 use crate::workspace::{Buffer, LoadError, load};
 
 /// Most lines per call (R-TOOL).
@@ -164,7 +164,17 @@ fn read_disk(
     }
     let head = file.read_start(HEAD).map_err(failed)?;
     let note = match load::from_file(path, &mut file) {
-        Ok(text) => return read_text(cx, input, path, &text.text, buffer),
+        Ok(file) => {
+            let mut result = read_text(cx, input, path, &file.text, buffer)?;
+            if let Encoding::Guessed(encoding) = file.encoding {
+                let name = encoding.name();
+                let note = format!(
+                    "[not UTF-8, most likely {name}: an edit may add only ASCII and characters that the file has]\n"
+                );
+                result.output.text.insert_str(0, &note);
+            }
+            return Ok(result);
+        }
         // UTF-16 contains NULs too, so its marks exclude a file from being binary.
         Err(_)
             if is_binary(&head) && !head.starts_with(&[0xff, 0xfe]) && !head.starts_with(&[0xfe, 0xff]) =>
@@ -535,7 +545,7 @@ mod tests {
             .unwrap()
             .text;
         assert!(
-            latin1.contains("not UTF-8") && latin1.contains("1\t\u{fffd}rger\n2\tok\n[lines 1 to 2: the end"),
+            latin1.contains("most likely windows-1252") && latin1.ends_with("1\t\u{e4}rger\n2\tok\n"),
             "{latin1}"
         );
         let dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -621,14 +631,14 @@ mod tests {
     #[tokio::test]
     async fn streamed_lines_that_end_with_a_carriage_return_are_whole() {
         let harness = ToolHarness::new();
-        // Latin-1 is not UTF-8, so the file is streamed.
-        std::fs::write(harness.path("latin.txt"), b"caf\xe9\r\nplain\r\n").unwrap();
+        // UTF-8 with a wrong byte is streamed.
+        std::fs::write(harness.path("mixed.txt"), b"\xc3\xa9\xc3\xa9caf\xe9\r\nplain\r\n").unwrap();
         let text = harness
-            .call_tool("read_file", json!({"path": "latin.txt"}))
+            .call_tool("read_file", json!({"path": "mixed.txt"}))
             .await
             .unwrap()
             .text;
-        assert!(text.contains("1\tcaf\u{fffd}\n2\tplain\n"), "{text}");
+        assert!(text.contains("1\téécaf\u{fffd}\n2\tplain\n"), "{text}");
     }
 
     #[tokio::test]

@@ -57,7 +57,7 @@ impl FileRemoval {
             (FileState::File { .. }, Some(bytes)) => bytes.clone(),
             _ => return refuse_input(format!("`{name}` is not a regular file, so it is not deleted")),
         };
-        let Ok(file) = TextFile::from_bytes(bytes) else {
+        let Ok(file) = TextFile::from_any_bytes(bytes) else {
             return refuse_input(format!("`{name}` is not a text file; delete it with a command"));
         };
         change::check_unchanged(cx, target, &file, aim)?;

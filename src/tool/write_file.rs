@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{self, PlanPurpose};
-use super::content_change::{ContentChange, load_editable_file};
+use super::content_change::{self, ContentChange, load_editable_file};
 use super::files;
 use super::output::refuse_input;
 use super::{CallPreview, Tool, ToolContext, ToolError, ToolOutput};
@@ -102,14 +102,12 @@ impl WriteFileInput {
                 target.display
             ));
         }
-        let after = TextFile {
-            text: if same {
-                before.text.clone()
-            } else {
-                with_line_ends_of(&self.content, &before.text)
-            },
-            encoding: before.encoding,
+        let text = if same {
+            before.text.clone()
+        } else {
+            with_line_ends_of(&self.content, &before.text)
         };
+        let after = content_change::with_text(target, &before, text)?;
         Ok(ContentChange {
             new_mode: 0,
             before: Some(before),
@@ -193,6 +191,27 @@ mod tests {
         for _ in 0..2 {
             let refusal = harness.call_expecting_error("write_file", args.clone()).await;
             assert!(refusal.contains("of 5000; read the rest") && refusal.len() < 20_000);
+        }
+    }
+
+    /// An editor that does not know the encoding shows the file in its own way.
+    #[tokio::test]
+    async fn an_old_encoding_is_kept() {
+        for shown in [None, Some("gr\u{fffd}\u{fffd}e = 1\n"), Some("größe = 1\n")] {
+            let harness = ToolHarness::new();
+            std::fs::write(harness.path("a.c"), b"gr\xf6\xdfe = 1\n").unwrap();
+            if let Some(shown) = shown {
+                harness.open("a.c", shown);
+            }
+            let read = harness.call_tool("read_file", json!({"path": "a.c"}));
+            assert!(read.await.unwrap().text.ends_with("1\tgröße = 1\n"), "{shown:?}");
+            let wrong = json!({"path": "a.c", "content": "größe = 2 // €\n"});
+            let refusal = harness.call_expecting_error("write_file", wrong).await;
+            assert!(refusal.contains("'€' is neither"), "{refusal}");
+            let right = json!({"path": "a.c", "content": "größe = 2; // größer\n"});
+            harness.call_tool("write_file", right).await.unwrap();
+            let written = std::fs::read(harness.path("a.c")).unwrap();
+            assert_eq!(written, b"gr\xf6\xdfe = 2; // gr\xf6\xdfer\n", "{shown:?}");
         }
     }
 

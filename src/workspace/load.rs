@@ -71,7 +71,7 @@ pub fn from_disk(path: &Path) -> Result<TextFile, LoadError> {
     from_file(path, &mut open(path)?)
 }
 
-/// Reads the text of `file`, which was opened at `path`. Blocks.
+/// Reads the text of `file`, which was opened at `path`. Guesses an old encoding. Blocks.
 ///
 /// # Errors
 /// The file is larger than [`MAX_TEXT`], not text, or not readable.
@@ -79,7 +79,7 @@ pub fn from_file(path: &Path, file: &mut RegularFile) -> Result<TextFile, LoadEr
     let bytes = file
         .read(MAX_TEXT as u64)
         .map_err(|error| LoadError::from_open_error(path, error))?;
-    TextFile::from_bytes(bytes).map_err(|source| LoadError::NotText {
+    TextFile::from_any_bytes(bytes).map_err(|source| LoadError::NotText {
         path: path.to_owned(),
         source,
     })
@@ -110,7 +110,7 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::write(path("binary"), b"a\0b").unwrap();
-        fs::write(path("latin1"), b"\xe4").unwrap();
+        fs::write(path("mixed"), b"\xc3\xa4 \xc3\xa4 \xe4").unwrap();
         fs::File::create(path("large"))
             .unwrap()
             .set_len(MAX_TEXT as u64 + 1)
@@ -120,7 +120,7 @@ mod tests {
             ("missing", "does not exist"),
             ("", "is a folder"),
             ("binary", "it is a binary file"),
-            ("latin1", "not UTF-8 (line 1)"),
+            ("mixed", "not UTF-8 (line 1)"),
             ("large", "too large (32 MiB, at most 32 MiB)"),
             ("socket", "is a socket; only regular files are read"),
         ] {

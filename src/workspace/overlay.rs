@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use super::read_log::TextHash;
 use super::resolve::real_path;
-use super::text_file::{MAX_TEXT, TextFile, unix_lines};
+use super::text_file::{MAX_TEXT, TextFile, is_binary, is_displayed_as, unix_lines};
 use super::watch::ExternalWrites;
 use crate::base::nofollow::{self, OpenError, RegularFile};
 use crate::base::position::{DocumentChange, PositionCursor, PositionEncoding};
@@ -464,17 +464,23 @@ fn compare_with_disk(path: &Path, text: &str) -> VersionOrder {
     // No supported encoding turns one byte into more than four; this avoids reading a file that cannot be equal.
     let same = file
         .read(4 * text.len() as u64 + 16)
-        .ok()
-        .and_then(|bytes| TextFile::from_bytes(bytes).ok())
-        .is_some_and(|disk| {
-            let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-            unix_lines(&disk.text) == unix_lines(text)
-        });
+        .is_ok_and(|bytes| is_text_of(bytes, text));
     if same {
         VersionOrder::Same
     } else {
         VersionOrder::Different
     }
+}
+
+/// Whether `text` is what an editor shows of a file with these bytes. It may know an old encoding, or not.
+fn is_text_of(bytes: Vec<u8>, text: &str) -> bool {
+    if !is_binary(&bytes) && str::from_utf8(&bytes).is_err() && is_displayed_as(&bytes, text) {
+        return true;
+    }
+    TextFile::from_any_bytes(bytes).is_ok_and(|disk| {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        unix_lines(&disk.text) == unix_lines(text)
+    })
 }
 
 #[cfg(unix)]

@@ -1,6 +1,12 @@
-//! Converts a file's bytes to text and back without loss: byte order mark, UTF-16, line ends, and final line feed stay.
+//! Converts a file's bytes to text and back without loss: byte order mark, encoding, line ends, and final line feed stay.
 //!
-//! Never guesses an encoding: bytes that are neither UTF-8 nor marked UTF-16 are rejected. Must not touch the disk.
+//! The encoding of bytes that are neither UTF-8 nor marked UTF-16 is a guess, and only on request. A wrong one does no
+//! harm: the text turns into the same bytes again, and [`TextFile::with_text`] adds no character that could be another
+//! one. Must not touch the disk.
+
+use std::collections::HashSet;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 
 /// Largest text that is edited, in bytes.
 pub const MAX_TEXT: usize = 32 << 20;
@@ -15,6 +21,19 @@ pub enum Encoding {
     Utf16Le,
     /// UTF-16, big-endian, with a byte order mark.
     Utf16Be,
+    /// Most likely this one of the encodings that were usual before UTF-8.
+    Guessed(&'static encoding_rs::Encoding),
+}
+
+/// A text that a file in a guessed encoding cannot get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "it is not UTF-8 but most likely {encoding}, where only ASCII and the characters that it has already can be \
+     written for certain; {character:?} is neither"
+)]
+pub struct UncertainCharacter {
+    character: char,
+    encoding: &'static str,
 }
 
 /// The reason why bytes are not a text that could be written back unchanged.
@@ -64,6 +83,70 @@ impl TextFile {
         Ok(Self { text, encoding })
     }
 
+    /// Decodes bytes as text, also from an old encoding, which is guessed.
+    ///
+    /// # Errors
+    /// As for [`Self::from_bytes`]. No guess turns into the same bytes again, or the bytes are UTF-8 with a few wrong
+    /// ones.
+    pub fn from_any_bytes(bytes: Vec<u8>) -> Result<Self, NotText> {
+        let is_marked = [b"\xff\xfe".as_slice(), b"\xfe\xff", b"\xef\xbb\xbf"]
+            .iter()
+            .any(|mark| bytes.starts_with(mark));
+        if !is_marked
+            && !is_binary(&bytes)
+            && str::from_utf8(&bytes).is_err()
+            && let Some(guessed) = Self::guess(&bytes)
+        {
+            return Ok(guessed);
+        }
+        Self::from_bytes(bytes)
+    }
+
+    fn guess(bytes: &[u8]) -> Option<Self> {
+        let (good, wrong) = bytes.utf8_chunks().fold((0, 0), |(good, wrong), chunk| {
+            let characters = chunk.valid().chars().filter(|letter| !letter.is_ascii()).count();
+            (
+                good + characters,
+                wrong + usize::from(!chunk.invalid().is_empty()),
+            )
+        });
+        if good > wrong {
+            return None;
+        }
+        let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+        detector.feed(bytes, true);
+        let encoding = detector.guess(None, Utf8Detection::Deny);
+        let (text, is_malformed) = encoding.decode_without_bom_handling(bytes);
+        if is_malformed || *encoding.encode(&text).0 != *bytes {
+            return None;
+        }
+        Some(Self {
+            text: text.into_owned(),
+            encoding: Encoding::Guessed(encoding),
+        })
+    }
+
+    /// Returns the file with another text.
+    ///
+    /// # Errors
+    /// The encoding is a guess, and the text has a character that it might turn into another one.
+    pub fn with_text(&self, text: String) -> Result<Self, UncertainCharacter> {
+        if let Encoding::Guessed(encoding) = self.encoding {
+            let known: HashSet<char> = self.text.chars().collect();
+            if let Some(character) = text
+                .chars()
+                .find(|letter| !letter.is_ascii() && !known.contains(letter))
+            {
+                let encoding = encoding.name();
+                return Err(UncertainCharacter { character, encoding });
+            }
+        }
+        Ok(Self {
+            text,
+            encoding: self.encoding,
+        })
+    }
+
     /// Encodes the text in this file's encoding.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self.encoding {
@@ -71,6 +154,7 @@ impl TextFile {
             Encoding::Utf8Bom => [BOM, &self.text].concat().into_bytes(),
             Encoding::Utf16Le => self.encode_utf16_with_bom().flat_map(u16::to_le_bytes).collect(),
             Encoding::Utf16Be => self.encode_utf16_with_bom().flat_map(u16::to_be_bytes).collect(),
+            Encoding::Guessed(encoding) => encoding.encode(&self.text).0.into_owned(),
         }
     }
 
@@ -183,6 +267,46 @@ mod tests {
     }
 
     #[test]
+    fn old_encodings_are_guessed_and_kept() {
+        for (text, label) in [
+            ("Größe ändern\nfür alle Größen\n", "windows-1252"),
+            ("// 合計を計算する\nint total = 0; // 円\n", "shift_jis"),
+            ("// 合計を計算する\nint total = 0; // 円\n", "euc-jp"),
+            ("// 计算所有商品的总价\nint total = 0;\n", "gbk"),
+            ("// 모든 상품의 합계를 계산한다\nint total = 0;\n", "euc-kr"),
+            ("// вычислить общую сумму\nint total = 0;\n", "koi8-r"),
+            ("// вычислить общую сумму\nint total = 0;\n", "windows-1251"),
+        ] {
+            let encoding = encoding_rs::Encoding::for_label(label.as_bytes()).unwrap();
+            let bytes = encoding.encode(text).0;
+            let file = TextFile::guess(&bytes).unwrap();
+            assert_eq!(file.text, text, "{label}");
+            let edited = text.replace("total", "sum") + &text[..text.find('\n').unwrap()];
+            let after = file.with_text(edited.clone()).unwrap().to_bytes();
+            assert_eq!(after, *encoding.encode(&edited).0, "{label}");
+            let refused = file.with_text(format!("{text}“")).unwrap_err();
+            assert_eq!(refused.character, '“', "{label}");
+        }
+        for bytes in [
+            "Größe und Länge: \u{fc}"
+                .as_bytes()
+                .iter()
+                .chain(b"\xe4")
+                .copied()
+                .collect::<Vec<u8>>(),
+            b"\x81\x00".to_vec(),
+        ] {
+            let guessed = TextFile::guess(&bytes);
+            assert!(guessed.is_none_or(|file| file.to_bytes() == bytes), "{bytes:?}");
+        }
+        assert_eq!(
+            TextFile::guess(b"Gr\xc3\xb6\xc3\x9fe \xe4"),
+            None,
+            "UTF-8 with a wrong byte"
+        );
+    }
+
+    #[test]
     fn non_text_is_recognized_as_editors_display_it() {
         for (bytes, displayed, known) in [
             (b"a\0b\r\n".as_slice(), "a\0b\n", true),
@@ -217,6 +341,9 @@ mod tests {
             rest in prop::collection::vec(any::<u8>(), 0..24),
         ) {
             let bytes = [mark, &rest].concat();
+            if let Some(guessed) = TextFile::guess(&bytes) {
+                prop_assert_eq!(guessed.to_bytes(), bytes.as_slice());
+            }
             if let Ok(file) = TextFile::from_bytes(bytes.clone()) {
                 prop_assert_eq!(file.to_bytes(), bytes);
             }
