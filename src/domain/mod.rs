@@ -8,6 +8,7 @@ pub mod answer;
 pub mod approval;
 #[cfg(test)]
 pub(crate) mod arbitrary;
+mod argument_schema;
 pub mod checkpoint;
 pub mod circuit;
 pub mod delta;
@@ -36,6 +37,7 @@ pub use approval::{
     Approval, CommandFiles, Decision, DecisionKind, Effect, EffectKind, FileFinding, FileUsage, FileWord,
     FindingKind, ForeignTool, Grant, GrantScope, Mode, NarrowedCommand, OpenApproval, ResolvedBy, Risk,
 };
+pub use argument_schema::ArgumentSchema;
 pub use checkpoint::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, TurnDiff};
 pub use delta::{Delta, DeltaEnvelope};
 pub use error::{AgentError, ErrorCause, ErrorClass, ErrorCode};

@@ -15,7 +15,7 @@ use super::content::McpContent;
 use super::server_request::ServerRequest;
 use crate::base::CancellationToken;
 use crate::config::McpServerSettings;
-use crate::domain::SessionId;
+use crate::domain::{ArgumentSchema, SessionId};
 
 /// The most tools of a server that are used, and the most prompts.
 pub(super) const MAX_TOOLS: usize = 1_000;
@@ -129,7 +129,7 @@ pub struct McpTool {
     /// What it does, for the model.
     pub description: String,
     /// The JSON Schema of its arguments, in a form that every provider accepts.
-    pub schema: Arc<Value>,
+    pub schema: ArgumentSchema,
     /// The JSON Schema of its structured results, in the same form.
     pub output_schema: Option<Arc<Value>>,
     /// The server says that it changes nothing.

@@ -20,6 +20,7 @@ use super::elicitation::{Elicitation, Requested};
 use super::schema::adapt_schema;
 use crate::base::hash::sha256;
 use crate::base::text::{one_line_of_words, prefix_of_words, prefix_within, reveal_hidden_characters};
+use crate::domain::ArgumentSchema;
 
 /// The longest description of a tool, in bytes.
 const MAX_DESCRIPTION: usize = 4_096;
@@ -61,7 +62,7 @@ pub(super) fn read_tool(entry: &Value) -> Option<McpTool> {
     Some(McpTool {
         name: read_text(entry, "name")?,
         description: prefix_within(description.trim(), MAX_DESCRIPTION).to_owned(),
-        schema: Arc::new(adapt_schema(entry.get("inputSchema").unwrap_or(&Value::Null))),
+        schema: ArgumentSchema::new(adapt_schema(entry.get("inputSchema").unwrap_or(&Value::Null))),
         output_schema: entry
             .get("outputSchema")
             .filter(|schema| schema.get("type").is_some_and(|kind| kind == "object"))

@@ -13,13 +13,14 @@ use super::run_command::{self, Overtime};
 use super::{DEFAULT_TIMEOUT, DynTool, PreparedCall, ToolContext, ToolError, ToolOutput, schema};
 use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::config::{CommandLine, CommandToolSettings, ToolEffect};
-use crate::domain::{Effect, EffectKind, SandboxPolicy, ToolSpec};
+use crate::domain::{ArgumentSchema, Effect, EffectKind, SandboxPolicy, ToolSpec};
 use crate::workspace::process::{Command, ExitStatus, Stdin};
 
 /// A tool that a user configured.
 #[derive(Debug)]
 pub struct CommandTool {
     settings: CommandToolSettings,
+    schema: ArgumentSchema,
 }
 
 /// A call with valid arguments.
@@ -31,7 +32,10 @@ struct CommandCall {
 impl CommandTool {
     /// Creates the tool that the settings describe.
     pub fn new(settings: CommandToolSettings) -> Self {
-        Self { settings }
+        Self {
+            schema: ArgumentSchema::new(settings.schema.clone()),
+            settings,
+        }
     }
 
     /// Formats the command for people and rules.
@@ -77,16 +81,14 @@ impl DynTool for CommandTool {
             freeform: None,
             name: self.settings.name.clone(),
             description: self.settings.description.clone(),
-            schema: self.settings.schema.clone(),
+            schema: self.schema.sent().clone(),
         }
     }
 
     fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
-        match schema::explain_mismatch(&self.settings.schema, input) {
-            None => Ok(Box::new(CommandCall {
-                tool: self,
-                input: input.clone(),
-            })),
+        let input = self.schema.restore_names(input);
+        match schema::explain_mismatch(self.schema.own(), &input) {
+            None => Ok(Box::new(CommandCall { tool: self, input })),
             Some(problem) => Err(format!("invalid arguments for {}: {problem}", self.settings.name)),
         }
     }
@@ -206,6 +208,31 @@ mod tests {
         }
         let good = json!({"env": "test", "tag": "v1", "share": 0.5});
         assert!(tool.prepare_call(&good).is_ok());
+    }
+
+    #[test]
+    fn arguments_with_refused_names_reach_the_command_under_their_own() {
+        let settings = CommandToolSettings {
+            schema: json!({"type": "object", "properties": {"filter[id]": {"type": "string"}}}).into(),
+            ..tool(CommandLine::Shell("x".to_owned()), ToolEffect::Read)
+                .settings
+                .clone()
+        };
+        let tool = Arc::new(CommandTool::new(settings));
+        let sent = tool.spec().schema["properties"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .next()
+            .cloned()
+            .unwrap();
+        assert!(sent.starts_with("filter_id__"), "{sent}");
+        for name in [&*sent, "filter[id]"] {
+            let Ok(call) = tool.clone().prepare_call(&json!({name: "7"})) else {
+                panic!("{name} was refused")
+            };
+            assert_eq!(call.title(), r#"deploy {"filter[id]":"7"}"#);
+        }
     }
 
     #[test]

@@ -63,15 +63,16 @@ impl DynTool for McpServerTool {
             freeform: None,
             name: self.served.name.clone(),
             description: self.served.tool.description.clone(),
-            schema: self.served.tool.schema.clone(),
+            schema: self.served.tool.schema.sent().clone(),
         }
     }
 
     fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
-        let problem = schema::explain_mismatch(&self.served.tool.schema, input);
+        let input = self.served.tool.schema.restore_names(input);
+        let problem = schema::explain_mismatch(self.served.tool.schema.own(), &input);
         match (problem, input) {
             (None, Value::Object(arguments)) => Ok(Box::new(McpToolCall {
-                arguments: arguments.clone(),
+                arguments,
                 tool: self,
             })),
             (problem, _) => Err(format!(

@@ -692,6 +692,39 @@ fn odd_tools_are_named_and_described_as_providers_demand() {
     assert!(echo.contains("the first one"), "{echo}");
 }
 
+/// The mock refuses other names as Messages does.
+#[test]
+fn arguments_with_refused_names_have_others_for_models_and_their_own_for_the_server() {
+    let world = world_with(&["--lie"], ALLOW);
+    let client = world.start();
+    let session = client.session();
+    plain_turn(&world, &client, &session);
+    let request = world.wait_for_request(0);
+    let mut tools = request.body["tools"].as_array().unwrap().iter();
+    let tool = tools
+        .find(|tool| tool["name"] == "mcp__peer__odd_arguments")
+        .unwrap();
+    let name_of = |own: &str| {
+        let properties = tool["input_schema"]["properties"].as_object().unwrap();
+        let is_own = |schema: &&Value| {
+            schema["description"]
+                .as_str()
+                .unwrap()
+                .starts_with(&format!("`{own}`"))
+        };
+        let (name, _) = properties.iter().find(|(_, schema)| is_own(schema)).unwrap();
+        name.clone()
+    };
+    let (first, second) = (name_of("$.xgafv"), name_of("rule_name[]"));
+    let input = json!({first.as_str(): "1", second.as_str(): ["a"]});
+    let answer = call_tool(&world, &client, &session, "odd_arguments", input.clone());
+    assert!(answer.contains("$.xgafv=1 rule_name[]=['a']"), "{answer}");
+    // The history keeps the names that the model knows.
+    let request = world.wait_for_request(world.requests() - 1);
+    let calls = request.messages().iter().rev().nth(1).unwrap();
+    assert_eq!(calls["content"][0]["input"], input);
+}
+
 #[test]
 fn a_list_without_an_end_is_read_in_part() {
     let world = world_with(&["--endless-pages"], "startup_timeout_s = 600");

@@ -118,7 +118,7 @@ async fn call_tool(tool: &ServedTool) -> String {
     let call = McpCall {
         session: SessionId::from("test".to_owned()),
         tool: tool.tool.name.clone(),
-        arguments: make_arguments(&tool.tool.schema),
+        arguments: make_arguments(tool.tool.schema.own()),
         limit: Duration::from_secs(30),
         cancel: CancellationToken::new(),
         progress,

@@ -107,6 +107,9 @@ LIES = [
     {"name": "emoji_\U0001f600_\u202e", "description": "\x1b[31mred\u200b " + "very long " * 2000, "inputSchema": OBJECT},
     {"name": "", "inputSchema": OBJECT},
     {"name": 7, "inputSchema": OBJECT},
+    {"name": "odd_arguments", "inputSchema": {"type": "object", "required": ["$.xgafv"], "additionalProperties": False, "properties": {
+        "$.xgafv": {"type": "string"}, "rule_name[]": {"type": "array", "items": {"type": "string"}}, "\u671f\u9593": OBJECT,
+        "": OBJECT, "x" * 70: OBJECT}}},
     {"name": "requires_unknown", "inputSchema": {"type": "object", "properties": {}, "required": ["none"]}},
 ]
 
@@ -319,6 +322,9 @@ class Connection:
             self.tools = [REDEFINED, *self.tools[1:]]
             self.notify("notifications/tools/list_changed", {}, request)
         return text(str(arguments.get("text")))
+
+    def call_odd_arguments(self, arguments, _request, _meta):
+        return text(" ".join(f"{name}={value}" for name, value in sorted(arguments.items())))
 
     def call_write_note(self, arguments, _request, _meta):
         return text(f"noted: {arguments.get('text')}")

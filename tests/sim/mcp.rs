@@ -17,7 +17,7 @@ use super::world::World;
 use agentls::base::CancellationToken;
 use agentls::base::clock::{self, Instant};
 use agentls::config::McpServerSettings;
-use agentls::domain::{Effect, EffectKind, ForeignTool, ToolCallId};
+use agentls::domain::{ArgumentSchema, Effect, EffectKind, ForeignTool, ToolCallId};
 use agentls::mcp::{
     Elicitation, ElicitationRequest, McpCall, McpCallResult, McpClient, McpConnection, McpConnector,
     McpContent, McpError, McpPeer, McpPrompt, McpRegistration, McpResource, McpTool, McpWait, PromptReply,
@@ -432,7 +432,7 @@ fn describe_tool(name: &'static str) -> McpTool {
     McpTool {
         name: name.to_owned(),
         description: "Simulated.".to_owned(),
-        schema: Arc::new(json!({
+        schema: ArgumentSchema::new(json!({
             "type": "object",
             "properties": {"how": {"type": "string"}, "ms": number, "parts": number, "tag": number},
             "required": ["how", "ms", "parts", "tag"],

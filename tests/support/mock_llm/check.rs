@@ -289,6 +289,12 @@ pub(super) fn check_tools<'v>(
         if schema["type"] != "object" {
             wrong.push(format!("tool {name:?}: the schema is not an object's"));
         }
+        // As Messages judges: at the top level, `^[a-zA-Z0-9_.-]{1,64}$`.
+        let properties = schema["properties"].as_object();
+        let is_refused = |name: &&String| !is_name(&name.replace('.', "_"), 64);
+        if let Some(property) = properties.and_then(|all| all.keys().find(is_refused)) {
+            wrong.push(format!("tool {name:?}: the property {property:?} is refused"));
+        }
     }
 }
 
