@@ -236,12 +236,18 @@ mod tests {
     #[test]
     fn keywords_and_data_keep_their_names() {
         let own = json!({
-            "$defs": {"A$": {"$ref": "#/$defs/B"}},
-            "properties": {"properties": {"default": {"a[]": 1}, "enum": ["b[]"]}, "c[]": {"$comment": "x"}},
+            "$defs": {"properties": {"$ref": "#/$defs/B"}},
+            "properties": {"properties": {"default": {"properties": {"a[]": 1}}, "enum": ["b[]"]}, "c[]": {"$comment": "x"}},
         });
         let schema = ArgumentSchema::new(own);
-        assert_eq!(schema.sent()["$defs"], json!({"A$": {"$ref": "#/$defs/B"}}));
+        assert_eq!(
+            schema.sent()["$defs"],
+            json!({"properties": {"$ref": "#/$defs/B"}})
+        );
         let inner = &schema.sent()["properties"]["properties"];
-        assert_eq!(inner, &json!({"default": {"a[]": 1}, "enum": ["b[]"]}));
+        assert_eq!(
+            inner,
+            &json!({"default": {"properties": {"a[]": 1}}, "enum": ["b[]"]})
+        );
     }
 }

@@ -68,6 +68,7 @@ pub fn is_failure(fault: &ProviderFault) -> bool {
         | ProviderFault::OutputLimit { .. }
         | ProviderFault::ImageRefused
         | ProviderFault::PartRefused(_)
+        | ProviderFault::ToolsRefused(_)
         | ProviderFault::Unauthorized
         | ProviderFault::QuotaExhausted { .. }
         | ProviderFault::NotFound

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 
+use super::request_part::{OptionalField, RequestPart, RequestParts};
 use crate::config::Redactor;
 
 /// Pieces below this size in bytes are joined, because one write for each costs more than the copy.
@@ -19,6 +20,8 @@ pub(crate) struct BodyPieces {
     pieces: Vec<Bytes>,
     tail: BytesMut,
     len: usize,
+    /// The optional parts that it has.
+    parts: RequestParts,
 }
 
 impl BodyPieces {
@@ -45,6 +48,33 @@ impl BodyPieces {
         let written = serde_json::to_writer((&mut self.tail).writer(), value);
         debug_assert!(written.is_ok(), "values of ours can always be written");
         self.len += self.tail.len() - before;
+    }
+
+    /// Appends the fields that are not `omitted`, behind another field.
+    pub(crate) fn push_options(
+        &mut self,
+        omitted: &RequestParts,
+        options: impl IntoIterator<Item = OptionalField>,
+    ) {
+        for (part, key, value) in options {
+            if self.admit_part(omitted, part) {
+                self.push_raw(&format!(",\"{key}\":{value}"));
+            }
+        }
+    }
+
+    /// Returns whether the caller shall add `part`, and notes that the body has it then.
+    pub(crate) fn admit_part(&mut self, omitted: &RequestParts, part: RequestPart) -> bool {
+        let is_admitted = !omitted.contains(&part);
+        if is_admitted {
+            self.parts.insert(part);
+        }
+        is_admitted
+    }
+
+    /// Returns the optional parts that the body has.
+    pub(crate) fn parts(&self) -> &RequestParts {
+        &self.parts
     }
 
     /// Removes every configured key, however it came into the history, so that none reaches a model (I15). Each piece

@@ -113,6 +113,7 @@ async fn start(
         model,
     } = call;
     let client = http.get_or_build_client().await?;
+    let parts = body.parts().clone();
     // Redaction may change the length, so it comes before `Content-Length`.
     let body = body.without_keys(&account.redactor);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
@@ -127,7 +128,8 @@ async fn start(
     account.health.observe_headers(response.headers());
     let status = response.status().as_u16();
     if !response.status().is_success() || !is_event_stream(response.headers()) {
-        return Err(read_error_response(account, &model, status, response).await);
+        let failure = read_error_response(account, &model, status, response).await;
+        return Err(failure.check_refused_part(&parts));
     }
     let request_id = classify::request_id(response.headers());
     Ok(AnswerStream {

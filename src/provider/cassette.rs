@@ -41,8 +41,9 @@ use serde_json::{Value, json};
 
 use super::account::ProviderAccount;
 use super::classify::{self, RefusedResponse};
-use super::error::{Failure, ProviderError, ProviderFault, RequestPart, TimeoutPhase};
+use super::error::{Failure, ProviderError, ProviderFault, TimeoutPhase};
 use super::request::ModelRequest;
+use super::request_part::REFUSAL_RULES;
 use super::stream::{SearchReport, StopReason, StreamEvent};
 use crate::domain::{Cost, Message, Role, Usage};
 
@@ -442,8 +443,9 @@ fn fault_name(fault: &ProviderFault) -> &'static str {
         ProviderFault::PromptTooLong { .. } => "prompt_too_long",
         ProviderFault::OutputLimit { .. } => "output_limit",
         ProviderFault::ImageRefused => "image_refused",
-        ProviderFault::PartRefused(RequestPart::Reasoning) => "reasoning_refused",
-        ProviderFault::PartRefused(RequestPart::Verbosity) => "verbosity_refused",
+        ProviderFault::PartRefused(part) => part.fault_name(),
+        // Which ones, only the message says, so it is classified again.
+        ProviderFault::ToolsRefused(_) => "tools_refused",
         ProviderFault::Unauthorized => "unauthorized",
         ProviderFault::QuotaExhausted { .. } => "quota_exhausted",
         ProviderFault::NotFound => "not_found",
@@ -472,8 +474,6 @@ fn fault_of(name: &str, failed: &RecordedError) -> Option<ProviderFault> {
             limit: failed.limit.and_then(|limit| u32::try_from(limit).ok()),
         },
         ProviderFault::ImageRefused,
-        ProviderFault::PartRefused(RequestPart::Reasoning),
-        ProviderFault::PartRefused(RequestPart::Verbosity),
         ProviderFault::Unauthorized,
         ProviderFault::QuotaExhausted {
             reset_at: failed.reset_at_ms,
@@ -485,12 +485,18 @@ fn fault_of(name: &str, failed: &RecordedError) -> Option<ProviderFault> {
         ProviderFault::Local,
     ];
     // Compares with `fault_name`, so that the two directions cannot disagree.
-    all.into_iter().find(|fault| fault_name(fault) == name)
+    let parts = REFUSAL_RULES
+        .iter()
+        .map(|rule| ProviderFault::PartRefused(rule.part));
+    all.into_iter()
+        .chain(parts)
+        .find(|fault| fault_name(fault) == name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::RequestPart;
 
     #[test]
     fn cassettes_parse_as_lines_and_errors_name_their_line() {
@@ -540,6 +546,8 @@ mod tests {
             ProviderFault::PromptTooLong { limit: Some(7) },
             ProviderFault::QuotaExhausted { reset_at: Some(8) },
             ProviderFault::NotTheApi,
+            ProviderFault::PartRefused(RequestPart::Verbosity),
+            ProviderFault::PartRefused(RequestPart::NoStorage),
         ] {
             assert_eq!(fault_of(fault_name(&fault), &failed), Some(fault));
         }

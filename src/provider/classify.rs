@@ -6,6 +6,7 @@
 //! retries: see `error` and `retry`. `tests/e2e/faults/cases.rs` pins every case.
 
 mod output_limit;
+mod refused_tools;
 mod retry_after;
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,9 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use super::account::{ProviderAccount, naming_at};
-use super::error::{Failure, ProviderFault, RequestPart};
+use super::error::{Failure, ProviderFault};
 use super::models::{KnownList, current_day, suggest_model_names};
+use super::request_part::{REFUSAL_RULES, RequestPart, ToolPointer};
 use crate::base::{clock, half_characters, text};
 
 /// A response that is not an event stream.
@@ -228,18 +230,11 @@ impl ErrorBody {
     /// Returns whether the error refuses the parameter `name` of the request, or its value, in one of the usual phrases.
     /// The word alone may come from the conversation.
     fn refuses_parameter(&self, name: &str) -> bool {
-        const PARENTS: [&str; 6] = [
-            "",
-            "text.",
-            "reasoning.",
-            "reasoning_",
-            "reasoning",
-            "output_config.",
-        ];
-        const BEFORE: [&str; 10] = [
+        const BEFORE: [&str; 12] = [
             "unsupported value:",
             "unsupported parameter:",
             "unknown parameter:",
+            "unrecognized parameter:",
             "unknown name",
             "unknown field",
             "unexpected keyword argument",
@@ -247,27 +242,57 @@ impl ErrorBody {
             "not supported on this model:",
             "not support the",
             "not support parameter",
+            "are not allowed (",
         ];
-        const AFTER: [&str; 4] = [
+        const AFTER: [&str; 10] = [
             "is not supported",
+            "is unsupported",
+            "is not allowed",
+            "is not permitted",
+            "was unexpected",
             "parameter is not supported",
             "extra inputs are not permitted",
+            "extra fields not permitted",
+            // vLLM writes its list of errors as Python does: `'loc': ('body', 'store'), 'msg': 'Extra …'`.
+            "), 'msg': 'extra inputs are not permitted",
             "input should be",
         ];
         let is_mark = |letter: char| letter.is_whitespace() || "'\"`:".contains(letter);
-        let is_of_path = |letter: char| letter.is_ascii_alphanumeric() || "._[]".contains(letter);
         let is_refused = |(at, _): (usize, &str)| {
             let (before, after) = (&self.text[..at], &self.text[at + name.len()..]);
             let rest = before.trim_end_matches(is_of_path);
-            let after = after.trim_start_matches(is_mark);
             let before = rest.trim_end_matches(|letter| is_mark(letter) && letter != ':');
-            PARENTS.contains(&&self.text[rest.len()..at])
-                && (BEFORE.iter().any(|words| before.ends_with(words))
-                    || AFTER.iter().any(|words| after.starts_with(words)))
+            let after = skip_fields(after).map(|after| after.trim_start_matches(is_mark));
+            is_path_of_ours(&self.text[rest.len()..at])
+                && after.is_some_and(|after| {
+                    BEFORE.iter().any(|words| before.ends_with(words))
+                        || AFTER.iter().any(|words| after.starts_with(words))
+                })
         };
-        let parent = self.parameter.strip_suffix(name);
-        parent.is_some_and(|parent| PARENTS.contains(&parent))
-            || self.text.match_indices(name).any(is_refused)
+        let is_parameter = |(at, _): (usize, &str)| {
+            let (before, after) = (&self.parameter[..at], &self.parameter[at + name.len()..]);
+            is_path_of_ours(before) && skip_fields(after) == Some("")
+        };
+        self.parameter.match_indices(name).any(is_parameter) || self.text.match_indices(name).any(is_refused)
+    }
+}
+
+fn is_of_path(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "._[]".contains(letter)
+}
+
+/// Returns whether fields at this path are agentls's own, not those of a tool's arguments.
+fn is_path_of_ours(path: &str) -> bool {
+    const OTHERS: [&str; 5] = ["properties", "schema", "parameters", "arguments", ".input."];
+    (path.is_empty() || path.ends_with(['.', ']'])) && !OTHERS.iter().any(|word| path.contains(word))
+}
+
+/// Returns what follows a name and its fields, as in `thinking.budget_tokens: …`; `None` in the middle of a word.
+fn skip_fields(after: &str) -> Option<&str> {
+    let is_end = |letter: char| !letter.is_ascii_alphanumeric() && !"_-".contains(letter);
+    match after.strip_prefix(['.', '[']) {
+        Some(fields) => Some(fields.trim_start_matches(is_of_path)),
+        None => after.chars().next().is_none_or(is_end).then_some(after),
     }
 }
 
@@ -287,7 +312,7 @@ fn extract_text(value: &Value) -> Option<String> {
         Value::Array(items) => {
             let parts: Vec<String> = items
                 .iter()
-                .filter_map(|item| extract_text(item).or_else(|| extract_text(&item["msg"])))
+                .filter_map(|item| extract_text(item).or_else(|| extract_located_text(item)))
                 .collect();
             (!parts.is_empty()).then(|| parts.join("; "))
         }
@@ -296,9 +321,35 @@ fn extract_text(value: &Value) -> Option<String> {
     }
 }
 
+/// Returns the text of FastAPI's errors, after the path of the field: `{"loc": ["body", "store"], "msg": "…"}`.
+fn extract_located_text(item: &Value) -> Option<String> {
+    let text = extract_text(&item["msg"])?;
+    let names = item["loc"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|name| match name {
+            Value::String(name) => name.clone(),
+            other => other.to_string(),
+        });
+    let path: Vec<String> = names.skip_while(|name| name == "body").collect();
+    Some(if path.is_empty() {
+        text
+    } else {
+        format!("{}: {text}", path.join("."))
+    })
+}
+
 /// Chooses the fault. Checks by text come before the status, because one status covers several faults.
 fn choose_fault(status: Option<u16>, body: &ErrorBody, headers: &HeaderMap, model: &str) -> ProviderFault {
     let throttled = status == Some(429);
+    let refusal = choose_refusal(status, body);
+    // Before the length of the prompt: the description of a tool may be too long.
+    if body.parameter.starts_with("tools")
+        && let Some(refusal) = &refusal
+    {
+        return refusal.clone();
+    }
     if is_prompt_too_long(body, throttled) {
         return ProviderFault::PromptTooLong {
             limit: body.window.or_else(|| parse_context_limit(&body.text)),
@@ -316,8 +367,8 @@ fn choose_fault(status: Option<u16>, body: &ErrorBody, headers: &HeaderMap, mode
     if content_policy(status, body) {
         return ProviderFault::ContentPolicy;
     }
-    if let Some(part) = find_refused_part(status, body) {
-        return ProviderFault::PartRefused(part);
+    if let Some(refusal) = refusal {
+        return refusal;
     }
     if status == Some(413) {
         // After the image check: some servers send 413 for an image that is too large.
@@ -628,23 +679,36 @@ fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
 }
 
 /// Returns the part of the request that the provider refuses, if the request works without it.
-fn find_refused_part(status: Option<u16>, body: &ErrorBody) -> Option<RequestPart> {
-    const REASONING: [&str; 5] = [
-        "invalid_encrypted_content",
-        "could not decrypt the provided encrypted",
-        "invalid `signature` in `thinking`",
-        "invalid `data` in `redacted_thinking`",
-        "blocks in the latest assistant message cannot be modified",
-    ];
-    let is_possible = status.is_none_or(|status| matches!(status, 400 | 422));
-    if !is_possible {
-        None
-    } else if body.contains_any(&REASONING) {
-        Some(RequestPart::Reasoning)
+fn find_refused_part(body: &ErrorBody) -> Option<RequestPart> {
+    let rule = REFUSAL_RULES.iter().find(|rule| {
+        body.contains_any(rule.phrases) || rule.fields.iter().any(|field| body.refuses_parameter(field))
+    })?;
+    // A limit that is too high is lowered instead.
+    let is_too_high = rule.part == RequestPart::OutputLimit && output_limit::is_refused(&body.text);
+    (!is_too_high).then_some(rule.part)
+}
+
+/// Returns the tools whose definitions the provider refuses: by its field for that, or else by its words.
+fn find_tools(body: &ErrorBody) -> Vec<ToolPointer> {
+    let named = refused_tools::find_refused_tools(&body.parameter);
+    if named.is_empty() {
+        refused_tools::find_refused_tools(&body.text)
     } else {
-        body.refuses_parameter("verbosity")
-            .then_some(RequestPart::Verbosity)
+        named
     }
+}
+
+/// Chooses the fault if the provider refuses a part of the request that it works without.
+fn choose_refusal(status: Option<u16>, body: &ErrorBody) -> Option<ProviderFault> {
+    if status.is_some_and(|status| !matches!(status, 400 | 422)) {
+        return None;
+    }
+    if let Some(part) = find_refused_part(body) {
+        return Some(ProviderFault::PartRefused(part));
+    }
+    Some(find_tools(body))
+        .filter(|tools| !tools.is_empty())
+        .map(ProviderFault::ToolsRefused)
 }
 
 fn content_policy(status: Option<u16>, body: &ErrorBody) -> bool {
@@ -707,8 +771,11 @@ fn suggest_user_action(
         {
             Some(format!("choose a model that can call tools: {model} cannot"))
         }
-        ProviderFault::InvalidRequest if body.refuses_parameter("effort") => Some(format!(
+        ProviderFault::PartRefused(RequestPart::Effort | RequestPart::Thinking) => Some(format!(
             "set another reasoning_effort under [agent.…], or with /model {model} EFFORT; see the provider's message"
+        )),
+        ProviderFault::ToolsRefused(_) => Some(format!(
+            "take the tool from the agent with deny_tools, or choose a model other than {model}; see the provider's message"
         )),
         ProviderFault::PartRefused(_) | ProviderFault::InvalidRequest => Some(format!(
             "choose a model other than {model}, or start a new session; see the provider's message"

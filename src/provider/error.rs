@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::request_part::{RequestPart, RequestParts, ToolPointer};
 use crate::domain::{AgentError, ErrorClass, ErrorCode};
 
 /// A failed call. A call produces at most one.
@@ -60,6 +61,18 @@ impl Failure {
         Self::new(ProviderFault::BrokenStream, message)
     }
 
+    /// Corrects a refusal of a part that the request did not have: nothing can be left out.
+    pub(crate) fn check_refused_part(mut self, sent: &RequestParts) -> Self {
+        if let ProviderFault::PartRefused(part) = self.fault
+            // History is no field, so the caller of the provider looks for it.
+            && part != RequestPart::Reasoning
+            && !sent.contains(&part)
+        {
+            self.fault = ProviderFault::InvalidRequest;
+        }
+        self
+    }
+
     /// Adds what the user can do.
     pub(crate) fn with_user_action(mut self, action: impl Into<String>) -> Self {
         self.user_action = Some(action.into());
@@ -99,6 +112,8 @@ pub enum ProviderFault {
     ImageRefused,
     /// The request works without this part of it.
     PartRefused(RequestPart),
+    /// The provider refuses the definitions of these tools.
+    ToolsRefused(Vec<ToolPointer>),
     /// 401 and 403: the key was refused.
     Unauthorized,
     /// The quota or credit is used up.
@@ -116,14 +131,6 @@ pub enum ProviderFault {
     NotTheApi,
     /// A problem on this machine: an unreadable cassette, or a key command that failed.
     Local,
-}
-
-/// A part of a request that a later request can leave out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RequestPart {
-    /// Encrypted or signed reasoning, which the provider cannot verify, for example after a change of the key.
-    Reasoning,
-    Verbosity,
 }
 
 /// The phase of a call in which a time limit was reached. The values are defaults.
@@ -185,6 +192,7 @@ impl ProviderError {
             | ProviderFault::ContentPolicy
             | ProviderFault::OutputLimit { .. }
             | ProviderFault::PartRefused(_)
+            | ProviderFault::ToolsRefused(_)
             | ProviderFault::InvalidRequest
             | ProviderFault::NotTheApi
             | ProviderFault::Local => Disposition::Fail,

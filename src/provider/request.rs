@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::request_part::RequestParts;
 use crate::domain::words::word_enum;
 use crate::domain::{Block, Message, ProviderCall, Role, ToolCallId, ToolSpec};
 use bytes::Bytes;
@@ -32,8 +33,8 @@ pub struct ModelRequest {
     pub context_window: Option<u64>,
     /// Offers the provider's own web search, for APIs that have one; see `ModelInfo::search`.
     pub web_search: bool,
-    /// The model has refused the length of answers that the provider would ask for.
-    pub omit_verbosity: bool,
+    /// What the provider has refused.
+    pub omitted: RequestParts,
 }
 
 impl ModelRequest {
@@ -412,7 +413,7 @@ pub(crate) mod tests {
             cache_key: None,
             context_window: None,
             web_search: false,
-            omit_verbosity: false,
+            omitted: RequestParts::new(),
         }
     }
 

@@ -76,6 +76,10 @@ impl DynTool for CommandTool {
         &self.settings.name
     }
 
+    fn owner(&self) -> Option<String> {
+        Some("the configuration".to_owned())
+    }
+
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             freeform: None,

@@ -32,6 +32,11 @@ pub trait DynTool: Send + Sync {
         false
     }
 
+    /// Returns who has added it, for people; `None` for agentls itself.
+    fn owner(&self) -> Option<String> {
+        None
+    }
+
     /// Returns name, description, and schema for the model.
     fn spec(&self) -> ToolSpec;
 

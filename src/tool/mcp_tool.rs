@@ -58,6 +58,10 @@ impl DynTool for McpServerTool {
         &self.rule_name
     }
 
+    fn owner(&self) -> Option<String> {
+        Some(format!("the MCP server {}", self.served.settings.name))
+    }
+
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             freeform: None,

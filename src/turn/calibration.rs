@@ -1,11 +1,11 @@
 //! What a session has learned about its providers: how they count tokens, their output limits, and what they refuse.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::model_choice::ResolvedModel;
-use crate::domain::{Block, MessageId};
-use crate::provider::{HistoryItem, RequestPart};
+use crate::domain::{Block, MessageId, ToolSpec};
+use crate::provider::{HistoryItem, ModelRequest, RequestPart};
 
 /// What the providers of a session count per estimated token (R-CTX-1), by `provider/model`. Each turn starts with what
 /// the previous ones have learned.
@@ -16,6 +16,8 @@ pub struct TokenCalibration {
     outputs: Mutex<BTreeMap<String, u32>>,
     /// What models have refused, with the last message that contained it.
     refused: Mutex<BTreeMap<(String, RequestPart), Option<MessageId>>>,
+    /// The tools that models have refused.
+    refused_tools: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl TokenCalibration {
@@ -42,11 +44,6 @@ impl TokenCalibration {
         known.insert(model, ratio);
     }
 
-    /// Returns whether `model` has refused to be told how long its answers shall be.
-    pub(super) fn has_refused_verbosity(&self, model: &ResolvedModel) -> bool {
-        self.find_refusal(model, RequestPart::Verbosity).is_some()
-    }
-
     /// Records that `model` refused a part of a request with these messages. Returns whether it was in the request.
     pub(super) fn record_refusal(
         &self,
@@ -61,13 +58,41 @@ impl TokenCalibration {
         let last = last.map(|item| item.message.id.clone());
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         // Without any signed reasoning, something else is wrong.
-        (part == RequestPart::Verbosity || last.is_some())
+        (part != RequestPart::Reasoning || last.is_some())
             && refused.insert((model.label(), part), last.clone()) != Some(last)
+    }
+
+    /// Records that `model` refused these tools.
+    pub(super) fn record_refused_tools(&self, model: &ResolvedModel, tools: impl Iterator<Item = String>) {
+        let mut refused = self.refused_tools.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.extend(tools.map(|tool| (model.label(), tool)));
+    }
+
+    /// Leaves out of a request what `model` has refused.
+    pub(super) fn adapt_request(&self, model: &ResolvedModel, request: &mut ModelRequest) {
+        let label = model.label();
+        request.messages = self.strip_refused_reasoning(model, &request.messages);
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = refused.keys().filter(|(model, _)| *model == label);
+        request.omitted = parts.map(|(_, part)| *part).collect();
+        if request.omitted.contains(&RequestPart::Effort) {
+            request.effort = None;
+        }
+        let refused = self.refused_tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_refused = |tool: &ToolSpec| refused.contains(&(label.clone(), tool.name.clone()));
+        if !refused.is_empty() && request.tools.iter().any(is_refused) {
+            request.tools = request
+                .tools
+                .iter()
+                .filter(|tool| !is_refused(tool))
+                .cloned()
+                .collect();
+        }
     }
 
     /// Returns the history as `model` accepts it: without the signed reasoning that it has refused. Later reasoning
     /// stays.
-    pub(super) fn strip_refused_reasoning(
+    fn strip_refused_reasoning(
         &self,
         model: &ResolvedModel,
         items: &[Arc<HistoryItem>],

@@ -22,7 +22,7 @@ use crate::context::{estimate_text, estimate_tool_tokens};
 use crate::domain::{
     AgentError, CompactTrigger, Compaction, ErrorCode, Event, Summary, ToolCallId, ToolResult,
 };
-use crate::provider::{HistoryItem, ModelRequest, StopReason};
+use crate::provider::{HistoryItem, StopReason};
 use crate::tool::stored_output;
 
 /// Retries of a summary call that is itself too long, each without the older half (R-CTX-2).
@@ -388,10 +388,7 @@ async fn write_notes(
         (trigger != CompactTrigger::Manual).then_some("the conversation continues without a summary");
     for shorter in 0.. {
         let prompt = compact::build_summary_prompt(items, part, instructions);
-        let request = Arc::new(ModelRequest {
-            omit_verbosity: state.calibration().has_refused_verbosity(&model),
-            ..build_auxiliary_request(&model, compact::SUMMARY_SYSTEM, prompt)
-        });
+        let request = Arc::new(build_auxiliary_request(&model, compact::SUMMARY_SYSTEM, prompt));
         // An auxiliary call never falls back: what `without` says happens instead.
         let fallbacks = state.access.disable_fallback(without);
         let outcome = call_with_retries(
@@ -429,7 +426,6 @@ async fn write_notes(
             }
             CallOutcome::ImageRefused(error)
             | CallOutcome::OutputRefused { error, .. }
-            | CallOutcome::PartRefused { error, .. }
             | CallOutcome::Failed(error) => {
                 return Ok(Err(SummaryFailure::Failed(error)));
             }

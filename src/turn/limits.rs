@@ -95,7 +95,6 @@ pub(super) async fn final_summary(
         max_output_tokens: state.max_output,
         is_limit_assumed: state.is_output_assumed(),
         effort: model.effort,
-        omit_verbosity: state.calibration().has_refused_verbosity(&model),
         ..build_auxiliary_request(&model, "", transcript)
     });
     // An auxiliary call never falls back: what `without` says happens instead.

@@ -257,11 +257,6 @@ impl LoopState {
         Some(limit)
     }
 
-    /// Returns what the session has learned about its providers.
-    pub(super) fn calibration(&self) -> &TokenCalibration {
-        &self.tokens.calibration
-    }
-
     /// Returns the used percentage of the token target while the target is not reached.
     pub(super) fn target_used(&self, target: Option<u64>) -> Option<u64> {
         let target = target.filter(|target| *target > 0)?;

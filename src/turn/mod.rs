@@ -39,6 +39,7 @@ mod permission;
 mod policy;
 mod prompt_hooks;
 mod redact;
+mod refused_parts;
 mod reopen_inquiries;
 mod route;
 mod routing;

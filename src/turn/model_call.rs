@@ -16,12 +16,13 @@ use super::emit::{emit_late_warning, retract_output};
 use super::failure_policy::RetryPlan;
 use super::model_choice::ResolvedModel;
 use super::outcome::StepOutcome;
+use super::refused_parts::leave_out_refused;
 use super::session_link::TurnStopped;
 use super::usage_meter::UsageMeter;
 use crate::base::{clock, random};
 use crate::domain::{AgentError, Cost, Event, Message, Usage};
 use crate::provider::{
-    HistoryItem, ModelRequest, ProviderError, ProviderFault, RequestPart, RetryState, is_thinking_enabled,
+    HistoryItem, ModelRequest, ProviderError, ProviderFault, RequestParts, RetryState, is_thinking_enabled,
 };
 
 /// The code of the warning that provider calls are not recorded to the cassette.
@@ -45,11 +46,6 @@ pub(super) enum CallOutcome {
         limit: Option<u32>,
     },
     ImageRefused(AgentError),
-    /// The request works without this part of it.
-    PartRefused {
-        error: AgentError,
-        part: RequestPart,
-    },
     /// A spending limit forbids the call, or the user chose to stop at one.
     Limited(Box<StepOutcome>),
     /// The call failed, and retries cannot help.
@@ -74,20 +70,24 @@ pub(super) fn build_auxiliary_request(model: &ResolvedModel, system: &str, promp
         cache_key: None,
         context_window: Some(model.info.window),
         web_search: false,
-        omit_verbosity: false,
+        omitted: RequestParts::new(),
     }
 }
 
-/// Calls the model, and retries visibly where that may help (R-PROV-1 to -3).
+/// Calls the model, and retries visibly where that may help (R-PROV-1 to -3). Leaves out of the request what the model
+/// refuses or has refused, if the request works without it.
 pub(super) async fn call_with_retries(
     cx: &TurnContext,
     model: &ResolvedModel,
     access: &mut ProviderAccess,
-    request: Arc<ModelRequest>,
+    mut request: Arc<ModelRequest>,
     used: &UsageMeter,
     visibility: OutputVisibility,
 ) -> Result<CallOutcome, TurnStopped> {
     let mut retry = RetryState::new(model.retry);
+    let calibration = &cx.services.statistics.calibration;
+    calibration.adapt_request(model, Arc::make_mut(&mut request));
+    // A refusal changes the request once for each part and tool, so this loop ends.
     loop {
         // The budget comes first and holds the estimate while the call waits, so that parallel calls cannot overspend
         // (I14).
@@ -132,7 +132,13 @@ pub(super) async fn call_with_retries(
         match attempt {
             Attempt::Answered(model_answer) => return Ok(CallOutcome::Answered(model_answer)),
             Attempt::Stopped { .. } => return Err(TurnStopped),
-            Attempt::Failed { error, streamed, .. } => {
+            Attempt::Failed {
+                mut error, streamed, ..
+            } => {
+                if leave_out_refused(cx, model, &mut request, &mut error).await? {
+                    retract_output(cx, streamed).await?;
+                    continue;
+                }
                 let verdict = retry.next(&error, random::random_unit());
                 match decide_after_failure(access, model, &error, verdict, retry.failed_attempts()) {
                     AdmissionDecision::Retry(plan) => {
@@ -182,10 +188,6 @@ fn gave_up(error: &ProviderError, agent_error: AgentError) -> CallOutcome {
             limit,
         },
         ProviderFault::ImageRefused => CallOutcome::ImageRefused(agent_error),
-        ProviderFault::PartRefused(part) => CallOutcome::PartRefused {
-            error: agent_error,
-            part,
-        },
         _ => CallOutcome::Failed(agent_error),
     }
 }

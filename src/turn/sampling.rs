@@ -53,7 +53,6 @@ pub(super) async fn sample(
         CallOutcome::TooLong { error, .. }
         | CallOutcome::OutputRefused { error, .. }
         | CallOutcome::ImageRefused(error)
-        | CallOutcome::PartRefused { error, .. }
         | CallOutcome::Failed(error) => Err(error.to_string()),
         CallOutcome::Limited(end) => Err(match &end.error {
             Some(error) => error.to_string(),

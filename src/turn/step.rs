@@ -19,13 +19,10 @@ use super::tool_step::run_tool_step;
 use super::transition::Outcome;
 use crate::base::clock;
 use crate::domain::{AgentError, ErrorCause, ErrorCode, Event, Message};
-use crate::provider::{HistoryItem, ModelRequest, RequestPart, StopReason};
+use crate::provider::{HistoryItem, ModelRequest, RequestParts, StopReason};
 
 /// The code of the warning that a provider rejected our output limit.
 const OUTPUT_LIMIT: &str = "output_limit";
-
-/// The code of the warning that a provider rejected a part of our requests.
-const PART_LEFT_OUT: &str = "part_left_out";
 
 /// The code of the warning that a message had more tool calls than can run.
 const CALLS_LEFT_OUT: &str = "tool_calls_left_out";
@@ -54,9 +51,7 @@ pub(super) async fn run_step(
             return Ok(StepOutcome::from_failure(Outcome::ImageRefused, error));
         }
         CallOutcome::Limited(end) => return Ok(*end),
-        CallOutcome::OutputRefused { error, .. }
-        | CallOutcome::PartRefused { error, .. }
-        | CallOutcome::Failed(error) => {
+        CallOutcome::OutputRefused { error, .. } | CallOutcome::Failed(error) => {
             return Ok(StepOutcome::from_failure(Outcome::ProviderFailed, error));
         }
     };
@@ -68,8 +63,7 @@ pub(super) async fn run_step(
     Ok(end)
 }
 
-/// Calls the model. If the provider rejects the output limit, lowers it and repeats the request. If it rejects a part
-/// that the request works without, leaves that out.
+/// Calls the model. If the provider rejects the output limit, lowers it and repeats the request.
 ///
 /// This is not a retry: the request is a different one, and no answer is lost.
 async fn call_with_accepted_request(
@@ -77,13 +71,12 @@ async fn call_with_accepted_request(
     state: &mut LoopState,
     items: &[Arc<HistoryItem>],
 ) -> Result<CallOutcome, TurnStopped> {
-    // `lower_output` only returns a smaller limit than the last, and `record_refusal` is true once for each
-    // part, so this loop ends.
+    // `lower_output` only returns a smaller limit than the last, so this loop ends.
     loop {
         let request = Arc::new(ModelRequest {
             model: state.model.model.clone(),
             system: cx.prompt.text.for_model(&state.model.model),
-            messages: state.calibration().strip_refused_reasoning(&state.model, items),
+            messages: items.to_vec(),
             tools: cx.tools.specs_for(state.model.edit_tool),
             max_output_tokens: state.output_for(items),
             is_limit_assumed: state.is_output_assumed(),
@@ -91,7 +84,7 @@ async fn call_with_accepted_request(
             cache_key: Some(cx.session.as_str().into()),
             context_window: Some(state.model.info.window),
             web_search: false,
-            omit_verbosity: state.calibration().has_refused_verbosity(&state.model),
+            omitted: RequestParts::new(),
         });
         let requested = request.max_output_tokens;
         let outcome = call_with_retries(
@@ -103,12 +96,6 @@ async fn call_with_accepted_request(
             OutputVisibility::Deltas,
         )
         .await?;
-        if let CallOutcome::PartRefused { error, part } = &outcome
-            && state.calibration().record_refusal(&state.model, *part, items)
-        {
-            report_left_out(cx, state, *part, error).await?;
-            continue;
-        }
         let Some((named, words)) = refused_output(state, requested, &outcome) else {
             return Ok(outcome);
         };
@@ -150,30 +137,10 @@ fn refused_output(state: &LoopState, requested: u32, outcome: &CallOutcome) -> O
         CallOutcome::Answered(_)
         | CallOutcome::TooLong { .. }
         | CallOutcome::ImageRefused(_)
-        | CallOutcome::PartRefused { .. }
         | CallOutcome::Limited(_)
         | CallOutcome::Failed(_) => return None,
     };
     Some((named, provider_message(error)))
-}
-
-/// Reports that later requests go without a part that the provider has rejected.
-async fn report_left_out(
-    cx: &TurnContext,
-    state: &mut LoopState,
-    part: RequestPart,
-    error: &AgentError,
-) -> Result<(), TurnStopped> {
-    // The same model answers the next request, so nothing falls back.
-    state.access.fallback_reason = None;
-    let what = match part {
-        RequestPart::Reasoning => "the reasoning of earlier answers",
-        RequestPart::Verbosity => "the setting `verbosity`",
-    };
-    let (model, words) = (state.model.label(), provider_message(error));
-    let message = format!("{model} rejected {what} ({words}); leaving it out in this session");
-    tracing::warn!(model, ?part, "a part of the request was rejected");
-    emit_late_warning(cx, PART_LEFT_OUT, message).await
 }
 
 /// Returns the provider's own words about an error.

@@ -43,7 +43,6 @@ pub(super) async fn search_web(
         CallOutcome::TooLong { error, .. }
         | CallOutcome::OutputRefused { error, .. }
         | CallOutcome::ImageRefused(error)
-        | CallOutcome::PartRefused { error, .. }
         | CallOutcome::Failed(error) => Err(describe_failure(model, &error)),
         CallOutcome::Limited(end) => Err(match &end.error {
             Some(error) => describe_failure(model, error),

@@ -55,7 +55,7 @@ fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
         cache_key: None,
         context_window: Some(40_960),
         web_search: false,
-        omit_verbosity: false,
+        omitted: Default::default(),
     })
 }
 

@@ -15,6 +15,7 @@ use crate::provider::request::{
     CallIds, Effort, HistoryItem, ModelRequest, RequestShape, find_cache_breakpoints, gives_back,
     object_input, safe_name,
 };
+use crate::provider::request_part::{OptionalField, RequestPart};
 
 /// Returns the field that ends a cached part of the request.
 fn breakpoint(ttl: CacheTtl) -> &'static str {
@@ -35,14 +36,19 @@ const LEAST_BUDGET: u32 = 1_024;
 
 /// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
 pub(super) fn build_body(request: &ModelRequest, origin: &str, ttl: CacheTtl) -> BodyPieces {
-    let breakpoint = breakpoint(ttl);
     let mut body = BodyPieces::default();
+    let breakpoint = if body.admit_part(&request.omitted, RequestPart::CacheMarks) {
+        breakpoint(ttl)
+    } else {
+        ""
+    };
     body.push_raw("{\"model\":");
     body.push_json(&request.model);
     body.push_raw(",\"stream\":true,\"max_tokens\":");
     body.push_json(&request.max_output_tokens);
-    for (key, value) in build_thinking_params(request, origin) {
-        body.push_raw(&format!(",\"{key}\":{value}"));
+    body.push_options(&request.omitted, build_thinking_params(request, origin));
+    if needs_interleaving(request, origin) {
+        body.admit_part(&request.omitted, RequestPart::InterleavedThinking);
     }
     let has_system = !request.system.trim().is_empty();
     if request.web_search {
@@ -124,11 +130,12 @@ fn write_messages(request: &ModelRequest, origin: &str, breakpoint: &str, body: 
 }
 
 /// Returns the parameters that enable thinking, in the form that the model's version understands.
-fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static str, Value)> {
+fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<OptionalField> {
+    let switch = |thinking: Value| (RequestPart::Thinking, "thinking", thinking);
     let version = claude_version(&request.model);
     if version.is_none() && request.effort == Some(Effort::None) {
         // Models of other vendors think unless told otherwise.
-        return vec![("thinking", json!({"type": "disabled"}))];
+        return vec![switch(json!({"type": "disabled"}))];
     }
     if !is_thinking_enabled(&request.model, request.effort) {
         return Vec::new();
@@ -138,12 +145,18 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static 
         .effort
         // Not an effort of this API.
         .filter(|effort| *effort != Effort::None)
-        .map(|effort| ("output_config", json!({"effort": effort.name()})));
+        .map(|effort| {
+            (
+                RequestPart::Effort,
+                "output_config",
+                json!({"effort": effort.name()}),
+            )
+        });
     match (request.effort, version) {
         // These versions always think. Without this, their thoughts and their text between tools stay hidden.
         (_, Some((5.., _))) => {
-            let thinking = ("thinking", json!({"type": "adaptive", "display": "summarized"}));
-            std::iter::once(thinking).chain(effort).collect()
+            let thinking = json!({"type": "adaptive", "display": "summarized"});
+            std::iter::once(switch(thinking)).chain(effort).collect()
         }
         (None, _) => Vec::new(),
         (Some(_), Some(version)) if adaptive => {
@@ -151,12 +164,12 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<(&'static 
             if version >= (4, 7) {
                 thinking["display"] = json!("summarized");
             }
-            std::iter::once(("thinking", thinking)).chain(effort).collect()
+            std::iter::once(switch(thinking)).chain(effort).collect()
         }
-        (Some(_), None) if takes_no_budget(&request.model) => vec![("thinking", json!({"type": "adaptive"}))],
+        (Some(_), None) if takes_no_budget(&request.model) => vec![switch(json!({"type": "adaptive"}))],
         (Some(effort), _) => match compute_thinking_budget(effort, request.max_output_tokens) {
             Some(budget) if may_think(&request.messages, origin) => {
-                vec![("thinking", json!({"type": "enabled", "budget_tokens": budget}))]
+                vec![switch(json!({"type": "enabled", "budget_tokens": budget}))]
             }
             _ => Vec::new(),
         },
@@ -171,8 +184,11 @@ fn takes_no_budget(model: &str) -> bool {
 /// Reports whether the model needs a beta feature to think between tool calls: Claude 4 to 4.5 with a budget.
 pub(super) fn needs_interleaving(request: &ModelRequest, origin: &str) -> bool {
     let has_feature = matches!(claude_version(&request.model), Some((4, 0..=5)));
+    let is_refused = [RequestPart::InterleavedThinking, RequestPart::Thinking]
+        .iter()
+        .any(|part| request.omitted.contains(part));
     let mut params = build_thinking_params(request, origin).into_iter();
-    has_feature && params.any(|(_, value)| value["budget_tokens"].is_number())
+    has_feature && !is_refused && params.any(|(_, _, value)| value["budget_tokens"].is_number())
 }
 
 /// Returns the thinking budget in tokens: at most half of the answer; `None` if that is less than the API accepts.

@@ -353,7 +353,7 @@ fn overloads_refused_images_and_policies_are_recognized() {
         (500, r#"{"error":"failed to process inputs: image: unknown format"}"#.to_owned(), ProviderFault::ImageRefused),
         (400, r#"{"error":{"code":400,"message":"Provided image is not valid.","status":"INVALID_ARGUMENT"}}"#.to_owned(), ProviderFault::ImageRefused),
         (400, anthropic("invalid_request_error", "messages.2.content.0.tool_result.content.1.pdf.source.base64.data: The PDF specified was not valid."), ProviderFault::ImageRefused),
-        (400, anthropic("invalid_request_error", "tools.0: unexpected field of report.pdf"), ProviderFault::InvalidRequest),
+        (400, anthropic("invalid_request_error", "tool_choice: unexpected field of report.pdf"), ProviderFault::InvalidRequest),
         (400, anthropic("invalid_request_error", "A maximum of 100 PDF pages may be provided."), ProviderFault::ImageRefused),
         (400, r#"{"error":{"message":"Invalid value.","type":"invalid_request_error","param":"input[0].content[1].file_data"}}"#.to_owned(), ProviderFault::ImageRefused),
         (400, r#"{"error":{"code":400,"message":"The document has no pages.","status":"INVALID_ARGUMENT"}}"#.to_owned(), ProviderFault::ImageRefused),
@@ -428,10 +428,14 @@ fn parts_that_a_request_works_without_are_recognized() {
         (
             400,
             refused("tools[0].parameters.verbosity"),
-            ProviderFault::InvalidRequest,
+            ProviderFault::ToolsRefused(vec![ToolPointer::Index(0)]),
         ),
         (500, refused("text.verbosity"), ProviderFault::Server),
-        (400, refused("reasoning.effort"), ProviderFault::InvalidRequest),
+        (
+            400,
+            refused("reasoning.effort"),
+            ProviderFault::PartRefused(RequestPart::Effort),
+        ),
     ] {
         assert_eq!(classify(status, &body).fault, fault, "{body}");
     }
@@ -464,6 +468,111 @@ fn parts_that_a_request_works_without_are_recognized() {
     ] {
         let advice = classify(400, &body).user_action.unwrap();
         assert_eq!(advice.contains("reasoning_effort"), is_effort, "{body}: {advice}");
+    }
+}
+
+#[test]
+fn refused_parts_are_recognized_in_the_words_of_every_server() {
+    let error = |message: &str| openai(message, "x");
+    let parameter =
+        |name: &str| serde_json::json!({"error": {"message": "Invalid.", "param": name}}).to_string();
+    for (body, part) in [
+        (error("thinking: Extra inputs are not permitted"), RequestPart::Thinking),
+        (error("thinking.enabled.budget_tokens: Input should be greater than 1024"), RequestPart::Thinking),
+        (error("Thinking is not enabled for models/x"), RequestPart::Thinking),
+        (error("\"m\" does not support thinking"), RequestPart::Thinking),
+        (error("registry.ollama.ai/x think value \"low\" is not supported for this model"), RequestPart::Thinking),
+        (error("Invalid JSON payload received. Unknown name \"thinkingConfig\" at 'generation_config': Cannot find field."), RequestPart::Thinking),
+        (error("Thinking level is not supported for this model."), RequestPart::Effort),
+        (error("Budget 0 is invalid. This model only works in thinking mode."), RequestPart::Effort),
+        (error("property 'reasoning_effort' is unsupported"), RequestPart::Effort),
+        (parameter("reasoning.summary"), RequestPart::ReasoningSummary),
+        (parameter("include[0]"), RequestPart::EncryptedReasoning),
+        (error("Unexpected value(s) `interleaved-thinking-2025-05-14` for the `anthropic-beta` header."), RequestPart::InterleavedThinking),
+        (error("system.0.cache_control: Extra inputs are not permitted"), RequestPart::CacheMarks),
+        (error("tools.3.custom.cache_control.ephemeral.ttl: Extra inputs are not permitted"), RequestPart::CacheMarks),
+        (error("Unknown parameter: 'prompt_cache_key'."), RequestPart::CacheKey),
+        (error("Unrecognized request argument supplied: stream_options"), RequestPart::TokenCounts),
+        (r#"{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}"#.to_owned(), RequestPart::TokenCounts),
+        (error("[{'type': 'extra_forbidden', 'loc': ('body', 'store'), 'msg': 'Extra inputs are not permitted', 'input': False}]"), RequestPart::NoStorage),
+        (error("Additional properties are not allowed ('store' was unexpected) - 'store'"), RequestPart::NoStorage),
+        (parameter("tools[0].strict"), RequestPart::StrictFlag),
+        (error("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."), RequestPart::OutputLimit),
+        (error("'messages.2' : property 'reasoning_content' is unsupported"), RequestPart::ReasoningContent),
+        (error("thinking is enabled but reasoning_content is missing in assistant tool call message at index 2"), RequestPart::BareCalls),
+        (error("The `reasoning_content` in the thinking mode must be passed back to the API."), RequestPart::BareCalls),
+    ] {
+        assert_eq!(classify(400, &body).fault, ProviderFault::PartRefused(part), "{body}");
+        assert_ne!(classify(500, &body).fault, ProviderFault::PartRefused(part), "{body}");
+    }
+    for body in [
+        error("messages.1.content.0.tool_use.input.store: Extra inputs are not permitted"),
+        error("Please store is_include in the file"),
+        error("messages: I am thinking about 'store'"),
+        error("restore is not supported"),
+        parameter("messages[0].content[0].text"),
+    ] {
+        assert_eq!(
+            classify(400, &body).fault,
+            ProviderFault::InvalidRequest,
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn refused_tools_are_found_by_position_or_name() {
+    let at = ToolPointer::Index;
+    let named = |name: &str| vec![ToolPointer::Name(name.to_owned())];
+    for (message, tools) in [
+        (
+            "tools.13.custom.input_schema: JSON schema is invalid.",
+            vec![at(13)],
+        ),
+        (
+            "tools.2.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'",
+            vec![at(2)],
+        ),
+        (
+            "Invalid schema for function 'mcp__A__x': array schema missing items.",
+            named("mcp__a__x"),
+        ),
+        (
+            "Unable to submit request because `mcp__a__x` functionDeclaration `parameters` schema is wrong",
+            named("mcp__a__x"),
+        ),
+        (
+            "Unknown name \"type\" at 'tools[0].function_declarations[4].parameters': x. Unknown name \"type\" at \
+             'tools[0].function_declarations[8].parameters': x. And 'tools.function_declarations[4]'",
+            vec![at(4), at(8)],
+        ),
+        (
+            "The value at toolConfig.tools.7.toolSpec.inputSchema.json is invalid",
+            vec![at(7)],
+        ),
+        (
+            "[{'loc': ('body', 'tools', 3, 'function', 'parameters'), 'msg': 'Input should be a dict'}]",
+            vec![at(3)],
+        ),
+    ] {
+        let fault = classify(400, &openai(message, "x")).fault;
+        assert_eq!(fault, ProviderFault::ToolsRefused(tools), "{message}");
+    }
+    let long = r#"{"error":{"message":"Invalid 'tools[13].function.description': string too long.","code":"string_above_max_length","param":"tools[13].function.description"}}"#;
+    assert_eq!(
+        classify(400, long).fault,
+        ProviderFault::ToolsRefused(vec![at(13)])
+    );
+    for message in [
+        "tools: Tool names must be unique.",
+        "Tool call validation failed: the tool 'x' was not in request.tools",
+        "Invalid 'tools': array too long. Expected an array with maximum length 128",
+    ] {
+        assert_eq!(
+            classify(400, &openai(message, "x")).fault,
+            ProviderFault::InvalidRequest,
+            "{message}"
+        );
     }
 }
 

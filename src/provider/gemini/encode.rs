@@ -13,6 +13,7 @@ use crate::provider::body::BodyPieces;
 use crate::provider::models::{is_thinking_enabled, plain_name};
 use crate::provider::openai::result_text;
 use crate::provider::request::{CallIds, Effort, ModelRequest, RequestShape, object_input, safe_name};
+use crate::provider::request_part::RequestPart;
 
 /// Google's own value for a call that another model made.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -25,8 +26,9 @@ const MOST_FLASH_BUDGET: u32 = 24_576;
 /// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
 pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     let mut body = BodyPieces::default();
+    let config = build_config(request, &mut body);
     body.push_raw("{\"generationConfig\":");
-    body.push_json(&build_config(request));
+    body.push_json(&config);
     if request.web_search {
         body.push_raw(",\"tools\":[{\"googleSearch\":{}}]");
     } else if !request.tools.is_empty() {
@@ -86,9 +88,9 @@ fn is_current(model: &str) -> bool {
     !is_old
 }
 
-fn build_config(request: &ModelRequest) -> Value {
+fn build_config(request: &ModelRequest, body: &mut BodyPieces) -> Value {
     let mut config = Map::new();
-    if !request.is_limit_assumed {
+    if !request.is_limit_assumed && body.admit_part(&request.omitted, RequestPart::OutputLimit) {
         config.insert("maxOutputTokens".to_owned(), json!(request.max_output_tokens));
     }
     let has_budget = !is_current(&request.model);
@@ -101,7 +103,12 @@ fn build_config(request: &ModelRequest) -> Value {
         None if is_thinking_enabled(&request.model, None) => Some(json!({"includeThoughts": true})),
         None => None,
     };
-    if let Some(thinking) = thinking {
+    if let Some(thinking) = thinking
+        && body.admit_part(&request.omitted, RequestPart::Thinking)
+    {
+        if request.effort.is_some() {
+            body.admit_part(&request.omitted, RequestPart::Effort);
+        }
         config.insert("thinkingConfig".to_owned(), thinking);
     }
     Value::Object(config)

@@ -11,6 +11,7 @@ use crate::provider::body::BodyPieces;
 use crate::provider::models::plain_name;
 use crate::provider::openai::{own_reasoning, result_text, write_tools};
 use crate::provider::request::{CallIds, Effort, ModelRequest, RequestShape, object_input, safe_name};
+use crate::provider::request_part::RequestPart;
 
 /// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
 pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
@@ -19,9 +20,8 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     body.push_json(&request.model);
     body.push_raw(",\"stream\":true,\"options\":");
     body.push_json(&build_options(request));
-    if let Some(think) = build_think(request) {
-        body.push_raw(&format!(",\"think\":{think}"));
-    }
+    let think = build_think(request).map(|think| (RequestPart::Thinking, "think", think));
+    body.push_options(&request.omitted, think);
     write_tools(&mut body, request);
     body.push_raw(",\"messages\":[");
     let mut first = true;

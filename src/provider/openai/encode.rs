@@ -14,6 +14,7 @@ use crate::provider::models::ReasoningField;
 use crate::provider::request::{
     CallIds, ModelRequest, RequestShape, find_cache_breakpoints, object_input, safe_name,
 };
+use crate::provider::request_part::{OptionalField, RequestPart};
 
 /// The fields of a model's reasoning, as far as the catalogue knows.
 #[derive(Clone, Copy, Default)]
@@ -37,13 +38,9 @@ pub(super) fn build_body(
     body.push_raw("{\"model\":");
     body.push_json(&request.model);
     body.push_raw(",\"stream\":true");
-    let verbosity = verbosity.map(|verbosity| ("verbosity", json!(verbosity)));
-    for (key, value) in build_options(request, flavour, origin, reasoning.switch)
-        .into_iter()
-        .chain(verbosity)
-    {
-        body.push_raw(&format!(",\"{key}\":{value}"));
-    }
+    let verbosity = verbosity.map(|verbosity| (RequestPart::Verbosity, "verbosity", json!(verbosity)));
+    let options = build_options(request, flavour, origin, reasoning.switch);
+    body.push_options(&request.omitted, options.into_iter().chain(verbosity));
     write_tools(&mut body, request);
     body.push_raw(",\"messages\":[");
     write_messages(request, flavour, origin, reasoning.gives_back, &mut body);
@@ -56,7 +53,7 @@ fn build_options(
     flavour: Flavour,
     origin: &str,
     switch: Option<ReasoningSwitch>,
-) -> Vec<(&'static str, Value)> {
+) -> Vec<OptionalField> {
     let limit = match flavour {
         // OpenAI's current models refuse `max_tokens`, behind a proxy too.
         Flavour::OpenAi => "max_completion_tokens",
@@ -65,27 +62,33 @@ fn build_options(
     };
     let mut options = Vec::new();
     if !request.is_limit_assumed {
-        options.push((limit, json!(request.max_output_tokens)));
+        options.push((RequestPart::OutputLimit, limit, json!(request.max_output_tokens)));
     }
     // Mistral always sends the usage, and refuses unknown fields.
     if flavour != Flavour::Mistral {
-        options.push(("stream_options", json!({"include_usage": true})));
+        options.push((
+            RequestPart::TokenCounts,
+            "stream_options",
+            json!({"include_usage": true}),
+        ));
     }
     if flavour == Flavour::OpenRouter {
         // Requests the cost, which overrides our price table (R-PROV-7).
-        options.push(("usage", json!({"include": true})));
+        options.push((RequestPart::CostReport, "usage", json!({"include": true})));
     }
     if let Some(key) = request.cache_key.as_ref()
         && takes_cache_key(origin, &request.model)
     {
-        options.push(("prompt_cache_key", json!(key)));
+        options.push((RequestPart::CacheKey, "prompt_cache_key", json!(key)));
     }
     if let Some(effort) = request.effort {
         match (switch, flavour) {
             (Some(switch), _) => options.extend(switch.build_options(effort)),
-            (None, Flavour::OpenRouter) => options.push(("reasoning", json!({"effort": effort.name()}))),
+            (None, Flavour::OpenRouter) => {
+                options.push((RequestPart::Effort, "reasoning", json!({"effort": effort.name()})))
+            }
             (None, Flavour::OpenAi | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other) => {
-                options.push(("reasoning_effort", json!(effort.name())));
+                options.push((RequestPart::Effort, "reasoning_effort", json!(effort.name())));
             }
         }
     }
@@ -116,7 +119,8 @@ fn write_messages(
 ) {
     let mut first = true;
     let mut comma = |body: &mut BodyPieces| body.push_raw(if std::mem::take(&mut first) { "" } else { "," });
-    let marks_cache = flavour.marks_cache(&request.model);
+    let marks_cache =
+        flavour.marks_cache(&request.model) && body.admit_part(&request.omitted, RequestPart::CacheMarks);
     if !request.system.trim().is_empty() {
         comma(body);
         let mut system = json!({"role": "system", "content": &*request.system});
@@ -125,11 +129,17 @@ fn write_messages(
         }
         body.push_json(&system);
     }
-    let dialect = match (flavour, gives_back) {
-        (Flavour::Mistral, _) => Dialect::ShortIds,
-        (Flavour::ReasoningBack, _) | (_, Some(ReasoningField::ReasoningContent)) => Dialect::ReasoningBack,
-        // What comes in `reasoning_details` is opaque, and goes back at every server.
-        (_, None | Some(ReasoningField::ReasoningDetails)) => Dialect::Plain,
+    // What comes in `reasoning_details` is opaque, and goes back at every server.
+    let wants_reasoning = flavour == Flavour::ReasoningBack
+        || gives_back == Some(ReasoningField::ReasoningContent)
+        || request.omitted.contains(&RequestPart::BareCalls);
+    let dialect = if flavour == Flavour::Mistral {
+        Dialect::ShortIds
+    } else if wants_reasoning && body.admit_part(&request.omitted, RequestPart::ReasoningContent) {
+        Dialect::ReasoningBack
+    } else {
+        body.admit_part(&request.omitted, RequestPart::BareCalls);
+        Dialect::Plain
     };
     let mut written: Vec<(Role, Bytes)> = Vec::new();
     for (item, calls) in request.with_calls() {

@@ -1,6 +1,6 @@
 //! Tells servers with this API apart, by address or name. Must not know what depends on it; see `encode`.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use url::Url;
 
 use crate::config::Verbosity;
@@ -8,6 +8,7 @@ use crate::provider::account::{ProviderAccount, is_openai_model};
 use crate::provider::azure::is_azure_host;
 use crate::provider::models::{plain_name, reasoning_controls};
 use crate::provider::request::{Effort, ModelRequest};
+use crate::provider::request_part::{OptionalField, RequestPart};
 
 /// The server behind the API, as far as it affects what may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,16 +88,17 @@ impl ReasoningSwitch {
     }
 
     /// Returns the options that request `effort`.
-    pub(super) fn build_options(self, effort: Effort) -> Vec<(&'static str, Value)> {
+    pub(super) fn build_options(self, effort: Effort) -> Vec<OptionalField> {
         let is_on = effort != Effort::None;
         let switch = match self.field {
             SwitchField::Thinking => {
                 let word = if is_on { "enabled" } else { "disabled" };
-                ("thinking", json!({"type": word}))
+                (RequestPart::Thinking, "thinking", json!({"type": word}))
             }
-            SwitchField::EnableThinking => ("enable_thinking", json!(is_on)),
+            SwitchField::EnableThinking => (RequestPart::Thinking, "enable_thinking", json!(is_on)),
         };
-        let level = (is_on && self.has_efforts).then(|| ("reasoning_effort", json!(effort.name())));
+        let level = (is_on && self.has_efforts)
+            .then(|| (RequestPart::Effort, "reasoning_effort", json!(effort.name())));
         std::iter::once(switch).chain(level).collect()
     }
 }
@@ -114,15 +116,12 @@ pub(crate) fn takes_cache_key(origin: &str, model: &str) -> bool {
 }
 
 /// Returns the verbosity to request at `base`: the configured one, or `low` where OpenAI's models are known to accept it.
-/// Its Codex and chat models accept only their own. Returns `None` where the model has refused it.
+/// Its Codex and chat models accept only their own.
 pub(crate) fn choose_verbosity(
     configured: Option<Verbosity>,
     base: &Url,
     request: &ModelRequest,
 ) -> Option<&'static str> {
-    if request.omit_verbosity {
-        return None;
-    }
     if let Some(configured) = configured {
         return configured.wire_name();
     }
@@ -138,6 +137,7 @@ pub(crate) fn choose_verbosity(
 mod tests {
     use super::*;
     use crate::provider::request::tests::build_request;
+    use serde_json::Value;
 
     #[test]
     fn the_cache_key_goes_to_models_of_openai_only() {
@@ -196,7 +196,12 @@ mod tests {
             ),
         ] {
             let switch = ReasoningSwitch::find(section, model).unwrap();
-            assert_eq!(switch.build_options(effort), expected, "{model} {effort:?}");
+            let options: Vec<(&str, Value)> = switch
+                .build_options(effort)
+                .into_iter()
+                .map(|(_, key, value)| (key, value))
+                .collect();
+            assert_eq!(options, expected, "{model} {effort:?}");
         }
         // They always reason, or their vendor documents no switch, or another host serves them.
         for (section, model) in [
@@ -226,16 +231,10 @@ mod tests {
             (Some(Verbosity::High), &other, "m", Some("high")),
             (Some(Verbosity::Off), &openai, "gpt-5", None),
         ] {
-            let mut request = build_request(model, Vec::new());
+            let request = build_request(model, Vec::new());
             assert_eq!(
                 choose_verbosity(configured, base, &request),
                 sent,
-                "{model} {base}"
-            );
-            request.omit_verbosity = true;
-            assert_eq!(
-                choose_verbosity(configured, base, &request),
-                None,
                 "{model} {base}"
             );
         }

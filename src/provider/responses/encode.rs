@@ -13,6 +13,7 @@ use crate::provider::body::BodyPieces;
 use crate::provider::models::is_thinking_enabled;
 use crate::provider::openai::{is_openai_host, result_text, takes_cache_key};
 use crate::provider::request::{CallIds, Effort, ModelRequest, RequestShape, object_input, safe_name};
+use crate::provider::request_part::{OptionalField, RequestPart};
 
 /// The longest call id that OpenAI accepts.
 const LONGEST_ID: usize = 64;
@@ -26,18 +27,19 @@ pub(super) fn build_body(
     let mut body = BodyPieces::default();
     body.push_raw("{\"model\":");
     body.push_json(&request.model);
-    body.push_raw(",\"stream\":true,\"store\":false");
-    let verbosity = verbosity.map(|verbosity| ("text", json!({"verbosity": verbosity})));
-    for (key, value) in build_options(request, origin).into_iter().chain(verbosity) {
-        body.push_raw(&format!(",\"{key}\":{value}"));
-    }
+    body.push_raw(",\"stream\":true");
+    let verbosity =
+        verbosity.map(|verbosity| (RequestPart::Verbosity, "text", json!({"verbosity": verbosity})));
+    let options = build_options(request, origin, &mut body);
+    body.push_options(&request.omitted, options.into_iter().chain(verbosity));
     if request.web_search {
         body.push_raw(",\"tools\":[{\"type\":\"web_search\"}]");
     } else if !request.tools.is_empty() {
         body.push_raw(",\"tools\":[");
+        let has_flag = body.admit_part(&request.omitted, RequestPart::StrictFlag);
         for (at, tool) in request.tools.iter().enumerate() {
             body.push_raw(if at > 0 { "," } else { "" });
-            body.push_json(&encode_tool(tool));
+            body.push_json(&encode_tool(tool, has_flag));
         }
         body.push_raw("]");
     }
@@ -83,16 +85,22 @@ pub(super) fn build_body(
     body
 }
 
-fn encode_tool(tool: &ToolSpec) -> Value {
+fn encode_tool(tool: &ToolSpec, has_strict_flag: bool) -> Value {
     let (name, description) = (&tool.name, &tool.description);
     match tool.freeform {
         Some(FreeformInput { grammar, .. }) => {
             let format = json!({"type": "grammar", "syntax": "lark", "definition": grammar});
             json!({"type": "custom", "name": name, "description": description, "format": format})
         }
-        // Without `strict: false` the API rewrites schemas into its strict form.
-        None => json!({"type": "function", "name": name, "description": description,
-            "parameters": tool.schema, "strict": false}),
+        None => {
+            let mut encoded = json!({"type": "function", "name": name, "description": description,
+                "parameters": tool.schema});
+            if has_strict_flag {
+                // Without it the API rewrites schemas into its strict form.
+                encoded["strict"] = json!(false);
+            }
+            encoded
+        }
     }
 }
 
@@ -117,25 +125,29 @@ impl CustomCalls<'_> {
     }
 }
 
-fn build_options(request: &ModelRequest, origin: &str) -> Vec<(&'static str, Value)> {
-    let mut options = Vec::new();
+fn build_options(request: &ModelRequest, origin: &str, body: &mut BodyPieces) -> Vec<OptionalField> {
+    let mut options = vec![(RequestPart::NoStorage, "store", json!(false))];
     if !request.is_limit_assumed {
-        options.push(("max_output_tokens", json!(request.max_output_tokens)));
+        let limit = json!(request.max_output_tokens);
+        options.push((RequestPart::OutputLimit, "max_output_tokens", limit));
     }
     if let Some(key) = &request.cache_key
         && takes_cache_key(origin, &request.model)
     {
-        options.push(("prompt_cache_key", json!(key)));
+        options.push((RequestPart::CacheKey, "prompt_cache_key", json!(key)));
     }
     // Models that do not reason refuse this option ("Encrypted content is not supported with this model").
     if is_thinking_enabled(&request.model, request.effort) {
-        options.push(("include", json!(["reasoning.encrypted_content"])));
+        let include = json!(["reasoning.encrypted_content"]);
+        options.push((RequestPart::EncryptedReasoning, "include", include));
     }
-    // Only verified accounts get summaries, so they are requested only with a configured effort.
-    match request.effort {
-        None => {}
-        Some(Effort::None) => options.push(("reasoning", json!({"effort": Effort::None.name()}))),
-        Some(effort) => options.push(("reasoning", json!({"effort": effort.name(), "summary": "auto"}))),
+    if let Some(effort) = request.effort {
+        let mut reasoning = json!({"effort": effort.name()});
+        // Only verified accounts get summaries, so they are requested only with a configured effort.
+        if effort != Effort::None && body.admit_part(&request.omitted, RequestPart::ReasoningSummary) {
+            reasoning["summary"] = json!("auto");
+        }
+        options.push((RequestPart::Effort, "reasoning", reasoning));
     }
     options
 }

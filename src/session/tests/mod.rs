@@ -22,6 +22,7 @@ mod prompts;
 mod questions;
 mod queue;
 mod reasoning;
+mod refused_parts;
 mod retry;
 mod route;
 mod scenario;

@@ -1,0 +1,254 @@
+//! The parts of a request that it works without: how providers refuse each, and what the user learns.
+//!
+//! `classify` finds a refused part by this table. The encoders leave out what a request omits, and note what it has.
+//! `turn` remembers refusals for the session.
+
+use std::collections::BTreeSet;
+
+/// A part of a request that a later request can leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestPart {
+    /// Encrypted or signed reasoning, which the provider cannot verify, for example after a change of the key.
+    Reasoning,
+    Verbosity,
+    ReasoningSummary,
+    /// The request for encrypted reasoning in the answer.
+    EncryptedReasoning,
+    /// The beta feature of Claude 4 to 4.5.
+    InterleavedThinking,
+    Effort,
+    /// The switch of reasoning, or its budget.
+    Thinking,
+    /// Tool calls without `reasoning_content`. Requests that omit them have one with each call.
+    BareCalls,
+    /// The `reasoning_content` of earlier answers.
+    ReasoningContent,
+    CacheMarks,
+    CacheKey,
+    /// The request for token counts in the stream.
+    TokenCounts,
+    /// The request for the cost of the call.
+    CostReport,
+    /// The request to store nothing.
+    NoStorage,
+    OutputLimit,
+    /// `strict: false` in the definitions of tools.
+    StrictFlag,
+}
+
+/// A set of parts.
+pub type RequestParts = BTreeSet<RequestPart>;
+
+/// An optional field of a request: what it is, its key, and its value.
+pub(super) type OptionalField = (RequestPart, &'static str, serde_json::Value);
+
+/// How a part is refused. The texts are in lower case.
+pub(super) struct RefusalRule {
+    pub(super) part: RequestPart,
+    /// The name of the fault in a cassette.
+    pub(super) fault_name: &'static str,
+    /// The fields that an error names. See `ErrorBody::refuses_parameter` for the words around them.
+    pub(super) fields: &'static [&'static str],
+    /// Texts that refuse the part in other words.
+    pub(super) phrases: &'static [&'static str],
+    /// What the user calls it, and what follows from its absence; `None` if that makes no difference to them.
+    warning: Option<(&'static str, &'static str)>,
+}
+
+const fn rule(
+    part: RequestPart,
+    fault_name: &'static str,
+    fields: &'static [&'static str],
+    phrases: &'static [&'static str],
+    warning: Option<(&'static str, &'static str)>,
+) -> RefusalRule {
+    RefusalRule {
+        part,
+        fault_name,
+        fields,
+        phrases,
+        warning,
+    }
+}
+
+/// All parts. The first one that an error fits counts.
+pub(super) const REFUSAL_RULES: [RefusalRule; 16] = [
+    rule(
+        RequestPart::Reasoning,
+        "reasoning_refused",
+        &[],
+        &[
+            "invalid_encrypted_content",
+            "could not decrypt the provided encrypted",
+            "invalid `signature` in `thinking`",
+            "invalid `data` in `redacted_thinking`",
+            "blocks in the latest assistant message cannot be modified",
+        ],
+        Some(("the reasoning of earlier answers", "")),
+    ),
+    rule(
+        RequestPart::Verbosity,
+        "verbosity_refused",
+        &["verbosity"],
+        &[],
+        Some(("the setting `verbosity`", "")),
+    ),
+    rule(
+        RequestPart::ReasoningSummary,
+        "reasoning_summary_refused",
+        &["reasoning.summary"],
+        &["generate reasoning summar"],
+        Some(("a summary of its reasoning", "")),
+    ),
+    rule(
+        RequestPart::EncryptedReasoning,
+        "encrypted_reasoning_refused",
+        &["include"],
+        &["encrypted content is not supported"],
+        None,
+    ),
+    rule(
+        RequestPart::InterleavedThinking,
+        "interleaved_thinking_refused",
+        &[],
+        &["interleaved-thinking"],
+        None,
+    ),
+    rule(
+        RequestPart::BareCalls,
+        "bare_calls_refused",
+        &[],
+        &[
+            "missing `reasoning_content`",
+            "reasoning_content is missing",
+            "`reasoning_content` in the thinking mode must be passed back",
+        ],
+        None,
+    ),
+    rule(
+        RequestPart::ReasoningContent,
+        "reasoning_content_refused",
+        &["reasoning_content"],
+        &[],
+        None,
+    ),
+    rule(
+        RequestPart::Effort,
+        "effort_refused",
+        &[
+            "effort",
+            "reasoning_effort",
+            "reasoningeffort",
+            "reasoning",
+            "output_config",
+            "thinkinglevel",
+            "thinking_level",
+            "thinkingbudget",
+            "thinking_budget",
+        ],
+        &[
+            "thinking level is not supported",
+            "thinking budget is not supported",
+            "only works in thinking mode",
+        ],
+        Some(("the setting `reasoning_effort`", "")),
+    ),
+    rule(
+        RequestPart::Thinking,
+        "thinking_refused",
+        &[
+            "thinking",
+            "think",
+            "enable_thinking",
+            "thinkingconfig",
+            "thinking_config",
+        ],
+        &[
+            "thinking is not enabled for",
+            "not support thinking",
+            "think value",
+            "when `thinking` is enabled",
+        ],
+        Some(("the switch of its reasoning", "")),
+    ),
+    rule(
+        RequestPart::CacheMarks,
+        "cache_marks_refused",
+        &["cache_control"],
+        &["blocks with cache_control"],
+        Some(("the marks for its prompt cache", "; prompts may cost more")),
+    ),
+    rule(
+        RequestPart::CacheKey,
+        "cache_key_refused",
+        &["prompt_cache_key"],
+        &[],
+        None,
+    ),
+    rule(
+        RequestPart::TokenCounts,
+        "token_counts_refused",
+        &["stream_options"],
+        &[],
+        Some((
+            "the request for token counts",
+            "; tokens and costs may be estimates",
+        )),
+    ),
+    rule(
+        RequestPart::CostReport,
+        "cost_report_refused",
+        &["usage"],
+        &[],
+        None,
+    ),
+    rule(
+        RequestPart::NoStorage,
+        "no_storage_refused",
+        &["store"],
+        &[],
+        Some((
+            "the request to store nothing",
+            "; the provider may keep the conversation",
+        )),
+    ),
+    rule(
+        RequestPart::OutputLimit,
+        "output_limit_refused",
+        &[
+            "max_tokens",
+            "max_completion_tokens",
+            "max_output_tokens",
+            "maxoutputtokens",
+        ],
+        &[],
+        None,
+    ),
+    rule(RequestPart::StrictFlag, "strict_refused", &["strict"], &[], None),
+];
+
+impl RequestPart {
+    /// Returns the name of its fault in a cassette.
+    pub(super) fn fault_name(self) -> &'static str {
+        self.rule().map_or("", |rule| rule.fault_name)
+    }
+
+    /// Returns what the user calls the part, and what follows from its absence. `None` if that makes no difference to
+    /// them.
+    pub fn warning(self) -> Option<(&'static str, &'static str)> {
+        self.rule()?.warning
+    }
+
+    fn rule(self) -> Option<&'static RefusalRule> {
+        const { &REFUSAL_RULES }.iter().find(|rule| rule.part == self)
+    }
+}
+
+/// How an error names a tool of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolPointer {
+    /// Its position among the tools.
+    Index(usize),
+    /// Its name, in lower case.
+    Name(String),
+}

@@ -1,0 +1,232 @@
+//! What a provider refuses, and what the request works without, is left out for the rest of the session.
+
+use serde_json::{Value, json};
+
+use super::mock_llm::{Api, RecordedRequest, Reply};
+use super::scenario::{Client, Config, Scenario};
+use crate::domain::*;
+
+/// A scenario with a provider for each API, in which all models reason, with two custom tools and more tables.
+fn with_all_apis(tables: &str) -> Scenario {
+    let scenario = Scenario::new();
+    let mock = scenario.mock();
+    let tables = format!(
+        "[provider.g]\nkind = \"gemini\"\nbase_url = \"{}\"\napi_key = \"key\"\n\
+         [provider.local]\nkind = \"ollama\"\nbase_url = \"{}\"\napi_key = \"none\"\n\
+         [model.\"mock-two\"]\nmax_output_tokens = 64000\n\
+         [tool.first]\ncommand = \"true\"\ndescription = \"Does one thing.\"\n\
+         [tool.second]\ncommand = \"true\"\ndescription = \"Does another thing.\"\n{tables}",
+        mock.gemini_url(),
+        mock.anthropic_url(),
+    );
+    mock.list_models(&["qwen3:8b"]);
+    mock.allow_rewrites();
+    scenario.configure(Config {
+        agent: "reasoning_effort = \"high\"".to_owned(),
+        tables,
+        ..Config::default()
+    });
+    scenario.write("a.txt", "hello");
+    scenario
+}
+
+fn left_out(client: &Client, session: &SessionId) -> Vec<String> {
+    client.warnings(session, "part_left_out")
+}
+
+#[test]
+fn refused_optional_parts_are_left_out_for_the_rest_of_the_session() {
+    let thinking = "rejected the switch of its reasoning";
+    for (model, words, field, warning) in [
+        (
+            "mock/mock-two",
+            "thinking: Extra inputs are not permitted",
+            "/thinking",
+            thinking,
+        ),
+        (
+            "mock/mock-two",
+            "system.0.cache_control: Extra inputs are not permitted",
+            "/system/0/cache_control",
+            "; prompts may cost more",
+        ),
+        (
+            "other/m",
+            "Unrecognized request argument supplied: stream_options",
+            "/stream_options",
+            "; tokens and costs may be estimates",
+        ),
+        (
+            "other/m",
+            "Unsupported value: 'reasoning_effort' does not support 'high' with this model.",
+            "/reasoning_effort",
+            "rejected the setting `reasoning_effort`",
+        ),
+        (
+            "responses/m",
+            "Unknown parameter: 'store'.",
+            "/store",
+            "; the provider may keep the conversation",
+        ),
+        (
+            "responses/m",
+            "Your organization must be verified to generate reasoning summaries.",
+            "/reasoning/summary",
+            "rejected a summary of its reasoning",
+        ),
+        (
+            "responses/m",
+            "Encrypted content is not supported with this model.",
+            "/include",
+            "",
+        ),
+        (
+            "responses/m",
+            "Unknown parameter: 'tools[0].strict'.",
+            "/tools/0/strict",
+            "",
+        ),
+        (
+            "g/gemini-2.5-flash",
+            "Thinking is not enabled for models/gemini-2.5-flash",
+            "/generationConfig/thinkingConfig",
+            thinking,
+        ),
+        (
+            "local/qwen3:8b",
+            "\"qwen3:8b\" does not support thinking",
+            "/think",
+            thinking,
+        ),
+    ] {
+        let scenario = with_all_apis("");
+        // It demands what is left out here.
+        scenario.mock().unchecked();
+        let client = scenario.start();
+        let session = client.session_of_model(model);
+        scenario.push(Reply::error(400, "invalid_request_error", words));
+        let outcome = client.ask(&session, "hello");
+        assert_eq!(outcome.text, "ok", "{words}");
+        client.ask(&session, "again");
+        let sent = [0, 1, 2].map(|at| scenario.wait_for_request(at).body.pointer(field).is_some());
+        assert_eq!(sent, [true, false, false], "{words}");
+        let warnings = left_out(&client, &session);
+        if warning.is_empty() {
+            assert!(warnings.is_empty(), "{warnings:?}");
+        } else {
+            assert!(
+                warnings.len() == 1 && warnings[0].contains(warning) && warnings[0].contains(words),
+                "{words}: {warnings:?}"
+            );
+        }
+        // Another model gets it.
+        client.set_model(&session, "mock/mock-two").unwrap();
+        client.ask(&session, "and you?");
+        let body = &scenario.wait_for_request(3).body;
+        assert_eq!(
+            body["thinking"].is_object(),
+            !model.starts_with("mock/") || field != "/thinking"
+        );
+    }
+}
+
+/// Nothing can be left out of a request that does not have it.
+#[test]
+fn a_refusal_of_what_the_request_did_not_have_ends_the_turn() {
+    let scenario = with_all_apis("");
+    let client = scenario.start();
+    let session = client.session_of_model("other/m");
+    scenario.push(Reply::error(400, "x", "Unknown parameter: 'store'."));
+    let end = client.ask(&session, "hello").end;
+    assert_eq!(end.state, TurnState::Failed);
+    assert_eq!(scenario.requests(), 1);
+    assert!(left_out(&client, &session).is_empty());
+}
+
+/// Returns the names of the tools of a request, in order.
+fn tools(request: &RecordedRequest) -> Vec<&str> {
+    let listed = match request.api {
+        Api::Gemini => &request.body["tools"][0]["functionDeclarations"],
+        _ => &request.body["tools"],
+    };
+    let names = listed.as_array().unwrap().iter();
+    names
+        .map(|tool| {
+            tool["function"]["name"]
+                .as_str()
+                .or(tool["name"].as_str())
+                .unwrap()
+        })
+        .collect()
+}
+
+/// Makes the mock refuse requests with this tool, in the words of their API.
+fn refuse_tool(scenario: &Scenario, refused: &'static str) {
+    scenario.mock().respond_with(move |request| {
+        let at = tools(request).iter().position(|name| *name == refused)?;
+        let words = match request.api {
+            Api::Anthropic => format!("tools.{at}.custom.input_schema: JSON schema is invalid."),
+            Api::OpenAi => format!("Invalid schema for function '{refused}': array schema missing items."),
+            Api::Gemini => format!(
+                "* GenerateContentRequest.tools[0].function_declarations[{at}].parameters.properties: should be non-empty"
+            ),
+            Api::Responses | Api::Ollama => {
+                // Its field alone names the tool, and the code is one of prompts that are too long.
+                let error = json!({"message": "Invalid value: string too long.", "code": "string_above_max_length",
+                    "param": format!("tools[{at}].description")});
+                let reply = Reply::status(400).header("content-type", "application/json");
+                return Some(reply.body(json!({"error": error}).to_string()));
+            }
+        };
+        Some(Reply::error(400, "invalid_request_error", &words))
+    });
+}
+
+#[test]
+fn a_refused_tool_is_left_out_for_the_rest_of_the_session() {
+    for model in [
+        "mock/mock-two",
+        "other/m",
+        "responses/m",
+        "g/gemini-2.5-flash",
+        "local/qwen3:8b",
+    ] {
+        let scenario = with_all_apis("");
+        refuse_tool(&scenario, "second");
+        let client = scenario.start();
+        let session = client.session_of_model(model);
+        assert_eq!(client.ask(&session, "hello").text, "ok", "{model}");
+        client.ask(&session, "again");
+        let offered = [0, 1, 2].map(|at| {
+            let request = scenario.wait_for_request(at);
+            let names = tools(&request);
+            assert!(
+                names.contains(&"first") && names.contains(&"bash"),
+                "{model}: {names:?}"
+            );
+            names.contains(&"second")
+        });
+        assert_eq!(offered, [true, false, false], "{model}");
+        let warnings = left_out(&client, &session);
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("rejected the tool second of the configuration ("),
+            "{model}: {warnings:?}"
+        );
+    }
+}
+
+#[test]
+fn a_refused_tool_of_agentls_itself_is_named() {
+    let scenario = with_all_apis("");
+    refuse_tool(&scenario, "bash");
+    let client = scenario.start();
+    let session = client.session_of_model("mock/mock-two");
+    let error = client.ask(&session, "hello").end.error.unwrap();
+    let action = error.user_action.unwrap();
+    assert!(
+        action.contains("agentls's own tool `bash`") && action.contains("deny_tools"),
+        "{action}"
+    );
+    assert_eq!(scenario.requests(), 1);
+    assert!(left_out(&client, &session).is_empty());
+}
