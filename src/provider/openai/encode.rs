@@ -315,12 +315,11 @@ fn encode_assistant_message(message: &Message, dialect: Dialect, own: Option<&Ca
     };
     let mut value = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
-        // These servers require their reasoning only within a tool loop.
-        if dialect == Dialect::ReasoningBack
-            && own.is_some()
-            && let Some(thought) = own_reasoning(message)
-        {
-            value["reasoning_content"] = json!(thought);
+        // These servers require reasoning with each call, also if another model made it or there was none. Moonshot
+        // takes an empty text for a missing one.
+        if dialect == Dialect::ReasoningBack {
+            let thought = own.and_then(|_| own_reasoning(message));
+            value["reasoning_content"] = json!(thought.as_deref().unwrap_or(" "));
         }
         value["tool_calls"] = json!(calls);
     }
@@ -552,8 +551,8 @@ mod tests {
     }
 
     #[test]
-    fn readable_reasoning_of_another_provider_is_not_sent() {
-        for (origin, expected) in [(ORIGIN, json!("hm")), ("elsewhere/model", Value::Null)] {
+    fn a_call_without_its_readable_reasoning_goes_with_a_blank() {
+        for (origin, expected) in [(ORIGIN, json!("hm")), ("elsewhere/model", json!(" "))] {
             let mut messages = build_call_history("c", origin);
             let thought = Block::Reasoning {
                 text: "hm".into(),

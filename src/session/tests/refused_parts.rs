@@ -230,3 +230,57 @@ fn a_refused_tool_of_agentls_itself_is_named() {
     assert_eq!(scenario.requests(), 1);
     assert!(left_out(&client, &session).is_empty());
 }
+
+/// Returns the `reasoning_content` of the calls in a request.
+fn reasoning_of_calls(request: &RecordedRequest) -> Vec<Value> {
+    let messages = request.messages().iter();
+    messages
+        .filter(|message| message["tool_calls"].is_array())
+        .map(|message| message["reasoning_content"].clone())
+        .collect()
+}
+
+#[test]
+fn calls_of_another_model_go_to_deepseek_with_reasoning() {
+    let scenario = with_all_apis("");
+    let address = scenario.mock().openai_url();
+    scenario.edit_config(|text| {
+        format!(
+            "{text}\n[provider.deepseek]\nkind = \"openai\"\nbase_url = \"{address}\"\napi_key = \"key\"\n"
+        )
+    });
+    let client = scenario.start();
+    // The second one is not known to demand reasoning, and learns it.
+    for (model, refusals) in [("deepseek/deepseek-v4-pro", 0), ("other/m", 1)] {
+        let session = client.session_of_model("mock/mock-two");
+        let call = || Reply::tool("read_file", json!({"path": "a.txt"}));
+        scenario.push_all([call(), Reply::text("one"), call()]);
+        client.ask(&session, "look");
+        client.set_model(&session, model).unwrap();
+        scenario.mock().respond_with(|request| {
+            let is_missing = |reasoning: &Value| reasoning.as_str().is_none_or(str::is_empty);
+            let words = "Missing `reasoning_content` field in the assistant message at message index 3";
+            reasoning_of_calls(request)
+                .iter()
+                .any(is_missing)
+                .then(|| Reply::error(400, "invalid_request_error", words))
+        });
+        let before = scenario.requests();
+        // Its own call has no reasoning either.
+        assert_eq!(client.ask(&session, "and you?").text, "ok", "{model}");
+        assert_eq!(scenario.requests() - before, 2 + refusals, "{model}");
+        let last = scenario.wait_for_request(scenario.requests() - 1);
+        assert_eq!(reasoning_of_calls(&last), [" ", " "], "{model}");
+        assert!(left_out(&client, &session).is_empty());
+        scenario.mock().respond_with(|_| None);
+    }
+    // A server that refuses the field gets none.
+    let session = client.session_of_model("deepseek/deepseek-v4-pro");
+    scenario.mock().respond_with(|request| {
+        let is_there = reasoning_of_calls(request).iter().any(Value::is_string);
+        let words = "'messages.2' : property 'reasoning_content' is unsupported";
+        is_there.then(|| Reply::error(400, "invalid_request_error", words))
+    });
+    scenario.push(Reply::tool("read_file", json!({"path": "a.txt"})));
+    assert_eq!(client.ask(&session, "look").text, "ok");
+}
