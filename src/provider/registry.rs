@@ -241,6 +241,12 @@ impl ProviderSpec {
         if wanted == Effort::None && has_switch() {
             return Some(wanted);
         }
+        // Ollama says what each model can, and refuses `think` for the others.
+        let listed = (self.list.as_ref()).and_then(|list| find_entry(&list.facts, model)?.reasoning);
+        let configured = self.models.get(model).and_then(|better| better.reasoning);
+        if self.kind == ApiKind::Ollama && configured.or(listed) == Some(false) {
+            return None;
+        }
         nearest_effort(section, model, wanted)
     }
 

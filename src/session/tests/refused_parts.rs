@@ -284,3 +284,28 @@ fn calls_of_another_model_go_to_deepseek_with_reasoning() {
     scenario.push(Reply::tool("read_file", json!({"path": "a.txt"})));
     assert_eq!(client.ask(&session, "look").text, "ok");
 }
+
+#[test]
+fn an_ollama_model_without_thinking_is_not_asked_to_think() {
+    let scenario = with_all_apis("");
+    let facts = |abilities: &[&str]| json!({"capabilities": abilities});
+    scenario.mock().list_models(&["plain:8b", "thinker:8b"]);
+    scenario
+        .mock()
+        .show_model("plain:8b", facts(&["completion", "tools"]));
+    scenario
+        .mock()
+        .show_model("thinker:8b", facts(&["tools", "thinking"]));
+    let client = scenario.start();
+    for (at, (model, think)) in [("plain:8b", Value::Null), ("thinker:8b", json!(true))]
+        .into_iter()
+        .enumerate()
+    {
+        let session = client.session_of_model(&format!("local/{model}"));
+        client.ask(&session, "hello");
+        assert_eq!(scenario.wait_for_request(at).body["think"], think, "{model}");
+        let warnings =
+            client.warnings_with(&session, "does not reason; the reasoning effort high is not used");
+        assert_eq!(warnings.len(), usize::from(think.is_null()), "{model}");
+    }
+}
