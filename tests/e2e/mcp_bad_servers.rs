@@ -9,7 +9,7 @@ use crate::harness::{Client, Config, World, resident};
 use crate::mcp::{call_tool, servers, world_with};
 use crate::mcp_login::world_at;
 use crate::mcp_peer::{HttpPeer, visit};
-use crate::mock_llm::Reply;
+use crate::mock_llm::{RecordedRequest, Reply};
 
 /// Allows every call, so that no question is asked.
 const ALLOW: &str = "[approvals]\nallow = [\"mcp:*\"]";
@@ -690,6 +690,32 @@ fn odd_tools_are_named_and_described_as_providers_demand() {
         json!({"text": "the first one"}),
     );
     assert!(echo.contains("the first one"), "{echo}");
+}
+
+#[test]
+fn a_tool_that_the_provider_refuses_is_left_out_and_named_with_its_server() {
+    fn find_image(request: &RecordedRequest) -> Option<usize> {
+        let mut tools = request.body["tools"].as_array().unwrap().iter();
+        tools.position(|tool| tool["name"] == "mcp__peer__image")
+    }
+    let world = world_with(&[], ALLOW);
+    world.mock().allow_rewrites();
+    world.mock().respond_with(move |request| {
+        let words = format!(
+            "tools.{}.custom.input_schema: JSON schema is invalid.",
+            find_image(request)?
+        );
+        Some(Reply::error(400, "invalid_request_error", &words))
+    });
+    let client = world.start();
+    let session = client.session();
+    plain_turn(&world, &client, &session);
+    plain_turn(&world, &client, &session);
+    let offered = [0, 1, 2].map(|at| find_image(&world.wait_for_request(at)).is_some());
+    assert_eq!(offered, [true, false, false]);
+    let warnings = warnings(&client, &session);
+    let words = "rejected the tool mcp__peer__image of the MCP server peer (tools.";
+    assert_eq!(warnings.matches(words).count(), 1, "{warnings}");
 }
 
 /// The mock refuses other names as Messages does.
