@@ -12,7 +12,7 @@ mod responses;
 use std::collections::BTreeMap;
 
 use super::anthropic::MessagesDecoder;
-use super::decode::{DecodeError, EventQueue, StreamDecoder};
+use super::decode::{DecodeError, EventQueue, FILTERED, StreamDecoder};
 use super::error::ProviderFault;
 use super::openai::ChatDecoder;
 use super::stream::{SearchReport, StopReason, StreamEvent};
@@ -621,7 +621,7 @@ fn chat_decodes_every_finish_reason() {
     for (finish, reason) in [
         ("stop", StopReason::EndTurn),
         ("length", StopReason::MaxTokens),
-        ("content_filter", StopReason::Refusal(None)),
+        ("content_filter", StopReason::Refusal(Some(FILTERED.to_owned()))),
         ("tool_calls", StopReason::EndTurn),
         ("something_new", StopReason::EndTurn),
     ] {
@@ -660,6 +660,10 @@ fn chat_decodes_usage_in_every_format() {
     );
     let deepseek = r#"{"prompt_tokens":35,"completion_tokens":9,"prompt_cache_hit_tokens":30,"prompt_cache_miss_tokens":5}"#;
     assert_eq!(with(deepseek), usage(5, 9, 30, 0));
+    let moonshot = r#"{"prompt_tokens":35,"completion_tokens":9,"cached_tokens":30}"#;
+    assert_eq!(with(moonshot), usage(5, 9, 30, 0));
+    let impossible = r#"{"prompt_tokens":1e18,"completion_tokens":9}"#;
+    assert_eq!(with(impossible), stop(StopReason::EndTurn));
     let uncounted = r#"{"prompt_tokens":35,"completion_tokens":9,"total_tokens":100}"#;
     assert_eq!(with(uncounted), usage(35, 65, 0, 0));
     let router = r#"{"prompt_tokens":35,"completion_tokens":9,"cost":0.0125,"prompt_tokens_details":{"cached_tokens":20,"cache_write_tokens":5}}"#;

@@ -57,6 +57,13 @@ pub(crate) struct EventQueue {
     has_stopped: bool,
 }
 
+/// Why an answer ended that a filter stopped without a word.
+pub(crate) const FILTERED: &str = "the provider's content filter stopped the answer";
+
+/// The most tokens of an answer with its request. The largest windows have ten million; what is beyond this is an error
+/// of a server, and would cost a fortune.
+const MAX_TOKENS: u64 = 100_000_000;
+
 impl EventQueue {
     /// Takes the oldest event.
     pub(crate) fn take(&mut self) -> Option<StreamEvent> {
@@ -70,6 +77,12 @@ impl EventQueue {
 
     /// Adds an event. Joins it to the last one of the same kind, which saves every later stage work.
     pub(crate) fn push(&mut self, event: StreamEvent) {
+        if let StreamEvent::Usage { usage, .. } = &event
+            && usage.total_input_tokens().saturating_add(usage.output) > MAX_TOKENS
+        {
+            tracing::warn!(?usage, "a server reports counts that no answer can have");
+            return;
+        }
         self.has_stopped |= matches!(event, StreamEvent::Stop(_));
         match (self.events.back_mut(), &event) {
             (Some(StreamEvent::Text(so_far)), StreamEvent::Text(more))

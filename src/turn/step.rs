@@ -231,8 +231,11 @@ async fn report_calls_left_out(
 }
 
 fn refused_outcome(model: &ResolvedModel, words: Option<String>) -> StepOutcome {
-    let mut error = AgentError::new(ErrorCode::ProviderError, "the model declined to answer")
-        .with_user_action("rephrase the request, or choose another model");
+    let mut error = AgentError::new(
+        ErrorCode::ProviderError,
+        "the model or a content filter declined to answer",
+    )
+    .with_user_action("rephrase the request, or choose another model");
     error.cause = words.clone().map(ErrorCause::from);
     add_model_context(&mut error, model);
     StepOutcome {

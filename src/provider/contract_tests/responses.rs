@@ -217,7 +217,12 @@ fn responses_decode_every_end() {
             true,
             StopReason::MaxTokens,
         ),
-        (&usual, filtered, true, StopReason::Refusal(None)),
+        (
+            &usual,
+            filtered,
+            true,
+            StopReason::Refusal(Some(FILTERED.to_owned())),
+        ),
         (&refusal, filtered, false, StopReason::Refusal(words.clone())),
         (
             &refusal,

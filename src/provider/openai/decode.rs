@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::opaque::OpaqueReasoning;
 use crate::domain::{Cost, Usage};
 use crate::provider::decode::{
-    ApiDecoder, DecodeError, DecodeResult, EventQueue, StreamProgress, ToolInput, complete_tools,
+    ApiDecoder, DecodeError, DecodeResult, EventQueue, FILTERED, StreamProgress, ToolInput, complete_tools,
 };
 use crate::provider::error::ProviderFault;
 use crate::provider::fields::{
@@ -237,6 +237,7 @@ impl ChatDecoder {
     fn stop_reason(&self, reason: &str, data: &str) -> DecodeResult<StopReason> {
         Ok(match reason {
             "length" | "max_tokens" | "model_length" => StopReason::MaxTokens,
+            "content_filter" if self.refusal.is_empty() => StopReason::Refusal(Some(FILTERED.to_owned())),
             "content_filter" | "refusal" => {
                 StopReason::Refusal((!self.refusal.is_empty()).then(|| self.refusal.clone()))
             }
@@ -272,9 +273,10 @@ impl ChatDecoder {
         }
         let prompt = prompt.unwrap_or(0);
         let details = &tokens["prompt_tokens_details"];
-        // DeepSeek uses the second name.
+        // DeepSeek uses the second name, and Moonshot has the first one outside of the details.
         let read = optional_number(details, "cached_tokens")
-            .or_else(|| optional_number(tokens, "prompt_cache_hit_tokens"));
+            .or_else(|| optional_number(tokens, "prompt_cache_hit_tokens"))
+            .or_else(|| optional_number(tokens, "cached_tokens"));
         let (read, write) = (
             read.unwrap_or(0),
             optional_number(details, "cache_write_tokens").unwrap_or(0),

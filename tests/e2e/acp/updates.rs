@@ -131,7 +131,10 @@ fn each_end_of_a_turn_has_its_stop_reason_or_is_an_error() {
         (
             "",
             vec![refused()],
-            Err(["the model declined to answer", "rephrase the request"]),
+            Err([
+                "the model or a content filter declined to answer",
+                "rephrase the request",
+            ]),
         ),
     ] {
         let world = World::with(Config {
