@@ -14,7 +14,8 @@ pub struct FrontMatter<'a> {
     pub body: &'a str,
 }
 
-/// Splits a file into its front matter and its body. A byte order mark is dropped.
+/// Splits a file into its front matter and its body. A byte order mark is dropped, and so are blank lines before the front
+/// matter.
 ///
 /// # Errors
 /// The front matter has no closing `---`, or contains a line that is not `key: value`. The text names the line.
@@ -42,7 +43,9 @@ pub fn split_front_matter(text: &str) -> Result<FrontMatter<'_>, String> {
 }
 
 fn after_fence(text: &str) -> Option<&str> {
-    let (first, rest) = text.split_once('\n')?;
+    let blank = text.len() - text.trim_start().len();
+    let start = text[..blank].rfind('\n').map_or(0, |end| end + 1);
+    let (first, rest) = text[start..].split_once('\n')?;
     (first.trim_end() == "---").then_some(rest)
 }
 
@@ -108,6 +111,8 @@ mod tests {
             ("no head", vec![], "no head"),
             ("", vec![], ""),
             ("---\n---\nbody\n", vec![], "body\n"),
+            ("\n \n---\na: b\n---\nbody\n", vec![("a", "b")], "body\n"),
+            ("\n\nbody\n", vec![], "\n\nbody\n"),
             (
                 "---\nname: a\ndescription: b: c\n---\n\nx",
                 vec![("description", "b: c"), ("name", "a")],

@@ -195,7 +195,12 @@ fn parse_skill_head(mut head: BTreeMap<String, String>, dir: &Path) -> Result<(S
         .remove("name")
         .filter(|name| !name.is_empty())
         .or_else(folder);
-    let name = name.unwrap_or_default();
+    // A name of several words is usual elsewhere.
+    let name = name
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join("-");
     let usable = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.chars().count() > MAX_NAME || !name.chars().all(usable) {
         return Err(format!(
@@ -241,11 +246,15 @@ mod tests {
             "w/.agentls/skills/x/SKILL.md",
             "---\nname: both\ndescription: here\n---\nnear",
         );
+        write(
+            "w/.agentls/skills/two/SKILL.md",
+            "\n---\nname: two words\ndescription: x\n---\n",
+        );
         write("w/.agentls/skills/none/SKILL.md", "no head at all");
         write("w/.agentls/skills/open/SKILL.md", "---\nname: x\n");
         write(
             "w/.agentls/skills/bad/SKILL.md",
-            "---\nname: a b\ndescription: x\n---\n",
+            "---\nname: a/b\ndescription: x\n---\n",
         );
         write("w/.agentls/skills/empty/README.md", "");
         write("out/secret", "s");
@@ -271,7 +280,10 @@ mod tests {
             .iter()
             .map(|skill| (skill.name.as_str(), skill.description.as_str()))
             .collect();
-        assert_eq!(names, [("b", "named by its folder"), ("both", "here")]);
+        assert_eq!(
+            names,
+            [("b", "named by its folder"), ("both", "here"), ("two-words", "x")]
+        );
         let problems: Vec<_> = found
             .files
             .iter()
