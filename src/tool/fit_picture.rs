@@ -19,6 +19,14 @@ pub fn fit_picture(
     data: Arc<str>,
     stop: &CancellationToken,
 ) -> Result<(MediaData, Option<String>), PictureError> {
+    // Some servers send a data URL.
+    let data = match data
+        .strip_prefix("data:")
+        .and_then(|url| url.split_once(";base64,"))
+    {
+        Some((_, rest)) => Arc::from(rest),
+        None => data,
+    };
     let bytes = STANDARD
         .decode(data.as_bytes())
         .map_err(|_| PictureError::Malformed("it is not valid base64".to_owned()))?;

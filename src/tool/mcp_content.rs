@@ -84,6 +84,9 @@ mod tests {
                 output.text
             );
         }
+        let url = image(format!("data:image/png;base64,{PIXEL}"));
+        let output = render_contents(vec![url], &CancellationToken::new());
+        assert_eq!(&*output.images[0].data, PIXEL);
         let many = vec![image(PIXEL.to_owned()); MAX_IMAGES + 2];
         assert_eq!(
             render_contents(many, &CancellationToken::new()).images.len(),

@@ -224,7 +224,7 @@ mod tests {
             .await
             .unwrap();
         harness
-            .call_tool("write_file", json!({"path": "a.txt", "content": "x\ny"}))
+            .call_tool("write_file", json!({"path": "a.txt", "content": "\u{feff}x\ny"}))
             .await
             .unwrap();
         assert_eq!(

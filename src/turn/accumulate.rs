@@ -427,6 +427,8 @@ fn parse_input(json: &str) -> Result<Arc<Value>, String> {
     };
     match parsed {
         Ok(value @ Value::Object(_)) => Ok(Arc::new(value)),
+        // What some models send to a tool without arguments.
+        Ok(Value::Null) => Ok(Arc::new(Value::Object(Default::default()))),
         Ok(_) => Err("the input is not a JSON object".to_owned()),
         Err(error) => Err(format!("the input is not valid JSON: {error}")),
     }
@@ -447,6 +449,14 @@ mod tests {
             }
         }
         (deltas, accumulator.into_message(cut, &"here".into(), |_| false))
+    }
+
+    #[test]
+    fn no_arguments_are_an_empty_object() {
+        for json in ["", " ", "{}", "null", "\"{}\""] {
+            assert_eq!(*parse_input(json).unwrap(), serde_json::json!({}), "{json:?}");
+        }
+        assert!(parse_input("[]").is_err());
     }
 
     #[test]

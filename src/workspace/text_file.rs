@@ -141,6 +141,11 @@ impl TextFile {
                 return Err(UncertainCharacter { character, encoding });
             }
         }
+        // The encoding adds its own mark.
+        let text = match text.strip_prefix(BOM) {
+            Some(rest) if self.encoding != Encoding::Utf8 => rest.to_owned(),
+            _ => text,
+        };
         Ok(Self {
             text,
             encoding: self.encoding,
