@@ -20,7 +20,6 @@ use super::style::{Color, format_path};
 use crate::base::clock;
 use crate::config::{
     ApiKind, ConfigSource, DefaultChoice, LoadedConfig, Redactor, Settings, Trust, missing_key_hint,
-    select_default,
 };
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
@@ -201,7 +200,7 @@ impl Doctor<'_> {
     async fn check_provider(&mut self, settings: &Settings, offline: bool) {
         let (name, model, reason) =
             // The same choice as at a first prompt, so that the doctor checks what a session would use.
-            match select_default(settings, &self.source.env, &doctor_models::default_model) {
+            match doctor_models::select_default_model(settings, &self.source.env) {
                 DefaultChoice::Configured { provider, model } => (provider, model, None),
                 DefaultChoice::ByKey { provider, model, reason } => (provider, Some(model), Some(reason)),
                 DefaultChoice::ProbeOllama { .. } => return self.check_ollama(settings, offline).await,

@@ -5,11 +5,12 @@
 use serde::Serialize;
 
 use super::models::describe_catalog;
+use crate::config::{DefaultChoice, Env, Redactor, Settings, select_default};
 use crate::provider::models::{
     DownloadState, KnownList, ModelNaming, Retirement, catalog_source, current_day, is_deprecated,
     list_offered_models, parse_day, plain_name, suggest_model_names,
 };
-use crate::provider::{ModelList, PriceSource, ProviderSpec};
+use crate::provider::{self, ModelList, PriceSource, ProviderSpec};
 
 /// The doctor warns this many days before a retirement.
 const SOON: i64 = 60;
@@ -74,8 +75,17 @@ pub(super) fn check_catalog(today: i64) -> Check {
     }
 }
 
+/// Selects the provider and model as a first prompt does, without any request.
+pub(super) fn select_default_model(settings: &Settings, env: &Env) -> DefaultChoice {
+    let has_model = |provider: &str, model: &str| {
+        let provider = settings.providers.get(provider)?;
+        provider::build_spec(settings, provider, Redactor::default()).has_model(model)
+    };
+    select_default(settings, env, &default_model, &has_model)
+}
+
 /// Returns the model that a provider uses when none is configured.
-pub(super) fn default_model(provider: &str) -> Option<String> {
+fn default_model(provider: &str) -> Option<String> {
     list_offered_models(provider, None, current_day())
         .into_iter()
         .next()

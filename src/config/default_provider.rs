@@ -5,6 +5,7 @@
 
 use super::Env;
 use super::api_kind::ApiKind;
+use super::model_name::{HasModel, ModelPrefix, follow_prefix, provider_prefix, read_model_name};
 use super::names::{BY_KEY, PROVIDER_PRESETS};
 use super::settings::{AgentSettings, ProviderSettings, Settings};
 use crate::base::nearest::nearest_name;
@@ -43,13 +44,74 @@ pub enum DefaultChoice {
 pub type DefaultModel<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Selects for the agent `default`.
-pub fn select_default(settings: &Settings, env: &Env, default_model: DefaultModel<'_>) -> DefaultChoice {
-    select_for(settings, settings.default_agent(), env, default_model)
+pub fn select_default(
+    settings: &Settings,
+    env: &Env,
+    default_model: DefaultModel<'_>,
+    has_model: HasModel<'_>,
+) -> DefaultChoice {
+    select_for(settings, settings.default_agent(), env, default_model, has_model)
 }
 
-/// Selects for an agent. The first of these wins: the provider it names; a configured provider (the first [`BY_KEY`]
-/// presets, then by name, never a script); a key in the environment; a key from the editor; perhaps Ollama.
+/// Selects for an agent. The first of these wins: the provider that its model's name begins with; the provider it
+/// names; a configured provider (the first [`BY_KEY`] presets, then by name, never a script); a key in the environment;
+/// a key from the editor; perhaps Ollama.
 pub fn select_for(
+    settings: &Settings,
+    agent: &AgentSettings,
+    env: &Env,
+    default_model: DefaultModel<'_>,
+    has_model: HasModel<'_>,
+) -> DefaultChoice {
+    let mut agent = agent.clone();
+    if agent.model_prefix == ModelPrefix::Selects {
+        follow_prefix(&mut agent, settings, |provider| {
+            provider.is_selectable() || !provider.needs_key()
+        });
+    }
+    let choice = select_provider(settings, &agent, env, default_model);
+    if agent.model_prefix == ModelPrefix::Ignored {
+        return choice;
+    }
+    complete_choice(choice, settings, agent.model.is_some(), has_model)
+}
+
+/// Replaces the model's name as it was written by the name that its provider knows.
+fn complete_choice(
+    choice: DefaultChoice,
+    settings: &Settings,
+    is_agents: bool,
+    has_model: HasModel<'_>,
+) -> DefaultChoice {
+    let (provider, named) = match &choice {
+        DefaultChoice::Configured {
+            provider,
+            model: Some(model),
+        }
+        | DefaultChoice::ByKey { provider, model, .. } => (provider.as_str(), model.as_str()),
+        // Nothing is configured, so the name says which key is missing.
+        DefaultChoice::ProbeOllama { model: Some(model) }
+            if settings.providers.contains_key(provider_prefix(model)) =>
+        {
+            (provider_prefix(model), model.as_str())
+        }
+        _ => return choice,
+    };
+    // Names in a provider's own table are that provider's.
+    if !is_agents && provider_prefix(named) != provider {
+        return choice;
+    }
+    match read_model_name(settings, provider, named, has_model) {
+        Ok(read) if read == (provider, named) => choice,
+        Ok((provider, model)) => DefaultChoice::Configured {
+            provider: provider.to_owned(),
+            model: Some(model.to_owned()),
+        },
+        Err(reason) => DefaultChoice::NotConfigured { reason },
+    }
+}
+
+fn select_provider(
     settings: &Settings,
     agent: &AgentSettings,
     env: &Env,

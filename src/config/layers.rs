@@ -27,6 +27,7 @@ use super::folder_items::{
 use super::foreign_mcp::{self, read_foreign_servers};
 use super::inputs::{FileText, Flags, LoadInputs, Trust};
 use super::location::{ConfigLocation, ValueSource};
+use super::model_name::{ModelPrefix, update_prefixes};
 use super::redirect::{self, FolderRedirects, MergedConfig, ProviderRedirect};
 use super::resolve::{self, StatedAgent, resolve_settings};
 use super::settings::{McpServerSettings, SandboxSettings, Settings};
@@ -268,10 +269,12 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> MergedLaye
         named,
         secrets,
         chosen,
+        prefixes,
     } = stack;
     let stated = StatedAgent {
         failed: &failed,
         chosen: &chosen,
+        prefixes: &prefixes,
     };
     let unreadable = diagnostics.iter().filter_map(Diagnostic::lost_rules).collect();
     let (mut settings, problems) = resolve_settings(&merged, stated, named, unreadable, inputs);
@@ -338,6 +341,8 @@ struct LayerStack {
     secrets: Vec<SecretString>,
     /// Providers that a trusted layer configured, so that they may be selected.
     chosen: BTreeSet<String>,
+    /// What the models of agents may select, by agent.
+    prefixes: BTreeMap<String, ModelPrefix>,
 }
 
 impl LayerStack {
@@ -349,6 +354,7 @@ impl LayerStack {
             named: BTreeSet::new(),
             secrets: Vec::new(),
             chosen: BTreeSet::new(),
+            prefixes: BTreeMap::new(),
         }
     }
 
@@ -388,6 +394,7 @@ impl LayerStack {
                 .is_none()
         });
         self.drop_foreign_models(&layer.tree);
+        update_prefixes(&mut self.prefixes, &layer.tree, layer.restrained);
         self.drop_replaced_servers(&layer.tree);
         self.merged.merge_overlay(layer.tree, "", &joined);
         for path in &layer.failed {

@@ -4,7 +4,7 @@
 //! closed: a setting that matters for safety and cannot be read disables its owner instead of falling back to a
 //! default.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -17,6 +17,7 @@ use super::Env;
 use super::diagnostics::Diagnostic;
 use super::inputs::LoadInputs;
 use super::location::{ConfigLocation, ValueSource};
+use super::model_name::ModelPrefix;
 use super::paths::home_expanded;
 use super::schema::{annotated_schema, find_property};
 use super::settings::{ApprovalSettings, LoggingSettings, NetworkSettings, Settings};
@@ -38,6 +39,8 @@ pub(super) struct StatedAgent<'a> {
     /// Providers that count as configured. An untrusted folder does not configure one by naming it.
     pub(super) chosen: &'a BTreeSet<String>,
 }
+    /// What the agents' models may select.
+    pub(super) prefixes: &'a BTreeMap<String, ModelPrefix>,
 
 /// Resolves the merged layers to settings, and reports what is wrong.
 pub(super) fn resolve_settings(
@@ -67,7 +70,7 @@ pub(super) fn resolve_settings(
     settings.named_variables = named_variables;
     settings.approvals.unreadable = unreadable;
     resolver.resolve_providers(&mut settings);
-    resolver.resolve_agents(&mut settings);
+    resolver.resolve_agents(&mut settings, stated.prefixes);
     resolver.check_prices(&settings);
     let own_tools: Vec<String> = settings.tools.others.keys().cloned().collect();
     resolver.resolve_approvals(&mut settings.approvals, &own_tools);

@@ -23,7 +23,7 @@ pub use self::name::{strip_date, strip_latest};
 pub use self::search::SearchFee;
 pub(super) use self::search::{is_search_known, search_fee};
 
-pub(super) use self::catalog::{ReasoningField, section_of};
+pub(super) use self::catalog::{ReasoningField, is_in_section, section_of};
 use self::catalog::{catalog, is_closed};
 use super::request::Effort;
 use crate::domain::Price;

@@ -25,8 +25,8 @@ use super::http_api::HttpProvider;
 use super::list_facts::{ModelList, find_entry};
 use super::models::{
     FREE, ModelInfo, ModelNaming, ModelOverride, PriceSource, Retirement, SearchFee, claude_version,
-    is_search_known, lookup_local, lookup_model, lookup_model_at, lookup_retirement, nearest_effort,
-    parse_day, reads_documents, reasoning_controls, search_fee, section_of,
+    is_in_section, is_search_known, lookup_local, lookup_model, lookup_model_at, lookup_retirement,
+    nearest_effort, parse_day, reads_documents, reasoning_controls, search_fee, section_of,
 };
 use super::ollama::{self, Ollama};
 use super::openai::{Flavour, OpenAi, ReasoningSwitch};
@@ -260,6 +260,18 @@ impl ProviderSpec {
 
     /// Reports whether the provider is on the user's own machine or network.
     pub fn is_local(&self) -> bool {
+    /// Returns whether the provider has a model of exactly this name; `None` if that is not known.
+    pub fn has_model(&self, model: &str) -> Option<bool> {
+        if let Some(list) = &self.list {
+            return Some(list.names.iter().any(|name| name == model));
+        }
+        match (self.model_naming(), is_in_section(self.catalog_section(), model)) {
+            (_, Some(true)) => Some(true),
+            (ModelNaming::Vendor(_), _) => Some(false),
+            (_, known) => known,
+        }
+    }
+
         self.resolve_base_url().is_ok_and(|url| is_local(&url))
     }
 

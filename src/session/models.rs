@@ -21,8 +21,8 @@ use self::keys::{explain_missing_key, is_same_key};
 pub(super) use self::lists::ModelLists;
 use super::editor_credentials::EditorKeys;
 use crate::config::{
-    AgentSettings, DefaultChoice, EditTool, Env, ProviderSettings, ReasoningEffort, Settings,
-    missing_key_hint,
+    AgentSettings, DefaultChoice, EditTool, Env, ModelPrefix, ProviderSettings, ReasoningEffort, Settings,
+    follow_prefix, missing_key_hint, provider_prefix, strip_provider,
 };
 use crate::domain::circuit::CircuitPolicy;
 use crate::domain::{AgentError, CircuitState, ErrorCode};
@@ -225,7 +225,12 @@ impl Models {
         let chat = list.as_ref().map(|list| list.current_chat_models(today));
         let chat = chat.as_deref();
         let mut names: Vec<String> = in_use.map(str::to_owned).into_iter().collect();
-        names.extend(settings.model.clone());
+        names.extend(
+            settings
+                .model
+                .as_ref()
+                .map(|named| self.strip_provider(settings, named)),
+        );
         names.extend(models::list_offered_models(&settings.name, chat, today));
         names.extend(chat.unwrap_or_default().iter().take(LISTED).cloned());
         let spec = self.provider_spec(settings);
@@ -288,52 +293,47 @@ impl Models {
         }
     }
 
-    /// Resolves `provider/model`, a provider, or a model of the agent's provider. Model names may contain slashes.
-    fn choose_by_name(
-        &self,
-        named: &str,
-        agent: &crate::config::AgentSettings,
-    ) -> Result<ChosenModel, AgentError> {
-        let provider = named.split_once('/').map_or(named, |(provider, _)| provider);
-        if let Some(reason) = self.settings.broken_providers.get(provider) {
+    /// Resolves a name that was chosen for a session or a task.
+    fn choose_by_name(&self, named: &str, agent: &AgentSettings) -> Result<ChosenModel, AgentError> {
+        if let Some(reason) = self.settings.broken_providers.get(provider_prefix(named)) {
             // A broken provider is named: do not look for a model of that name elsewhere.
             return Err(not_configured(reason.clone()));
         }
-        if let Some((provider, model)) = named.split_once('/')
-            && self.settings.providers.contains_key(provider)
-        {
-            return Ok(ChosenModel::Known {
-                provider: provider.to_owned(),
-                model: Some(model.to_owned()),
+        let mut own = AgentSettings {
+            model: Some(named.to_owned()),
+            model_prefix: ModelPrefix::Selects,
+            ..agent.clone()
+        };
+        // The editor may have the key of a provider that is not set up otherwise. A provider's own name can mean nothing
+        // else.
+        follow_prefix(&mut own, &self.settings, |provider| {
+            provider.name == named || provider.takes_editor_key() && self.keys.can_ask()
+        });
+        match self.default_choice(&own) {
+            DefaultChoice::Configured { provider, model } => Ok(ChosenModel::Known {
+                provider,
+                model,
                 reason: None,
-            });
-        }
-        if let Some(provider) = self.settings.providers.get(named) {
-            let mut own = agent.clone();
-            own.provider = Some(provider.name.clone());
-            own.model = None;
-            return match self.default_choice(&own) {
-                DefaultChoice::Configured { provider, model } => Ok(ChosenModel::Known {
-                    provider,
-                    model,
-                    reason: None,
-                }),
-                _ => Err(not_configured(format!("the provider {named:?} cannot be used"))),
-            };
-        }
-        match self.default_choice(agent) {
-            DefaultChoice::Configured { provider, .. } | DefaultChoice::ByKey { provider, .. } => {
-                Ok(ChosenModel::Known {
-                    provider,
-                    model: Some(named.to_owned()),
-                    reason: None,
-                })
-            }
-            DefaultChoice::ProbeOllama { .. } => Ok(ChosenModel::Probe {
-                model: Some(named.to_owned()),
             }),
+            DefaultChoice::ByKey { provider, model, .. } => Ok(ChosenModel::Known {
+                provider,
+                model: Some(model),
+                reason: None,
+            }),
+            DefaultChoice::ProbeOllama { model } => Ok(ChosenModel::Probe { model }),
             DefaultChoice::NotConfigured { reason } => Err(not_configured(reason)),
         }
+    }
+
+    fn strip_provider(&self, settings: &ProviderSettings, named: &str) -> String {
+        let has_model = |provider: &str, model: &str| self.has_model(provider, model);
+        strip_provider(&settings.name, named, &has_model).to_owned()
+    }
+
+    /// Returns whether a provider has a model of exactly this name; `None` if that is not known.
+    pub(super) fn has_model(&self, provider: &str, model: &str) -> Option<bool> {
+        let settings = self.settings.providers.get(provider)?;
+        self.provider_spec(settings).has_model(model)
     }
 
     fn open_provider(&self, settings: &ProviderSettings) -> Result<Arc<WatchedProvider>, AgentError> {
@@ -465,7 +465,10 @@ impl Models {
             effort,
             choice_reason: (!notes.is_empty()).then(|| notes.join("; ")),
             fallbacks: Fallbacks {
-                model: settings.fallback_model.clone(),
+                model: settings
+                    .fallback_model
+                    .as_ref()
+                    .map(|named| self.strip_provider(settings, named)),
                 providers: self.resolve_route(self.agent_settings(choice.model_agent()), settings),
                 if_missing,
                 is_default: self.is_default(choice, settings),
@@ -553,7 +556,10 @@ impl Models {
         let is_named = match self.existing_model(choice) {
             // A provider's own name means its default model.
             Some(named) => !self.settings.providers.contains_key(named),
-            None => self.agent_settings(choice.model_agent()).model.is_some(),
+            None => {
+                let named = self.agent_settings(choice.model_agent()).model.as_ref();
+                named.is_some_and(|named| !self.settings.providers.contains_key(named))
+            }
         };
         !is_named && provider.model.is_none()
     }

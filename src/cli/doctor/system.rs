@@ -13,11 +13,9 @@ use secrecy::ExposeSecret;
 
 use super::Doctor;
 use crate::base::private::NO_FOLLOW;
-use crate::cli::doctor_models::{Check, CheckState, default_model};
+use crate::cli::doctor_models::{Check, CheckState, select_default_model};
 use crate::cli::sandbox_tools::SandboxTools;
-use crate::config::{
-    DefaultChoice, HomeAccess, SandboxSettings, Settings, key_variables, providers_of_key, select_default,
-};
+use crate::config::{DefaultChoice, HomeAccess, SandboxSettings, Settings, key_variables, providers_of_key};
 use crate::domain::{SandboxLevel, SandboxMethod, SandboxNetwork, SandboxPolicy};
 use crate::sandbox::needs_privileges;
 use crate::workspace::command_sandbox::SandboxDetection;
@@ -227,7 +225,7 @@ impl Doctor<'_> {
     /// Returns the keys that are set although prompts go to another provider, or to none.
     fn unused_keys(&self, settings: &Settings, set: &[&str]) -> Vec<Check> {
         let env = &self.source.env;
-        let chosen = match select_default(settings, env, &default_model) {
+        let chosen = match select_default_model(settings, env) {
             DefaultChoice::Configured { provider, .. } | DefaultChoice::ByKey { provider, .. } => {
                 Some(provider)
             }

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::resolver::Resolver;
 use crate::config::diagnostics::nearest_name;
+use crate::config::model_name::ModelPrefix;
 use crate::config::settings::{AgentSettings, ProviderSettings, Settings, parse_route_step};
 use crate::config::tree::{Node, SpannedValue};
 
@@ -86,13 +87,18 @@ fn inherit_values(agent: &mut SpannedValue, base: &BTreeMap<String, SpannedValue
 }
 
 impl Resolver<'_> {
-    pub(super) fn resolve_agents(&mut self, settings: &mut Settings) {
+    pub(super) fn resolve_agents(
+        &mut self,
+        settings: &mut Settings,
+        prefixes: &BTreeMap<String, ModelPrefix>,
+    ) {
         let mut agents = std::mem::take(&mut settings.agents);
         agents.entry("default".to_owned()).or_default();
         for (name, agent) in &mut agents {
             agent.name.clone_from(name);
             agent.names_model =
                 self.is_set(&["agent", name, "provider"]) || self.is_set(&["agent", name, "model"]);
+            agent.model_prefix = self.find_model_prefix(name, prefixes);
             agent.names_max_steps =
                 self.is_set(&["agent", name, "max_steps"]) || self.is_set(&["agent", "default", "max_steps"]);
             let path = ["agent", name, "provider"];
@@ -106,6 +112,17 @@ impl Resolver<'_> {
             self.prune_route(agent, &settings.providers);
         }
         settings.agents = agents;
+    }
+
+    /// Returns what an agent's model may select. A named agent inherits a model, a provider, or both from `default`.
+    fn find_model_prefix(&self, name: &str, prefixes: &BTreeMap<String, ModelPrefix>) -> ModelPrefix {
+        let has = |key: &str| self.is_set(&["agent", name, key]);
+        let prefix = |name: &str| prefixes.get(name).copied().unwrap_or_default();
+        match (has("model"), has("provider"), prefix("default")) {
+            (true, _, _) => prefix(name),
+            (false, true, ModelPrefix::Selects) => ModelPrefix::Agrees,
+            (false, _, inherited) => inherited,
+        }
     }
 
     /// Removes unknown and repeated providers from an agent's route.

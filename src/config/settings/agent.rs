@@ -8,6 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::config::model_name::ModelPrefix;
 use crate::config::untrusted::Untrusted;
 use crate::config::values::{Seconds, StringList, read_usd};
 use crate::domain::{Cost, Mode};
@@ -28,6 +29,9 @@ pub struct AgentSettings {
     /// The agent names a provider or a model itself instead of inheriting both from `default`.
     #[serde(skip)]
     pub names_model: bool,
+    /// Which provider the first part of `model` may select.
+    #[serde(skip)]
+    pub model_prefix: ModelPrefix,
     /// The agent or `default` sets `max_steps`.
     #[serde(skip)]
     pub names_max_steps: bool,
@@ -167,6 +171,7 @@ impl Default for AgentSettings {
         Self {
             name: "default".to_owned(),
             names_model: false,
+            model_prefix: ModelPrefix::default(),
             names_max_steps: false,
             description: None,
             provider: None,

@@ -160,6 +160,11 @@ impl ProviderSettings {
             && find_preset(&self.name).is_some_and(|known| known.key_variable.is_some())
     }
 
+    /// Returns whether the user has set the provider up: by a table of its own, or by its key.
+    pub fn is_selectable(&self) -> bool {
+        self.configured || self.api_key.is_some()
+    }
+
     /// Returns whether the provider would use a key from the editor: it has no other key and may need one.
     pub fn takes_editor_key(&self) -> bool {
         self.api_key.is_none()

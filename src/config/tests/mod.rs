@@ -311,7 +311,7 @@ fn broken_address_is_never_replaced_by_the_preset() {
         let loaded = layers.load();
         assert!(!loaded.diagnostics.is_empty(), "{text}");
         assert!(!loaded.settings.providers.contains_key("openai"), "{text}");
-        let choice = select_default(&loaded.settings, &layers.env(), &default_model);
+        let choice = select_default(&loaded.settings, &layers.env(), &default_model, &|_, _| None);
         assert!(
             matches!(choice, DefaultChoice::NotConfigured { .. }),
             "{text}: {choice:?}"
@@ -531,7 +531,7 @@ fn missing_named_key_is_not_replaced() {
     let loaded = layers.load();
     assert!(loaded.settings.providers["openai"].api_key.is_none());
     assert_eq!(
-        select_default(&loaded.settings, &layers.env(), &default_model),
+        select_default(&loaded.settings, &layers.env(), &default_model, &|_, _| None),
         DefaultChoice::ProbeOllama { model: None }
     );
 }
@@ -735,7 +735,7 @@ fn check_bytes(bytes: Vec<u8>) {
             tools: &[],
         });
         assert_located(&loaded);
-        select_default(&loaded.settings, &env, &default_model);
+        select_default(&loaded.settings, &env, &default_model, &|_, _| None);
     }
 }
 

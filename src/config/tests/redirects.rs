@@ -358,7 +358,12 @@ fn untrusted_folder_selects_no_provider_and_causes_no_more_calls() {
             env: keys,
             ..TestLayers::default()
         };
-        let choice = select_default(&layers.load().settings, &layers.env(), &super::default_model);
+        let choice = select_default(
+            &layers.load().settings,
+            &layers.env(),
+            &super::default_model,
+            &|_, _| None,
+        );
         assert!(
             matches!(&choice, DefaultChoice::ByKey { provider, .. } if provider == "anthropic"),
             "{workspace}: {choice:?}"

@@ -257,11 +257,169 @@ fn provider_is_selected_by_configuration_then_key() {
             ..TestLayers::default()
         };
         assert_eq!(
-            select_default(&layers.load().settings, &layers.env(), &super::default_model),
+            select_default(
+                &layers.load().settings,
+                &layers.env(),
+                &super::default_model,
+                &|_, _| None
+            ),
             want,
             "{text}"
         );
     }
+}
+
+/// What a few providers have. OpenRouter's list is known, the others' is not.
+fn has_model(provider: &str, model: &str) -> Option<bool> {
+    const AT_OPENROUTER: [&str; 3] = ["openrouter/auto", "openai/gpt", "work/other"];
+    (provider == "openrouter").then(|| AT_OPENROUTER.contains(&model))
+}
+
+/// Selects with two providers of one's own and the presets of the keys in `env`.
+fn select_named(agent: &str, env: &[(&str, &str)], flags: [Option<&str>; 2], folder: &str) -> String {
+    let text = format!(
+        "[provider.work]\nkind = 'openai'\nbase_url = 'https://u/v1'\nmodel = 'work/usual'\n\
+         [provider.second]\nkind = 'openai'\nbase_url = 'https://v/v1'\nmodel = 'openai/gpt'\n\
+         [provider.broken]\nkind = 'openai'\nbase_url = 7\n{agent}"
+    );
+    let layers = TestLayers {
+        user: &text,
+        workspace: folder,
+        env,
+        flags: Flags {
+            provider: flags[0].map(str::to_owned),
+            model: flags[1].map(str::to_owned),
+            ..Flags::default()
+        },
+        ..TestLayers::default()
+    };
+    let loaded = layers.load();
+    let choice = select_default(&loaded.settings, &layers.env(), &super::default_model, &has_model);
+    match choice {
+        DefaultChoice::Configured { provider, model } => format!("{provider}: {}", model.unwrap_or_default()),
+        DefaultChoice::NotConfigured { reason } => reason,
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn first_part_of_a_model_name_selects_its_provider() {
+    let second = "[agent.default]\nprovider = 'second'\n";
+    let keys: &[(&str, &str)] = &[("OPENAI_API_KEY", "o"), ("OPENROUTER_API_KEY", "r")];
+    for (agent, env, flags, expected) in [
+        ("", &[][..], [None, Some("work/z")], "work: z"),
+        ("", &[], [None, Some("second/z")], "second: z"),
+        ("", &[], [None, Some("second/a/z")], "second: a/z"),
+        ("", &[], [None, Some("work")], "work: usual"),
+        ("", &[], [None, Some("second")], "second: openai/gpt"),
+        ("", &[("AGENTLS_MODEL", "work/z")], [None, None], "work: z"),
+        (
+            "[agent.default]\nmodel = 'work/z'\n",
+            &[],
+            [None, None],
+            "work: z",
+        ),
+        // A prefix overrides the provider of a lower layer.
+        (second, &[], [None, Some("work/z")], "work: z"),
+        (second, &[("AGENTLS_MODEL", "work/z")], [None, None], "work: z"),
+        (
+            second,
+            &[("AGENTLS_PROVIDER", "second")],
+            [None, Some("work/z")],
+            "work: z",
+        ),
+        (second, keys, [None, Some("openai/gpt")], "openai: gpt"),
+        (second, &[], [None, Some("z")], "second: z"),
+        // A vendor that is not set up is part of the name.
+        (second, &[], [None, Some("openai/gpt")], "second: openai/gpt"),
+        (second, &[], [None, Some("org/z")], "second: org/z"),
+        // A provider that is stated with the model agrees, or has a model of that name.
+        ("", &[], [Some("work"), Some("work/z")], "work: z"),
+        ("", &[], [Some("work"), Some("z")], "work: z"),
+        (
+            "",
+            keys,
+            [Some("openrouter"), Some("openai/gpt")],
+            "openrouter: openai/gpt",
+        ),
+        (
+            "",
+            keys,
+            [Some("openrouter"), Some("work/other")],
+            "openrouter: work/other",
+        ),
+        (
+            "",
+            keys,
+            [Some("openrouter"), Some("openrouter/auto")],
+            "openrouter: openrouter/auto",
+        ),
+        (
+            "",
+            keys,
+            [None, Some("openrouter/auto")],
+            "openrouter: openrouter/auto",
+        ),
+        (
+            "",
+            keys,
+            [None, Some("openrouter/openrouter/auto")],
+            "openrouter: openrouter/auto",
+        ),
+        (
+            "",
+            keys,
+            [None, Some("openrouter/openai/gpt")],
+            "openrouter: openai/gpt",
+        ),
+        ("", &[], [None, Some("ollama/qwen3")], "ollama: qwen3"),
+    ] {
+        assert_eq!(select_named(agent, env, flags, ""), expected, "{agent}{flags:?}");
+    }
+    let differs = "the model `work/z` names the provider `work`, but the provider is set to `second`: leave one out, or \
+                   write `second/work/z`";
+    assert_eq!(
+        select_named("", &[], [Some("second"), Some("work/z")], ""),
+        differs
+    );
+    let in_file = "[agent.default]\nprovider = 'second'\nmodel = 'work/z'\n";
+    assert_eq!(select_named(in_file, &[], [None, None], ""), differs);
+    let broken = select_named(second, &[], [None, Some("broken/z")], "");
+    assert!(
+        broken.starts_with("the provider `broken` cannot be used"),
+        "{broken}"
+    );
+}
+
+#[test]
+fn untrusted_folder_selects_no_provider_by_a_model_name() {
+    for (folder, expected) in [
+        ("work/z", "second: work/z"),
+        ("work", "second: work"),
+        ("z", "second: z"),
+    ] {
+        let folder = format!("[agent.default]\nmodel = '{folder}'\n");
+        let own = "[agent.default]\nprovider = 'second'\n";
+        assert_eq!(select_named(own, &[], [None, None], &folder), expected);
+    }
+}
+
+#[test]
+fn named_agent_inherits_what_its_model_may_select() {
+    let loaded = user(
+        "[provider.work]\nkind = 'openai'\nbase_url = 'https://u/v1'\n[agent.default]\nprovider = 'anthropic'\n\
+         model = 'claude'\n[agent.a]\nmodel = 'work/z'\n[agent.b]\nmode = 'plan'",
+    );
+    let select = |name: &str| {
+        let agent = loaded.settings.find_agent(name).unwrap();
+        let (env, default) = (Env::default(), super::default_model);
+        match crate::config::select_for(&loaded.settings, agent, &env, &default, &has_model) {
+            DefaultChoice::Configured { provider, model } => (provider, model.unwrap()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(select("a"), ("work".to_owned(), "z".to_owned()));
+    assert_eq!(select("b"), ("anthropic".to_owned(), "claude".to_owned()));
 }
 
 #[test]

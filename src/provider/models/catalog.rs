@@ -67,6 +67,21 @@ pub(in crate::provider) fn section_of(provider: &str) -> &str {
     known.map_or(provider, |(_, section)| section)
 }
 
+/// Returns whether a section contains exactly this name. Where every name has a vendor, none without one can exist;
+/// otherwise `None`, because a catalogue is never complete.
+pub(in crate::provider) fn is_in_section(section: &str, model: &str) -> Option<bool> {
+    let mut has_names = false;
+    let mut have_vendors = true;
+    for (name, _) in catalog().section(section) {
+        if name == model {
+            return Some(true);
+        }
+        has_names = true;
+        have_vendors &= name.contains('/');
+    }
+    (has_names && have_vendors && !model.contains('/')).then_some(false)
+}
+
 /// Returns the date of the catalogue in use, and what became of a downloaded one.
 pub fn catalog_source() -> (&'static str, &'static DownloadState) {
     (&CATALOG.date, &CATALOG.download)

@@ -144,9 +144,6 @@ impl Models {
                 "{named:?} names no model; give provider/model, as agent/listModels shows it"
             ));
         }
-        if let Some(provider) = prefixed {
-            return Ok(Some((provider.clone(), rest.to_owned())));
-        }
         let is_broken = self
             .settings
             .broken_providers
@@ -155,17 +152,17 @@ impl Models {
         if is_broken || now.providers.contains_key(named) {
             return Ok(None);
         }
-        let provider = match self.default_choice(agent) {
-            DefaultChoice::Configured { provider, .. } | DefaultChoice::ByKey { provider, .. } => {
-                now.providers.get(&provider)
-            }
-            DefaultChoice::ProbeOllama { .. } => now.providers.get("ollama"),
-            DefaultChoice::NotConfigured { .. } => None,
+        let (provider, model) = match self.choose_by_name(named, agent) {
+            Ok(ChosenModel::Known { provider, model, .. }) => (now.providers.get(&provider), model),
+            Ok(ChosenModel::Probe { model }) => (now.providers.get("ollama"), model),
+            Err(_) => (None, None),
         };
-        if let Some(prefix) = prefix {
+        if let Some(prefix) = prefix
+            && prefixed.is_none()
+        {
             self.check_prefix(prefix, named, provider)?;
         }
-        Ok(provider.map(|provider| (provider.clone(), named.to_owned())))
+        Ok(provider.cloned().zip(model))
     }
 
     /// Checks a prefix that is not a provider, in a name for the default provider, if there is one. Model names may contain
@@ -235,7 +232,14 @@ impl Models {
 
     pub(super) fn default_choice(&self, agent: &AgentSettings) -> DefaultChoice {
         let default_model = |name: &str| self.default_model(name);
-        crate::config::select_for(&self.current_settings(), agent, &self.env, &default_model)
+        let has_model = |provider: &str, model: &str| self.has_model(provider, model);
+        crate::config::select_for(
+            &self.current_settings(),
+            agent,
+            &self.env,
+            &default_model,
+            &has_model,
+        )
     }
 }
 

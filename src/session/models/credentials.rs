@@ -11,7 +11,9 @@ use secrecy::SecretString;
 
 use super::keys::FailedCredentials;
 use super::{ChosenModel, ListedProvider, Models};
-use crate::config::{AgentSettings, DefaultChoice, ProviderSettings, Settings, selected_by_key};
+use crate::config::{
+    AgentSettings, DefaultChoice, ProviderSettings, Settings, provider_prefix, selected_by_key,
+};
 use crate::provider::{self, Health, ProbeResult, ProviderFault};
 
 /// How long a provider may take to say whether its key is valid.
@@ -62,7 +64,7 @@ impl Models {
             return FailedCredentials::new();
         }
         let agent = self.agent_settings(agent);
-        let named = model.map(|model| model.split_once('/').map_or(model, |(provider, _)| provider));
+        let named = model.or(agent.model.as_deref()).map(provider_prefix);
         let named = named.filter(|name| self.settings.providers.contains_key(*name));
         if let Some(name) = named.or(agent.provider.as_deref()) {
             return self.request_keys([name]).await;
