@@ -20,6 +20,9 @@ pub enum TlsError {
     /// The system's certificate authorities cannot be used.
     #[error("the system's certificates cannot be used: {0}")]
     Roots(rustls::Error),
+    /// Variables replace the system's certificate authorities by nothing.
+    #[error("no certificate authority was found at {0}: correct or unset the variable")]
+    RootVariables(String),
     /// The file of additional certificate authorities cannot be used.
     #[error("ca_file {} cannot be used: {why}", .path.display())]
     CaFile {
@@ -42,7 +45,7 @@ pub fn build_client_config(ca_file: Option<&Path>) -> Result<ClientConfig, TlsEr
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier =
-        rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider).map_err(TlsError::Roots)?;
+        rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider).map_err(explain_roots)?;
     let verifier = Arc::new(NamingVerifier::new(Arc::new(verifier)));
     // `dangerous` is how rustls accepts a custom verifier; this one delegates to the platform's.
     let mut config = config_builder()?
@@ -52,6 +55,22 @@ pub fn build_client_config(ca_file: Option<&Path>) -> Result<ClientConfig, TlsEr
     // HTTP/1.1 only, so that a call owns its connection and dropping it ends the call (docs/architecture.md).
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
+}
+
+/// Says which variables replace the system's certificate authorities, if any do.
+fn explain_roots(error: rustls::Error) -> TlsError {
+    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"]
+        .into_iter()
+        .filter_map(|variable| {
+            let path = std::env::var_os(variable).filter(|path| !path.is_empty())?;
+            Some(format!("{} ({variable})", Path::new(&path).display()))
+        });
+    let named: Vec<String> = named.collect();
+    if named.is_empty() {
+        TlsError::Roots(error)
+    } else {
+        TlsError::RootVariables(named.join(" and "))
+    }
 }
 
 /// Builds a configuration that trusts no one, for connections that are not encrypted.

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use url::Url;
+
 use super::client::{ClientError, Launch, ServerClient};
 use super::config::{describe_untrusted_settings, find_config_files, is_error};
 use super::doctor_models::{self, Check, CheckState};
@@ -234,6 +236,7 @@ impl Doctor<'_> {
         if is_script {
             return;
         }
+        self.report_proxies(settings, &name);
         self.report(doctor_models::check_catalog(current_day()));
         let spec = provider::build_spec(settings, chosen, Redactor::from_settings(settings));
         if let Some(model) = &model {
@@ -246,6 +249,25 @@ impl Doctor<'_> {
         }
         let is_default = chosen.model.is_none() && settings.default_agent().model.is_none();
         self.probe_provider(&spec, model.as_deref(), is_default).await;
+    }
+
+    /// Reports the proxy through which each provider is reached.
+    fn report_proxies(&mut self, settings: &Settings, chosen: &str) {
+        let network = &settings.network;
+        if network.https_proxy.is_none() && network.http_proxy.is_none() {
+            return self.report_info("proxy", "none");
+        }
+        let providers = settings.providers.values();
+        for provider in providers.filter(|provider| provider.configured || provider.name == chosen) {
+            let Ok(address) = Url::parse(&provider.base_url) else {
+                continue;
+            };
+            let used = match network.find_proxy(&address) {
+                Some(proxy) => proxy.describe(),
+                None => "no proxy".to_owned(),
+            };
+            self.report_info("proxy", format!("{} is reached through {used}", provider.name));
+        }
     }
 
     /// Warns of retired models that the configuration names, apart from the chosen one.

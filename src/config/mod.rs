@@ -47,6 +47,7 @@ pub use mcp_names::{MAX_NAMED_MCP_SERVERS, usable_mcp_names};
 pub use model_name::{HasModel, ModelPrefix, follow_prefix, provider_prefix, strip_provider};
 pub use names::{key_variables, missing_key_hint, preset_at, providers_of_key};
 pub use paths::ConfigPaths;
+pub use proxies::ProxyAddress;
 pub use redirect::ProviderRedirect;
 pub use schema::{export_json_schema, generate_annotated_schema};
 pub use secrets::{RedactedPieces, Redactor, long_words};

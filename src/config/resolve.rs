@@ -19,6 +19,7 @@ use super::inputs::LoadInputs;
 use super::location::{ConfigLocation, ValueSource};
 use super::model_name::ModelPrefix;
 use super::paths::home_expanded;
+use super::proxies::ProxyAddress;
 use super::schema::{annotated_schema, find_property};
 use super::settings::{ApprovalSettings, LoggingSettings, NetworkSettings, Settings};
 use super::tree::{Node, SpannedValue, join_keys};
@@ -38,9 +39,9 @@ pub(super) struct StatedAgent<'a> {
     pub(super) failed: &'a BTreeSet<String>,
     /// Providers that count as configured. An untrusted folder does not configure one by naming it.
     pub(super) chosen: &'a BTreeSet<String>,
-}
     /// What the agents' models may select.
     pub(super) prefixes: &'a BTreeMap<String, ModelPrefix>,
+}
 
 /// Resolves the merged layers to settings, and reports what is wrong.
 pub(super) fn resolve_settings(
@@ -243,7 +244,10 @@ impl Resolver<'_> {
 
     fn resolve_network(&mut self, network: &mut NetworkSettings) {
         let env = self.inputs.env;
-        let variable = |names: &[&str]| names.iter().find_map(|name| env.non_empty(name));
+        let variable = |names: &[&'static str]| {
+            let mut set = names.iter().map(|name| (*name, env.non_empty(name)));
+            set.find_map(|(name, value)| Some((name, value?)))
+        };
         let is_address = |proxy: &SecretString| {
             Url::parse(proxy.expose_secret()).is_ok_and(|url| {
                 matches!(url.scheme(), "http" | "https" | "socks5" | "socks5h") && url.host().is_some()
@@ -255,15 +259,18 @@ impl Resolver<'_> {
                 "must be an address such as http://proxy.example.com:3128",
             );
         }
-        let proxy = |names: &[&str]| {
-            let configured = network.proxy.clone();
-            configured.or_else(|| variable(names).map(SecretString::from))
+        let proxy = |names: &[&'static str]| {
+            let (set_by, url) = match &network.proxy {
+                Some(configured) => ("[network] proxy", configured.clone()),
+                None => variable(names).map(|(name, value)| (name, SecretString::from(value)))?,
+            };
+            Some(ProxyAddress { url, set_by })
         };
         network.https_proxy = proxy(&["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]);
         // Only the lower-case name: CGI servers set HTTP_PROXY from a request header.
         network.http_proxy = proxy(&["http_proxy", "ALL_PROXY", "all_proxy"]);
         if network.no_proxy.is_none() {
-            network.no_proxy = variable(&["NO_PROXY", "no_proxy"]).map(str::to_owned);
+            network.no_proxy = variable(&["NO_PROXY", "no_proxy"]).map(|(_, list)| list.to_owned());
         }
     }
 

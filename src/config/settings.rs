@@ -26,6 +26,7 @@ use crate::domain::Price;
 
 use super::env::Env;
 use super::names::key_variables;
+use super::proxies::ProxyAddress;
 use super::untrusted::Untrusted;
 use super::values::{Milliseconds, Seconds, StringList};
 
@@ -213,7 +214,8 @@ impl Settings {
         let network = &self.network;
         let proxies = [network.https_proxy.as_ref(), network.http_proxy.as_ref()]
             .into_iter()
-            .flatten();
+            .flatten()
+            .map(|proxy| &proxy.url);
         let servers = self.mcp.values();
         let mcp = servers.flat_map(|server| server.headers.values().chain(&server.bearer_token));
         keys.chain(headers)
@@ -353,12 +355,12 @@ pub struct NetworkSettings {
     /// file's folder.
     #[schemars(extend("x-path" = true))]
     pub ca_file: Option<PathBuf>,
-    /// The proxy URL for `https:` addresses; may contain a password.
+    /// The proxy for `https:` addresses.
     #[serde(skip)]
-    pub https_proxy: Option<SecretString>,
-    /// The proxy URL for `http:` addresses; may contain a password.
+    pub https_proxy: Option<ProxyAddress>,
+    /// The proxy for `http:` addresses.
     #[serde(skip)]
-    pub http_proxy: Option<SecretString>,
+    pub http_proxy: Option<ProxyAddress>,
 }
 
 /// Settings of the server itself.

@@ -151,10 +151,11 @@ impl OAuthClient {
         let sent = request.timeout(LIMIT).send().await;
         let response = sent.map_err(|error| match find::<NotPublic>(&error) {
             Some(NotPublic(kind)) => refused(what, url, kind),
-            None => endpoint(
-                what,
-                format!("no answer from {}: {}", host(url), innermost_message(&error)),
-            ),
+            None => {
+                let proxy = self.network.explain_proxy_failure(url, &error);
+                let direct = || format!("no answer from {}: {}", host(url), innermost_message(&error));
+                endpoint(what, proxy.unwrap_or_else(direct))
+            }
         })?;
         if response.status().is_redirection() {
             return Err(endpoint(

@@ -200,16 +200,6 @@ fn is_local_ipv4(ip: std::net::Ipv4Addr) -> bool {
     ip.is_loopback() || ip.is_private() || ip.is_link_local()
 }
 
-/// Reports whether the host is this machine. Calls to it never use a proxy.
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -243,23 +233,23 @@ pub(crate) mod tests {
 
     #[test]
     fn local_and_loopback_addresses_are_recognized() {
-        for (url, local, loopback) in [
-            ("http://localhost:11434/v1", true, true),
-            ("http://127.0.0.1:1/v1", true, true),
-            ("http://[::1]:1/v1", true, true),
-            ("http://192.168.1.5/v1", true, false),
-            ("http://gpu-box:8000", true, false),
-            ("http://gpu.local", true, false),
-            ("http://host.docker.internal:1", true, false),
-            ("http://[::ffff:192.168.1.5]/v1", true, false),
+        for (url, local) in [
+            ("http://localhost:11434/v1", true),
+            ("http://127.0.0.1:1/v1", true),
+            ("http://[::1]:1/v1", true),
+            ("http://192.168.1.5/v1", true),
+            ("http://gpu-box:8000", true),
+            ("http://gpu.local", true),
+            ("http://host.docker.internal:1", true),
+            ("http://[::ffff:192.168.1.5]/v1", true),
             // The unspecified address names no particular host, so it does not count as local.
-            ("http://0.0.0.0:8000", false, false),
-            ("https://[::ffff:8.8.8.8]/v1", false, false),
-            ("https://api.openai.com/v1", false, false),
-            ("https://8.8.8.8/v1", false, false),
+            ("http://0.0.0.0:8000", false),
+            ("https://[::ffff:8.8.8.8]/v1", false),
+            ("https://api.openai.com/v1", false),
+            ("https://8.8.8.8/v1", false),
         ] {
             let url = Url::parse(url).unwrap();
-            assert_eq!((is_local(&url), is_loopback(&url)), (local, loopback), "{url}");
+            assert_eq!(is_local(&url), local, "{url}");
         }
     }
 

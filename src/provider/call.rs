@@ -19,7 +19,7 @@ use super::body::BodyPieces;
 use super::classify::{self, RefusedResponse};
 use super::decode::{DecodeError, EventQueue, StreamDecoder, StreamProgress};
 use super::error::{Failure, ProviderError, ProviderFault, TimeoutPhase};
-use super::http::{BodyStream, Http, is_early_end, no_response};
+use super::http::{BodyStream, Http, is_early_end};
 use super::idle_timeout::IdleTimeout;
 use super::stream::{EventStream, StreamEvent};
 use crate::base::clock;
@@ -49,7 +49,6 @@ impl CallLimits {
         let (short, long) = (Duration::from_secs(60), Duration::from_secs(300));
         let gap = if silent { long } else { Duration::from_secs(90) };
         StreamLimits {
-            connect: self.connect_or_default(),
             first_event: self
                 .first_event
                 .unwrap_or(if local || thinks { long } else { short }),
@@ -66,7 +65,6 @@ impl CallLimits {
 /// The time limits of one call (R-PROV-2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamLimits {
-    pub(crate) connect: Duration,
     pub(crate) first_event: Duration,
     pub(crate) gap: Duration,
 }
@@ -123,10 +121,16 @@ async fn start(
     let Some(sent) = patience.wait(http.send(request)).await else {
         return Err(timed_out(account, TimeoutPhase::FirstEvent, limits.first_event));
     };
-    let response = sent.map_err(|error| no_response(account, limits.connect, &error))?;
+    let response = match sent {
+        Ok(response) => response,
+        Err(error) => return Err(http.explain_no_response(&error).await),
+    };
     // Refusals carry rate-limit headers as well, so the pacer reads them before the status is checked (R-PROV-6).
     account.health.observe_headers(response.headers());
     let status = response.status().as_u16();
+    if let Some(failure) = http.explain_proxy_status(status) {
+        return Err(failure);
+    }
     if !response.status().is_success() || !is_event_stream(response.headers()) {
         let failure = read_error_response(account, &model, status, response).await;
         return Err(failure.check_refused_part(&parts));
@@ -337,7 +341,6 @@ mod tests {
     use crate::provider::stream::StopReason;
 
     const LIMITS: StreamLimits = StreamLimits {
-        connect: Duration::from_secs(10),
         first_event: Duration::from_secs(60),
         gap: Duration::from_secs(90),
     };
@@ -348,8 +351,7 @@ mod tests {
         let settings = HttpSettings {
             ca_file: None,
             proxy: None,
-            no_proxy: None,
-            connect: LIMITS.connect,
+            connect: Duration::from_secs(10),
         };
         let body = futures::stream::iter(script).then(|(wait, bytes)| async move {
             clock::sleep(Duration::from_secs(wait)).await;

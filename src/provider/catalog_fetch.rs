@@ -11,7 +11,7 @@ use url::Url;
 use super::account::{ProviderAccount, is_local};
 use super::account_health::AccountHealth;
 use super::error::Failure;
-use super::http::{Http, HttpSettings, no_response};
+use super::http::{Http, HttpSettings};
 use crate::base::clock;
 use crate::config::{ApiKind, NetworkSettings, Redactor};
 use crate::domain::circuit::CircuitPolicy;
@@ -36,11 +36,6 @@ pub async fn fetch_catalog(address: &str, network: &NetworkSettings) -> Result<V
         "http" if is_local(&url) => {}
         _ => return Err(format!("{address} is not an https:// address")),
     }
-    let proxy = if url.scheme() == "https" {
-        &network.https_proxy
-    } else {
-        &network.http_proxy
-    };
     let account = Arc::new(ProviderAccount {
         name: "models".to_owned(),
         kind: ApiKind::OpenAi,
@@ -51,8 +46,7 @@ pub async fn fetch_catalog(address: &str, network: &NetworkSettings) -> Result<V
     });
     let settings = HttpSettings {
         ca_file: network.ca_file.clone(),
-        proxy: proxy.clone(),
-        no_proxy: network.no_proxy.clone(),
+        proxy: network.find_proxy(&url).cloned(),
         connect: CONNECT,
     };
     let http = Http::new(account.clone(), settings);
@@ -70,24 +64,26 @@ pub async fn fetch_catalog(address: &str, network: &NetworkSettings) -> Result<V
 async fn read_answer(http: &Http, account: &ProviderAccount, url: Url) -> Result<Vec<u8>, Failure> {
     let host = account.host_and_port();
     let request = http.get_or_build_client().await?.get(url);
-    let sent = request.send().await;
-    let mut response = sent.map_err(|error| no_response(account, CONNECT, &error))?;
+    let mut response = match request.send().await {
+        Ok(response) => response,
+        Err(error) => return Err(http.explain_no_response(&error).await),
+    };
     let status = response.status();
     if !status.is_success() {
         return Err(Failure::broken_stream(format!("{host} answered {status}")));
     }
     let mut body = Vec::new();
     loop {
-        let piece = response.chunk().await;
-        match piece.map_err(|error| no_response(account, CONNECT, &error))? {
-            None => return Ok(body),
-            Some(piece) if body.len() + piece.len() > MAX_CATALOG_SOURCE => {
+        match response.chunk().await {
+            Err(error) => return Err(http.explain_no_response(&error).await),
+            Ok(None) => return Ok(body),
+            Ok(Some(piece)) if body.len() + piece.len() > MAX_CATALOG_SOURCE => {
                 let limit = MAX_CATALOG_SOURCE >> 20;
                 return Err(Failure::broken_stream(format!(
                     "{host} sent more than {limit} MB"
                 )));
             }
-            Some(piece) => body.extend_from_slice(&piece),
+            Ok(Some(piece)) => body.extend_from_slice(&piece),
         }
     }
 }

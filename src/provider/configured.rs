@@ -2,6 +2,8 @@
 //!
 //! The only file of this module that knows the configuration's schema. It decides no defaults: `config` does.
 
+use url::Url;
+
 use super::call::CallLimits;
 use super::models::ModelOverride;
 use super::registry::ProviderSpec;
@@ -12,12 +14,8 @@ use crate::config::{ModelSettings, ProviderSettings, Redactor, Settings};
 /// `redactor` must know every secret in `settings`: a key of one provider must not reach another (I15).
 pub fn build_spec(settings: &Settings, provider: &ProviderSettings, redactor: Redactor) -> ProviderSpec {
     let network = &settings.network;
-    // `HTTPS_PROXY` and `HTTP_PROXY` apply by the scheme of the target, not of the proxy.
-    let proxy = if provider.base_url.starts_with("https:") {
-        network.https_proxy.as_ref()
-    } else {
-        network.http_proxy.as_ref()
-    };
+    let address = Url::parse(&provider.base_url).ok();
+    let proxy = address.and_then(|address| network.find_proxy(&address));
     ProviderSpec {
         base_url: (!provider.base_url.is_empty()).then(|| provider.base_url.clone()),
         api_key: provider.api_key.clone(),
@@ -34,7 +32,6 @@ pub fn build_spec(settings: &Settings, provider: &ProviderSettings, redactor: Re
         },
         ca_file: network.ca_file.clone(),
         proxy: proxy.cloned(),
-        no_proxy: network.no_proxy.clone(),
         models: settings
             .models
             .iter()

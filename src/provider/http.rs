@@ -13,21 +13,28 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::OnceCell;
+use url::Url;
 
-use super::account::{ProviderAccount, is_loopback};
+use super::account::ProviderAccount;
 use super::error::{Failure, ProviderFault, TimeoutPhase};
 use crate::base::clock;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::spawn::{AbortOnDrop, spawn};
+use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::base::tls::{self, TlsError};
+use crate::config::ProxyAddress;
 
 /// The body of a response, as it arrives.
 pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
 /// How long to read the rest of a finished answer, so that its connection can be reused.
 const READ_ON: Duration = Duration::from_millis(50);
+
+/// How long a proxy may take to repeat the status with which it refused.
+const TUNNEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most finished answers whose rest is read concurrently. Also the most idle connections in the pool.
 const MAX_DRAINS: usize = 32;
@@ -37,10 +44,7 @@ const MAX_DRAINS: usize = 32;
 pub(crate) struct HttpSettings {
     /// A PEM file with additional root certificates.
     pub(crate) ca_file: Option<PathBuf>,
-    /// Never used for hosts on this machine.
-    pub(crate) proxy: Option<SecretString>,
-    /// Hosts that bypass the proxy, as in `NO_PROXY`.
-    pub(crate) no_proxy: Option<String>,
+    pub(crate) proxy: Option<ProxyAddress>,
     /// The time limit for connecting.
     pub(crate) connect: Duration,
 }
@@ -98,6 +102,35 @@ impl Http {
         request.send().await
     }
 
+    /// Classifies a request that got no response.
+    pub(crate) async fn explain_no_response(&self, error: &reqwest::Error) -> Failure {
+        let Some(proxy) = &self.settings.proxy else {
+            return no_response(&self.account, self.settings.connect, error);
+        };
+        let host = self.account.host_and_port();
+        let status = if innermost_message(error) == "tunnel error: unsuccessful" {
+            let asked = read_tunnel_status(proxy, &self.account.base);
+            clock::timeout(TUNNEL_TIMEOUT, asked).await.ok().flatten()
+        } else {
+            None
+        };
+        match proxy.explain_failure(&host, error, status.as_deref()) {
+            Some(message) => {
+                let host = self.account.base.host_str().unwrap_or_default();
+                Failure::new(ProviderFault::Connection, message).with_user_action(proxy.suggest_action(host))
+            }
+            None => no_response(&self.account, self.settings.connect, error),
+        }
+    }
+
+    /// Returns the failure if a proxy that sees the request, and not the provider, has answered with this status.
+    pub(crate) fn explain_proxy_status(&self, status: u16) -> Option<Failure> {
+        let proxy = self.settings.proxy.as_ref().filter(|_| status == 407)?;
+        let host = self.account.base.host_str().unwrap_or_default();
+        let failure = Failure::new(ProviderFault::Connection, proxy.explain_authentication());
+        Some(failure.with_user_action(proxy.suggest_action(host)))
+    }
+
     /// Reads the rest of a finished answer for at most [`READ_ON`], so that its connection returns to the pool instead
     /// of being closed. All readers end with this client.
     pub(crate) fn drain_body(&self, mut body: BodyStream) {
@@ -131,22 +164,16 @@ fn build(account: &ProviderAccount, settings: &HttpSettings) -> Result<reqwest::
         .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")))
         // Ignores the environment here: the configuration has already read it and may override it.
         .no_proxy();
-    if let Some(proxy) = &settings.proxy
-        && !is_loopback(&account.base)
-    {
-        let proxy = reqwest::Proxy::all(proxy.expose_secret()).map_err(|error| {
+    if let Some(proxy) = &settings.proxy {
+        let client_proxy = reqwest::Proxy::all(proxy.url.expose_secret()).map_err(|error| {
             Failure::new(
                 ProviderFault::Local,
                 // The proxy's address may contain a password.
-                format!("proxy is not usable: {}", error.without_url()),
+                format!("{} is not usable: {}", proxy.describe(), error.without_url()),
             )
-            .with_user_action("check [network] proxy")
+            .with_user_action(format!("check {}", proxy.set_by))
         })?;
-        let without = settings
-            .no_proxy
-            .as_deref()
-            .and_then(reqwest::NoProxy::from_string);
-        builder = builder.proxy(proxy.no_proxy(without));
+        builder = builder.proxy(client_proxy);
     }
     builder.build().map_err(|error| {
         Failure::new(
@@ -172,13 +199,38 @@ fn build_tls_config(
             TlsError::CaFile { .. } => {
                 failure.with_user_action("set ca_file to a PEM file with certificates")
             }
-            TlsError::Versions(_) | TlsError::Roots(_) => failure,
+            TlsError::Versions(_) | TlsError::Roots(_) | TlsError::RootVariables(_) => failure,
         }
     })
 }
 
-/// Classifies a request that got no response.
-pub(crate) fn no_response(account: &ProviderAccount, connect: Duration, error: &reqwest::Error) -> Failure {
+/// Asks an `http:` proxy once more for a tunnel to `target` and returns its status line, which the HTTP client drops.
+async fn read_tunnel_status(proxy: &ProxyAddress, target: &Url) -> Option<String> {
+    let url = Url::parse(proxy.url.expose_secret()).ok()?;
+    if url.scheme() != "http" || !url.username().is_empty() {
+        return None;
+    }
+    let address = (url.host_str()?, url.port_or_known_default()?);
+    let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;
+    let host = format!("{}:{}", target.host_str()?, target.port_or_known_default()?);
+    let request = format!("CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = Vec::new();
+    while !answer.contains(&b'\n') && answer.len() < 1024 {
+        if stream.read_buf(&mut answer).await.ok()? == 0 {
+            break;
+        }
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    let (_, status) = answer.lines().next()?.split_once(' ')?;
+    Some(format!(
+        "it answered {}",
+        one_line(&reveal_hidden_characters(status), 100)
+    ))
+}
+
+/// Classifies a request that got no response, and for which no proxy is to blame.
+fn no_response(account: &ProviderAccount, connect: Duration, error: &reqwest::Error) -> Failure {
     let host = account.host_and_port();
     if let Some(tls) = find::<rustls::Error>(error) {
         // rustls presents our verifier's message as an unexpected error, so only the message is taken.
@@ -230,4 +282,85 @@ pub(crate) fn no_response(account: &ProviderAccount, connect: Duration, error: &
 /// Reports whether a body ended early. The original error describes chunk framing, which means nothing to users.
 pub(super) fn is_early_end(error: &(dyn Error + 'static)) -> bool {
     find::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    use super::super::account::tests::build_account;
+    use super::*;
+    use crate::config::ApiKind;
+
+    /// Starts a proxy that answers every request with this status line. Returns its address.
+    fn refusing_proxy(status: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut reader = BufReader::new(stream.unwrap());
+                let mut line = String::new();
+                while reader.read_line(&mut line).unwrap() > 2 {}
+                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                let _ = reader.get_mut().write_all(answer.as_bytes());
+            }
+        });
+        address.to_string()
+    }
+
+    /// Returns what a call through a proxy fails with, without the proxy's own address.
+    async fn fail_through(proxy: &str, login: &str) -> String {
+        let account = Arc::new(build_account(
+            "work",
+            ApiKind::OpenAi,
+            "https://llm.corp.example/v1",
+        ));
+        let settings = HttpSettings {
+            ca_file: None,
+            proxy: Some(ProxyAddress {
+                url: format!("http://{login}{proxy}").into(),
+                set_by: "HTTPS_PROXY",
+            }),
+            connect: Duration::from_secs(5),
+        };
+        let http = Http::new(account, settings);
+        let client = http.get_or_build_client().await.unwrap();
+        let error = client
+            .get("https://llm.corp.example/v1")
+            .send()
+            .await
+            .unwrap_err();
+        let failure = http.explain_no_response(&error).await;
+        let text = format!("{}; {}", failure.message, failure.user_action.unwrap_or_default());
+        text.replace(proxy, "PROXY")
+    }
+
+    #[tokio::test]
+    async fn failures_of_a_proxy_name_it_and_where_it_is_set() {
+        let action = "check HTTPS_PROXY, or add llm.corp.example to NO_PROXY to reach it without the proxy";
+        let refused = fail_through("127.0.0.1:1", "me:canary@").await;
+        assert_eq!(
+            refused,
+            format!("the proxy PROXY (HTTPS_PROXY) refused the connection; {action}")
+        );
+        let unknown = fail_through("proxy.invalid:3128", "").await;
+        assert!(
+            unknown.starts_with("no answer from the proxy PROXY (HTTPS_PROXY): ")
+                && unknown.ends_with(action),
+            "{unknown}"
+        );
+        let forbidden = fail_through(&refusing_proxy("403 Forbidden by policy"), "").await;
+        let expected = "the proxy PROXY (HTTPS_PROXY) did not connect to llm.corp.example: \
+                        it answered 403 Forbidden by policy";
+        assert_eq!(forbidden, format!("{expected}; {action}"));
+        let asks = fail_through(&refusing_proxy("407 Who are you"), "").await;
+        let expected = "the proxy PROXY (HTTPS_PROXY) asks for a user name and password in HTTPS_PROXY";
+        assert_eq!(asks, format!("{expected}; {action}"));
+        let rejects = fail_through(&refusing_proxy("407 Who are you"), "me:canary@").await;
+        assert!(
+            rejects.contains("rejects the user name or password") && !rejects.contains("canary"),
+            "{rejects}"
+        );
+    }
 }

@@ -14,7 +14,7 @@ use super::account::ProviderAccount;
 use super::account_health::AccountHealth;
 use super::call::{read_error_response, timed_out};
 use super::error::{Failure, ProviderError, TimeoutPhase};
-use super::http::{Http, HttpSettings, no_response};
+use super::http::{Http, HttpSettings};
 use super::list_facts::{ModelList, read_facts};
 use super::models::{ModelOverride, is_same_model, parse_day};
 use super::ollama::{read_set_window, read_show, without_version};
@@ -51,7 +51,6 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
     let settings = HttpSettings {
         ca_file: None,
         proxy: None,
-        no_proxy: None,
         connect: limit,
     };
     let http = Http::new(account.into(), settings);
@@ -136,12 +135,10 @@ async fn get(
 ) -> Result<Option<ModelList>, Failure> {
     let mut headers = spec.build_headers()?;
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    let connect = spec.limits.connect_or_default();
     let settings = HttpSettings {
         ca_file: spec.ca_file.clone(),
         proxy: spec.proxy.clone(),
-        no_proxy: spec.no_proxy.clone(),
-        connect,
+        connect: spec.limits.connect_or_default(),
     };
     let http = Http::new(account.clone(), settings);
     let base = if spec.kind == ApiKind::Ollama {
@@ -161,7 +158,10 @@ async fn get(
     }
     let client = http.get_or_build_client().await?;
     let sent = http.send(client.get(address).headers(headers.clone())).await;
-    let response = sent.map_err(|error| no_response(account, connect, &error))?;
+    let response = match sent {
+        Ok(response) => response,
+        Err(error) => return Err(http.explain_no_response(&error).await),
+    };
     let status = response.status().as_u16();
     match status {
         200..300 if spec.kind == ApiKind::Ollama => {

@@ -37,7 +37,7 @@ use super::retry::RetryPolicy;
 use super::script::Script;
 use crate::base::web_address::secrets_in;
 use crate::config::ApiKind;
-use crate::config::{CacheTtl, Redactor, Verbosity, long_words, preset_at};
+use crate::config::{CacheTtl, ProxyAddress, Redactor, Verbosity, long_words, preset_at};
 use crate::domain::circuit::CircuitPolicy;
 
 /// Concurrent calls over all providers of a server.
@@ -67,10 +67,8 @@ pub struct ProviderSpec {
     pub limits: CallLimits,
     /// A PEM file with additional root certificates.
     pub ca_file: Option<PathBuf>,
-    /// The address of the proxy, which may contain a password. `None`: no proxy.
-    pub proxy: Option<SecretString>,
-    /// Hosts that bypass the proxy, separated by commas as in `NO_PROXY`.
-    pub no_proxy: Option<String>,
+    /// `None`: no proxy.
+    pub proxy: Option<ProxyAddress>,
     /// The user's corrections to the facts about models, by full model name.
     pub models: BTreeMap<String, ModelOverride>,
     /// The provider's own list, if it was read. It knows better than the catalogue, and the user knows better still.
@@ -104,7 +102,6 @@ impl ProviderSpec {
             limits: CallLimits::default(),
             ca_file: None,
             proxy: None,
-            no_proxy: None,
             models: BTreeMap::new(),
             list: None,
             cassette: None,
@@ -260,6 +257,9 @@ impl ProviderSpec {
 
     /// Reports whether the provider is on the user's own machine or network.
     pub fn is_local(&self) -> bool {
+        self.resolve_base_url().is_ok_and(|url| is_local(&url))
+    }
+
     /// Returns whether the provider has a model of exactly this name; `None` if that is not known.
     pub fn has_model(&self, model: &str) -> Option<bool> {
         if let Some(list) = &self.list {
@@ -270,9 +270,6 @@ impl ProviderSpec {
             (ModelNaming::Vendor(_), _) => Some(false),
             (_, known) => known,
         }
-    }
-
-        self.resolve_base_url().is_ok_and(|url| is_local(&url))
     }
 
     /// Returns who names the models of this provider.
@@ -401,7 +398,7 @@ pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
 /// Returns the secrets in the provider's address and in its proxy's address.
 fn in_addresses(spec: &ProviderSpec) -> impl Iterator<Item = SecretString> {
     let addresses = spec.base_url.iter().map(String::as_str);
-    let proxy = spec.proxy.iter().map(ExposeSecret::expose_secret);
+    let proxy = spec.proxy.iter().map(|proxy| proxy.url.expose_secret());
     let secrets = addresses.chain(proxy).flat_map(secrets_in);
     secrets.map(SecretString::from)
 }
@@ -443,7 +440,6 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
     let settings = HttpSettings {
         ca_file: spec.ca_file.clone(),
         proxy: spec.proxy.clone(),
-        no_proxy: spec.no_proxy.clone(),
         connect: spec.limits.connect_or_default(),
     };
     let http = Http::new(account.clone(), settings);

@@ -38,7 +38,10 @@ fn debug_output_of_a_spec_contains_no_secret() {
     let mut spec = ProviderSpec::new("work", ApiKind::OpenAi);
     spec.api_key = Some("canary".to_owned().into());
     spec.headers.insert("x".into(), "canary".to_owned().into());
-    spec.proxy = Some("http://me:canary@proxy".to_owned().into());
+    spec.proxy = Some(crate::config::ProxyAddress {
+        url: "http://me:canary@proxy".to_owned().into(),
+        set_by: "HTTPS_PROXY",
+    });
     assert!(!format!("{spec:?}").contains("canary"));
 }
 
@@ -250,12 +253,12 @@ fn model_naming_follows_from_kind_and_address() {
 fn default_limits_depend_on_host_and_reasoning() {
     let seconds = |local, thinks, silent| {
         let limits = CallLimits::default().for_call(local, thinks, silent);
-        [limits.connect, limits.first_event, limits.gap].map(|limit| limit.as_secs())
+        [limits.first_event, limits.gap].map(|limit| limit.as_secs())
     };
-    assert_eq!(seconds(false, false, false), [10, 60, 90]);
-    assert_eq!(seconds(true, false, false), [10, 300, 90]);
-    assert_eq!(seconds(false, true, false), [10, 300, 90]);
-    assert_eq!(seconds(false, true, true), [10, 300, 300]);
+    assert_eq!(seconds(false, false, false), [60, 90]);
+    assert_eq!(seconds(true, false, false), [300, 90]);
+    assert_eq!(seconds(false, true, false), [300, 90]);
+    assert_eq!(seconds(false, true, true), [300, 300]);
     let set = CallLimits {
         gap: Some(Duration::from_secs(1)),
         ..Default::default()

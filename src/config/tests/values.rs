@@ -571,8 +571,9 @@ fn configured_proxy_overrides_the_environment() {
         ("NO_PROXY", "a"),
     ];
     let proxy_settings = |settings: &Settings| {
-        let url =
-            |proxy: &Option<secrecy::SecretString>| proxy.as_ref().map(|url| url.expose_secret().to_owned());
+        let url = |proxy: &Option<crate::config::ProxyAddress>| {
+            proxy.as_ref().map(|proxy| proxy.url.expose_secret().to_owned())
+        };
         (
             url(&settings.network.https_proxy),
             url(&settings.network.http_proxy),

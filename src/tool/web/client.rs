@@ -128,7 +128,10 @@ impl Web {
             .header(ACCEPT, WANTED)
             .header(ACCEPT_ENCODING, "gzip")
             .header(ACCEPT_LANGUAGE, "en, *;q=0.5");
-        request.send().await.map_err(|error| no_answer(url, &error))
+        request.send().await.map_err(|error| {
+            let proxy = self.network.explain_proxy_failure(url, &error);
+            proxy.map_or_else(|| no_answer(url, &error), FetchError::NoAnswer)
+        })
     }
 
     /// Returns whether the user has named the host.
@@ -299,7 +302,10 @@ mod tests {
     #[tokio::test]
     async fn behind_a_proxy_private_names_are_refused_too() {
         let network = NetworkSettings {
-            http_proxy: Some("http://proxy.example.com:3128".into()),
+            http_proxy: Some(crate::config::ProxyAddress {
+                url: "http://proxy.example.com:3128".into(),
+                set_by: "http_proxy",
+            }),
             ..NetworkSettings::default()
         };
         let web = Web::new(network, Vec::new());
