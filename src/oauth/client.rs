@@ -62,7 +62,7 @@ impl OAuthClient {
         known.map(|(_, secret)| secret)
     }
 
-    /// Gets a document. `None` if there is none at this address.
+    /// Gets a document. `None` if there is none at this address, or if the server answers with a page.
     pub(super) async fn get_document<T: DeserializeOwned>(
         &self,
         what: &'static str,
@@ -77,6 +77,10 @@ impl OAuthClient {
         let (status, body) = read_body(what, response).await?;
         if status != StatusCode::OK {
             return Err(bad_status(what, status, &body));
+        }
+        // Servers of single-page applications answer any path with their page.
+        if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
+            return Ok(None);
         }
         parse_body(what, &body).map(Some)
     }

@@ -155,7 +155,9 @@ async fn find_resource(
 ) -> Result<Option<ResourceMetadata>, OAuthError> {
     const WHAT: &str = "resource metadata";
     let server = client.policy.server();
-    if let Some(named) = read_parameter(challenge, "resource_metadata") {
+    let named = read_parameter(challenge, "resource_metadata");
+    // A path alone is not allowed there, and says no more than the usual addresses.
+    if let Some(named) = named.filter(|named| !is_relative(named)) {
         let url = client.policy.parse(WHAT, &named)?;
         // Only the server itself may say who logs people in for it.
         if url.origin() != server.origin() {
@@ -165,7 +167,9 @@ async fn find_resource(
                 why: "it is not at the server's own origin",
             });
         }
-        return client.get_document(WHAT, &url).await;
+        if let Some(found) = client.get_document(WHAT, &url).await? {
+            return Ok(Some(found));
+        }
     }
     let path = server.path().trim_end_matches('/');
     for candidate in [path, ""] {
@@ -181,6 +185,10 @@ async fn find_resource(
         }
     }
     Ok(None)
+}
+
+fn is_relative(url: &str) -> bool {
+    Url::parse(url) == Err(url::ParseError::RelativeUrlWithoutBase)
 }
 
 /// Checks that the metadata is about this server, or about a folder of it.

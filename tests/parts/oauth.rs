@@ -104,6 +104,15 @@ async fn a_person_logs_in_and_the_token_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unusable_places_of_metadata_are_passed_over() {
+    for fault in ["relative_metadata", "page_metadata"] {
+        let world = LoginWorld::new(&["--oauth-fault", fault]);
+        let page = world.complete().await.unwrap();
+        assert!(page.contains("agentls has the answer"), "{fault}: {page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_registered_client_id_needs_no_registration() {
     let mut world = LoginWorld::new(&["--oauth-fault", "no_registration"]);
     let error = world.begin().await.unwrap_err().to_string();

@@ -58,6 +58,10 @@ class Authority:
 
     def challenge(self):
         at = f"{self.origin}/.well-known/oauth-protected-resource/mcp"
+        if self.fault == "relative_metadata":
+            at = "/.well-known/oauth-protected-resource/mcp"
+        if self.fault == "page_metadata":
+            return 'Bearer error="invalid_token"'
         if self.fault == "metadata_address":
             at = "http://169.254.169.254/latest/meta-data/"
         if self.fault == "no_metadata":
@@ -104,6 +108,13 @@ class Authority:
             "/token": lambda: self.token(handler, self.with_client(handler, dict(urllib.parse.parse_qsl((body or b"").decode())))),
         }
         route = routes.get(path)
+        if self.fault == "page_metadata" and path == "/.well-known/oauth-protected-resource/mcp":
+            handler.send_response(200)
+            handler.send_header("content-type", "text/html")
+            handler.send_header("content-length", "13")
+            handler.end_headers()
+            handler.wfile.write(b"<html></html>")
+            return True
         if route is None:
             return False
         route()
