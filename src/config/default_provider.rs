@@ -5,9 +5,9 @@
 
 use super::Env;
 use super::api_kind::ApiKind;
-use super::model_name::{HasModel, ModelPrefix, follow_prefix, provider_prefix, read_model_name};
+use super::model_name::{HasModel, follow_prefix, provider_prefix, read_model_name};
 use super::names::{BY_KEY, PROVIDER_PRESETS};
-use super::settings::{AgentSettings, ProviderSettings, Settings};
+use super::settings::{AgentSettings, ModelPrefix, ProviderSettings, Settings};
 use crate::base::nearest::nearest_name;
 
 /// The selected provider and model.

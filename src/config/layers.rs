@@ -27,10 +27,10 @@ use super::folder_items::{
 use super::foreign_mcp::{self, read_foreign_servers};
 use super::inputs::{FileText, Flags, LoadInputs, Trust};
 use super::location::{ConfigLocation, ValueSource};
-use super::model_name::{ModelPrefix, update_prefixes};
+use super::model_name::update_prefixes;
 use super::redirect::{self, FolderRedirects, MergedConfig, ProviderRedirect};
 use super::resolve::{self, StatedAgent, resolve_settings};
-use super::settings::{McpServerSettings, SandboxSettings, Settings};
+use super::settings::{McpServerSettings, ModelPrefix, SandboxSettings, Settings};
 use super::tree::{Node, SpannedValue, join_keys, parse_toml, split_keys};
 use super::trust;
 use super::validate::validate_tree;

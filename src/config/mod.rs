@@ -44,19 +44,18 @@ pub use folder_items::{FolderItem, FolderItemKind};
 pub use inputs::{FileText, Flags, LoadInputs, Trust};
 pub use layers::{ConfigSource, FolderDescription, LoadedConfig, describe_folder, load_settings};
 pub use mcp_names::{MAX_NAMED_MCP_SERVERS, usable_mcp_names};
-pub use model_name::{HasModel, ModelPrefix, follow_prefix, provider_prefix, strip_provider};
+pub use model_name::{HasModel, follow_prefix, provider_prefix, strip_provider};
 pub use names::{key_variables, missing_key_hint, preset_at, providers_of_key};
 pub use paths::ConfigPaths;
-pub use proxies::ProxyAddress;
 pub use redirect::ProviderRedirect;
 pub use schema::{export_json_schema, generate_annotated_schema};
 pub use secrets::{RedactedPieces, Redactor, long_words};
 pub use settings::{
     AgentSettings, ApprovalSettings, CacheTtl, CommandToolSettings, EditTool, FailurePolicy, HomeAccess,
     HookMoment, HookSettings, LimitPolicy, LogFormat, LogLevel, LoggingSettings, McpServerSettings,
-    ModelSettings, NetworkSettings, OnCancel, OutputEscalation, ProviderSettings, ReasoningEffort,
-    RetryPolicy, RetryProfile, SandboxSettings, SandboxedCommands, ServerSettings, Settings, ToolChoice,
-    ToolEffect, ToolSettings, Verbosity,
+    ModelPrefix, ModelSettings, NetworkSettings, OnCancel, OutputEscalation, ProviderSettings, ProxyAddress,
+    ReasoningEffort, RetryPolicy, RetryProfile, SandboxSettings, SandboxedCommands, ServerSettings, Settings,
+    ToolChoice, ToolEffect, ToolSettings, Verbosity,
 };
 pub use untrusted::Untrusted;
 pub use values::{CommandLine, Milliseconds, Seconds, StringList};

@@ -6,20 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::settings::{AgentSettings, ProviderSettings, Settings};
+use super::settings::{AgentSettings, ModelPrefix, ProviderSettings, Settings};
 use super::tree::{Node, SpannedValue};
-
-/// Which provider the first part of an agent's model name may select.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ModelPrefix {
-    /// Any configured one: no provider was stated together with the model, or only by a lower layer.
-    #[default]
-    Selects,
-    /// None but the provider that was stated together with the model.
-    Agrees,
-    /// None: an untrusted folder states the model, and must not send code to another provider.
-    Ignored,
-}
 
 /// Returns whether a provider has a model of this name; `None` if that is not known.
 pub type HasModel<'a> = &'a dyn Fn(&str, &str) -> Option<bool>;

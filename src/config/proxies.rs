@@ -3,23 +3,14 @@
 use std::io;
 use std::net::IpAddr;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use url::{Host, Url};
 
-use super::NetworkSettings;
+use super::settings::{NetworkSettings, ProxyAddress};
 use crate::base::error_chain::{find, innermost_message};
 
 /// To a proxy, these names mean the proxy itself.
 const NEVER_PROXIED: &str = "localhost,127.0.0.0/8,::1";
-
-/// A proxy, and where it is set.
-#[derive(Clone, Debug)]
-pub struct ProxyAddress {
-    /// It may contain a password.
-    pub url: SecretString,
-    /// The variable or the setting.
-    pub set_by: &'static str,
-}
 
 impl ProxyAddress {
     /// Names the proxy without its password, and where it is set.

@@ -17,11 +17,11 @@ use super::Env;
 use super::diagnostics::Diagnostic;
 use super::inputs::LoadInputs;
 use super::location::{ConfigLocation, ValueSource};
-use super::model_name::ModelPrefix;
 use super::paths::home_expanded;
-use super::proxies::ProxyAddress;
 use super::schema::{annotated_schema, find_property};
-use super::settings::{ApprovalSettings, LoggingSettings, NetworkSettings, Settings};
+use super::settings::{
+    ApprovalSettings, LoggingSettings, ModelPrefix, NetworkSettings, ProxyAddress, Settings,
+};
 use super::tree::{Node, SpannedValue, join_keys};
 use super::validate::shorten_for_message;
 use super::values::StringList;

@@ -26,14 +26,13 @@ use crate::domain::Price;
 
 use super::env::Env;
 use super::names::key_variables;
-use super::proxies::ProxyAddress;
 use super::untrusted::Untrusted;
 use super::values::{Milliseconds, Seconds, StringList};
 
 pub(super) use agent::parse_route_step;
 pub use agent::{
-    AgentSettings, DiagnosticsAfterEdit, FailurePolicy, LimitPolicy, OutputEscalation, ReasoningEffort,
-    Reflection, ToolChoice,
+    AgentSettings, DiagnosticsAfterEdit, FailurePolicy, LimitPolicy, ModelPrefix, OutputEscalation,
+    ReasoningEffort, Reflection, ToolChoice,
 };
 pub use mcp::McpServerSettings;
 pub use provider::{CacheTtl, ProviderSettings, RetryPolicy, RetryProfile, Verbosity};
@@ -361,6 +360,15 @@ pub struct NetworkSettings {
     /// The proxy for `http:` addresses.
     #[serde(skip)]
     pub http_proxy: Option<ProxyAddress>,
+}
+
+/// A proxy, and where it is set.
+#[derive(Clone, Debug)]
+pub struct ProxyAddress {
+    /// It may contain a password.
+    pub url: SecretString,
+    /// The variable or the setting.
+    pub set_by: &'static str,
 }
 
 /// Settings of the server itself.

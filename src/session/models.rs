@@ -289,7 +289,7 @@ impl Models {
                 reason: Some(reason),
             }),
             DefaultChoice::ProbeOllama { model } => Ok(ChosenModel::Probe { model }),
-            DefaultChoice::NotConfigured { reason } => Err(not_configured(reason)),
+            DefaultChoice::NotConfigured { reason } => Err(AgentError::new(ErrorCode::Config, reason)),
         }
     }
 
@@ -321,7 +321,7 @@ impl Models {
                 reason: None,
             }),
             DefaultChoice::ProbeOllama { model } => Ok(ChosenModel::Probe { model }),
-            DefaultChoice::NotConfigured { reason } => Err(not_configured(reason)),
+            DefaultChoice::NotConfigured { reason } => Err(AgentError::new(ErrorCode::Config, reason)),
         }
     }
 

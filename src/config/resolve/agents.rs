@@ -6,8 +6,7 @@ use serde_json::json;
 
 use super::resolver::Resolver;
 use crate::config::diagnostics::nearest_name;
-use crate::config::model_name::ModelPrefix;
-use crate::config::settings::{AgentSettings, ProviderSettings, Settings, parse_route_step};
+use crate::config::settings::{AgentSettings, ModelPrefix, ProviderSettings, Settings, parse_route_step};
 use crate::config::tree::{Node, SpannedValue};
 
 /// The built-in agent that reads for others.

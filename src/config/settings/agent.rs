@@ -8,7 +8,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::model_name::ModelPrefix;
 use crate::config::untrusted::Untrusted;
 use crate::config::values::{Seconds, StringList, read_usd};
 use crate::domain::{Cost, Mode};
@@ -231,6 +230,18 @@ impl AgentSettings {
 pub(in crate::config) fn parse_route_step(step: &str) -> (&str, Option<&str>) {
     step.split_once('/')
         .map_or((step, None), |(provider, model)| (provider, Some(model)))
+}
+
+/// Which provider the first part of an agent's model name may select.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ModelPrefix {
+    /// Any configured one: no provider was stated together with the model, or only by a lower layer.
+    #[default]
+    Selects,
+    /// None but the provider that was stated together with the model.
+    Agrees,
+    /// None: an untrusted folder states the model, and must not send code to another provider.
+    Ignored,
 }
 
 /// A tool that does the work of others. An agent has it if it has all of them, and lists need not name it.
