@@ -14,7 +14,9 @@ use super::keys::Draft;
 use super::markdown::Markdown;
 use super::piped::{PipedError, read_stdin, wrap_in_tag};
 use super::screen::{Screen, print_json, print_to_stdout};
-use super::session_lookup::{NO_SESSION, apply_named_choice, find_session, load_session, newest_session};
+use super::session_lookup::{
+    NO_SESSION, apply_named_choice, describe_resumption, find_session, load_session, newest_session,
+};
 use super::signals::Signals;
 use super::slash::build_prompt_content;
 use super::style::Styler;
@@ -211,9 +213,7 @@ async fn run_prompt(
     // A new session is stored with its first turn.
     if observer.has_started || options.session.is_some() || options.r#continue {
         // On stderr and before the error check, so that a failed run also says how to resume.
-        view.show_hint(format!(
-            "to resume this session: agentls chat --session {session_id}"
-        ));
+        view.show_hint(describe_resumption(&mut client, &session_id).await);
     }
     drop(view);
     client.close().await;

@@ -70,6 +70,29 @@ pub(super) async fn newest_session(
     Ok(newest.map(|session| session.session_id))
 }
 
+/// Returns the line that says how to continue a session, or that it was not stored.
+pub(super) async fn describe_resumption(client: &mut ServerClient, session: &str) -> String {
+    let params = ListSessionsParams {
+        limit: Some(200),
+        ..ListSessionsParams::default()
+    };
+    let mut listed: Result<ListSessionsResult, _> = client.request(method::LIST_SESSIONS, &params).await;
+    if let Err(ClientError::Refused(_)) = listed {
+        // The store may have been replaced just now.
+        listed = client.request(method::LIST_SESSIONS, &params).await;
+    }
+    match listed {
+        Ok(listed) if !listed.sessions.iter().any(|one| one.session_id == session) => {
+            format!("this session could not be stored ({session})")
+        }
+        Err(ClientError::Refused(error)) => {
+            format!("this session could not be stored ({session}): {}", error.message)
+        }
+        // A server that is gone stored the session before it reported the first event.
+        _ => format!("to resume this session: agentls chat --session {session}"),
+    }
+}
+
 /// Loads a session with its newest events: at most `tail` of them, and only those after the number `after`.
 pub(super) async fn load_session(
     client: &mut ServerClient,

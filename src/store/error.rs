@@ -36,6 +36,9 @@ pub enum StoreError {
     /// The store cannot be written now, and this operation cannot wait (R-ERR-2).
     #[error("cannot write the session store")]
     NotWritable,
+    /// The database was damaged and was replaced. The text says what was saved.
+    #[error("{0}")]
+    Replaced(String),
     /// The store's writer or its runtime has ended.
     #[error("the session store has ended")]
     Closed,
@@ -49,6 +52,7 @@ impl StoreError {
             Self::Sqlite(_) | Self::Io { .. } | Self::NotWritable => {
                 Some("free disk space or repair the data folder, then try again")
             }
+            Self::Replaced(_) => Some("try again"),
             Self::Closed => Some("start agentls again"),
             Self::BadName(_) | Self::BadCursor(_) => None,
         }

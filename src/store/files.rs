@@ -82,6 +82,18 @@ pub(super) fn private_file() -> fs::OpenOptions {
     options
 }
 
+/// The device and number of a file; `None` if there is none.
+pub(super) type FileIdentity = Option<(u64, u64)>;
+
+/// Identifies the file at `path`, so that a replacement is noticed.
+pub(super) fn identify_file(path: &Path) -> FileIdentity {
+    let meta = fs::metadata(path).ok()?;
+    Some((
+        std::os::unix::fs::MetadataExt::dev(&meta),
+        std::os::unix::fs::MetadataExt::ino(&meta),
+    ))
+}
+
 /// Where blocking work runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StorePlace {

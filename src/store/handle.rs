@@ -96,6 +96,10 @@ impl StoreHandle {
         reply.await.map_err(|_| StoreError::Closed)?
     }
 
+    pub(super) fn downgrade(&self) -> WarningSender {
+        WarningSender(self.queue.downgrade())
+    }
+
     /// Returns whether writes reach the disk now.
     pub fn health(&self) -> StoreHealth {
         self.health.get()
@@ -104,6 +108,23 @@ impl StoreHandle {
     /// Waits until `wanted` accepts the value of [`StoreHandle::health`].
     pub async fn until_health(&self, wanted: impl Fn(StoreHealth) -> bool) {
         self.health.wait_until(wanted).await;
+    }
+}
+
+/// Sends warnings for as long as the writer runs, and does not keep it running.
+#[derive(Clone, Debug)]
+pub(super) struct WarningSender(mpsc::WeakSender<StoreWrite>);
+
+impl WarningSender {
+    /// Sends a warning to the clients.
+    pub(super) fn send_warning(&self, message: String) {
+        if let Some(queue) = self.0.upgrade() {
+            // A full queue loses the warning, which the log contains.
+            let _ = queue.try_send(StoreWrite::Warn {
+                code: "store",
+                message,
+            });
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! - `rows` and `write`: inputs and results; `records`: the form of events on disk; `schema`: the tables.
 //! - `handle`: the queue, and what drives the writer; `health`: whether the disk accepts writes.
 //! - `writer`: commits, publishes, survives a failing disk; `ops`: prepared writes; `apply`: prepared writes as SQL;
-//!   `wal`: checkpoints of the log, off the writer's path.
+//!   `wal`: checkpoints of the log, off the writer's path; `recovery`: what becomes of a damaged database.
 //! - `reader` and `search`: pages, lists, text, by `row_reading`; `lock`: the holder of a session; `content`: long outputs;
 //!   `file_snapshots`: earlier contents of files.
 
@@ -22,6 +22,7 @@ mod lock;
 mod ops;
 mod reader;
 mod records;
+mod recovery;
 mod row_reading;
 mod rows;
 mod schema;
@@ -113,9 +114,10 @@ impl Store {
     }
 
     fn from_parts(folder: DataDir, executor: StorePlace, writes: StoreHandle) -> Self {
+        let warnings = writes.downgrade();
         Self {
             writes,
-            reader: StoreReader::new(folder.clone(), executor),
+            reader: StoreReader::new(folder.clone(), executor).with_warnings(warnings),
             locks: Locks::new(folder.clone()),
             file_snapshots: FileSnapshots::new(folder.clone()),
             content: OutputStore::new(folder, executor),

@@ -336,7 +336,7 @@ fn to_day_op(inquiry: &Inquiry, reply: &InquiryReply) -> Option<DayOp> {
 }
 
 /// Returns the searchable text: the user's prompts, and answers without tool calls (R-SESS-2).
-fn extract_search_text(message: &Message) -> Option<String> {
+pub(super) fn extract_search_text(message: &Message) -> Option<String> {
     if message.hidden {
         return None;
     }

@@ -3,21 +3,22 @@
 //! Never writes. Each call sees the state at its start; after a barrier, this includes everything sent before.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::apply::{event_id, event_ids, find_session_number, seq_of};
 use super::error::StoreError;
-use super::files::{DataDir, StorePlace};
+use super::files::{self, DataDir, FileIdentity, StorePlace};
+use super::handle::WarningSender;
 use super::records;
 use super::row_reading::{SESSION, pending_row, session_row, stored_event, text};
 use super::rows::{
     ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, PendingKind, SessionPage,
     SessionQuery, SessionRow, SkippedRow, StoredEvent, StoredPermissions,
 };
-use super::{schema, search};
+use super::{recovery, schema, search};
 use crate::domain::{
     ApprovalId, Cost, FileChange, Grant, GrantScope, GrantedTool, InquiryId, Mode, OpenApproval, OpenInquiry,
     SessionId, TurnId,
@@ -36,7 +37,10 @@ const CHUNK: usize = 1_000;
 pub struct StoreReader {
     folder: DataDir,
     executor: StorePlace,
-    idle: Arc<Mutex<Vec<Connection>>>,
+    /// Idle connections, and the file that each has open.
+    idle: Arc<Mutex<Vec<(Connection, FileIdentity)>>>,
+    /// Where to report that a damaged database was replaced. Without it, none is replaced.
+    warnings: Option<WarningSender>,
 }
 
 impl StoreReader {
@@ -45,7 +49,14 @@ impl StoreReader {
             folder,
             executor,
             idle: Arc::default(),
+            warnings: None,
         }
+    }
+
+    /// Lets the reader replace a damaged database, and report it.
+    pub(super) fn with_warnings(mut self, warnings: WarningSender) -> Self {
+        self.warnings = Some(warnings);
+        self
     }
 
     /// Lists sessions, newest first.
@@ -53,7 +64,8 @@ impl StoreReader {
     /// # Errors
     /// [`StoreError::BadCursor`] for a foreign cursor, or an error if the store cannot be read.
     pub async fn list_sessions(&self, query: SessionQuery) -> Result<SessionPage, StoreError> {
-        self.read(move |connection| search::list_sessions(connection, &query))
+        // Whoever looks for a session must learn why it is missing.
+        self.read_with(true, move |connection| search::list_sessions(connection, &query))
             .await
     }
 
@@ -493,24 +505,55 @@ impl StoreReader {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (folder, idle) = (self.folder.clone(), self.idle.clone());
+        self.read_with(false, work).await
+    }
+
+    /// Runs `work` like [`Self::read`]. If a damaged database was replaced, that is an error or a warning.
+    async fn read_with<T: Default + Send + 'static>(
+        &self,
+        fails_on_replacement: bool,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (path, idle) = (self.folder.database_path(), self.idle.clone());
+        let warnings = self.warnings.clone();
         let read = move || {
+            let file = files::identify_file(&path);
             let idle_connection = lock(&idle).pop();
+            // Another server, or the writer, may have replaced a damaged database.
+            let idle_connection = idle_connection.filter(|(_, opened)| *opened == file);
             let mut connection = match idle_connection {
-                Some(connection) => connection,
-                None => match schema::open_existing(&folder.database_path())? {
-                    Some(connection) => connection,
+                Some((connection, _)) => connection,
+                None => match open_existing(&path, warnings.is_some())? {
+                    Some((_, Some(notice))) if fails_on_replacement => {
+                        return Err(StoreError::Replaced(notice));
+                    }
+                    Some((connection, notice)) => {
+                        if let (Some(notice), Some(warnings)) = (notice, &warnings) {
+                            warnings.send_warning(notice);
+                        }
+                        connection
+                    }
                     None => return Ok(T::default()),
                 },
             };
             // One transaction: all queries of `work` see the same snapshot.
-            let transaction = connection.transaction()?;
-            let found = work(&transaction)?;
-            drop(transaction);
+            let found = connection
+                .transaction()
+                .map_err(StoreError::from)
+                .and_then(|transaction| work(&transaction));
+            let found = match found {
+                Err(StoreError::Sqlite(error)) if recovery::is_damage(&error) => {
+                    drop(connection);
+                    lock(&idle).clear();
+                    return Err(explain_damage(&path, error, warnings.is_some())?);
+                }
+                other => other?,
+            };
             // Reached only without an error: a connection that failed is closed, not reused.
             let mut idle = lock(&idle);
             if idle.len() < IDLE {
-                idle.push(connection);
+                // If it was replaced meanwhile, the next read opens it again.
+                idle.push((connection, file.or_else(|| files::identify_file(&path))));
             }
             Ok(found)
         };
@@ -518,7 +561,33 @@ impl StoreReader {
     }
 }
 
-fn lock(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+/// Opens the database for reading; returns `None` if there is no store yet. Also returns what to tell if it was replaced.
+fn open_existing(path: &Path, may_replace: bool) -> Result<Option<(Connection, Option<String>)>, StoreError> {
+    match path.try_exists() {
+        Ok(false) => return Ok(None),
+        Ok(true) => {}
+        Err(error) => return Err(StoreError::from_io("looking for", path, error)),
+    }
+    let (connection, notice) = if may_replace {
+        recovery::open(path, schema::BUSY)?
+    } else {
+        (schema::open(path, schema::BUSY)?, None)
+    };
+    // Readers never write, not even by mistake.
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(Some((connection, notice)))
+}
+
+/// Replaces a database whose damage showed while it was read. Returns the error of that read.
+fn explain_damage(path: &Path, error: rusqlite::Error, may_replace: bool) -> Result<StoreError, StoreError> {
+    if !may_replace {
+        return Ok(error.into());
+    }
+    let notice = recovery::replace_damaged(path)?;
+    Ok(notice.map_or_else(|| error.into(), StoreError::Replaced))
+}
+
+fn lock<T>(idle: &Mutex<Vec<T>>) -> std::sync::MutexGuard<'_, Vec<T>> {
     // A panicking reader leaves a list of usable connections.
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

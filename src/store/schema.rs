@@ -164,19 +164,6 @@ pub(super) fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError
     try_open(path, busy)
 }
 
-/// Opens the database for reading; returns `None` if there is no store yet.
-pub(super) fn open_existing(path: &Path) -> Result<Option<Connection>, StoreError> {
-    match path.try_exists() {
-        Ok(false) => return Ok(None),
-        Ok(true) => {}
-        Err(error) => return Err(StoreError::from_io("looking for", path, error)),
-    }
-    let connection = open(path, BUSY)?;
-    // Readers never write, not even by mistake.
-    connection.pragma_update(None, "query_only", true)?;
-    Ok(Some(connection))
-}
-
 /// Returns the current version of the file.
 pub(super) fn read_schema_version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection

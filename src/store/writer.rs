@@ -12,13 +12,13 @@ use tokio::sync::oneshot;
 
 use super::apply;
 use super::error::StoreError;
-use super::files::DataDir;
+use super::files::{self, DataDir, FileIdentity};
 use super::health::{HealthWatch, LossReason, StoreHealth};
 use super::ops::{EventOp, Priority, WriteOp};
 use super::rows::{PendingEvent, PendingKey};
-use super::schema;
 use super::wal::WalCheckpointer;
 use super::write::{FaultHook, StoreWrite, WriteFault};
+use super::{recovery, schema};
 use crate::base::clock::{self, Instant};
 use crate::domain::{DeltaEnvelope, Envelope, EventSink, SessionId};
 
@@ -36,7 +36,8 @@ pub(super) struct StoreWriter {
     folder: DataDir,
     outlet: Box<dyn EventSink>,
     health: HealthWatch,
-    connection: Option<Connection>,
+    /// The connection, and the file that it has open.
+    connection: Option<(Connection, FileIdentity)>,
     checkpoints: WalCheckpointer,
     buffered: BufferedWrites,
     retry_at: Option<Instant>,
@@ -313,7 +314,22 @@ impl StoreWriter {
         }
     }
 
+    /// Commits the writes. A database whose damage shows only now is replaced first.
     fn commit_ops(&mut self, ops: &[WriteOp]) -> Result<(), StoreError> {
+        match self.try_commit_ops(ops) {
+            Err(StoreError::Sqlite(error)) if recovery::is_damage(&error) => {
+                self.connection = None;
+                match recovery::replace_damaged(&self.folder.database_path())? {
+                    Some(notice) => self.outlet.publish_warning("store", &notice),
+                    None => return Err(error.into()),
+                }
+                self.try_commit_ops(ops)
+            }
+            other => other,
+        }
+    }
+
+    fn try_commit_ops(&mut self, ops: &[WriteOp]) -> Result<(), StoreError> {
         let fault = self.faults.as_mut().and_then(|hook| hook());
         let server = self.folder.server_id().to_owned();
         let transaction = self.begin_transaction()?;
@@ -331,7 +347,7 @@ impl StoreWriter {
             self.outlet
                 .publish_warning("store", &format!("a record was not stored: {reason}"));
         }
-        if let Some(connection) = &self.connection {
+        if let Some((connection, _)) = &self.connection {
             self.checkpoints
                 .after_commit(&self.folder.database_path(), connection);
         }
@@ -345,11 +361,21 @@ impl StoreWriter {
             None => schema::BUSY,
             Some(_) => Duration::ZERO,
         };
-        let connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => schema::open(&self.folder.database_path(), busy)?,
+        let path = self.folder.database_path();
+        // Another server may have replaced a damaged database.
+        let opened = self.connection.take();
+        let opened = opened.filter(|(_, file)| *file == files::identify_file(&path));
+        let opened = match opened {
+            Some(opened) => opened,
+            None => {
+                let (connection, notice) = recovery::open(&path, busy)?;
+                if let Some(notice) = notice {
+                    self.outlet.publish_warning("store", &notice);
+                }
+                (connection, files::identify_file(&path))
+            }
         };
-        let connection = self.connection.insert(connection);
+        let (connection, _) = self.connection.insert(opened);
         // Takes the write lock now: no newer agentls can migrate between this check and the commit.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let found = schema::read_schema_version(&transaction)?;
@@ -408,7 +434,7 @@ impl StoreWriter {
         if !patient {
             // The file may have been replaced, or the disk may be back: open it again.
             self.connection = None;
-        } else if let Some(connection) = &self.connection {
+        } else if let Some((connection, _)) = &self.connection {
             // This fails only on a busy connection, and this one is idle.
             let _ = connection.busy_timeout(Duration::ZERO);
         }
@@ -436,7 +462,7 @@ impl StoreWriter {
         let lost = std::mem::take(&mut self.buffered).lost;
         self.retry_at = None;
         // The connection may have the zero timeout from the time of the failure.
-        if let Some(connection) = &self.connection {
+        if let Some((connection, _)) = &self.connection {
             let _ = connection.busy_timeout(schema::BUSY);
         }
         self.health.set(StoreHealth::Ok);

@@ -377,6 +377,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("store/files.rs", "the data folder"),
     ("store/file_snapshots.rs", "the data folder"),
     ("store/lock.rs", "the data folder"),
+    ("store/recovery.rs", "the data folder"),
     ("store/writer.rs", "the data folder"),
     ("transport/stdio.rs", "/dev/null"),
     (

@@ -26,7 +26,8 @@ use super::keys::Draft;
 use super::models::PROVIDER_HINT;
 use super::screen::Screen;
 use super::session_lookup::{
-    NO_SESSION, apply_named_choice, find_session, load_session, newest_session, parse_events,
+    NO_SESSION, apply_named_choice, describe_resumption, find_session, load_session, newest_session,
+    parse_events,
 };
 use super::signals::{SignalAction, Signals};
 use super::slash::{self, Slash, build_prompt_content, mode_name};
@@ -113,7 +114,7 @@ pub(super) async fn run_chat(
     chat.open(which).await?;
     let done = chat.run_input_loop().await;
     // Before the error returns, so that every way out says how to resume.
-    chat.print_resume_hint();
+    chat.print_resume_hint().await;
     done?;
     chat.client.close().await;
     Ok(0)
@@ -408,13 +409,13 @@ impl Chat {
     }
 
     /// Prints how to find this session again.
-    fn print_resume_hint(&mut self) {
+    async fn print_resume_hint(&mut self) {
         // Nothing was said, so there is nothing to resume.
         if self.session.is_empty() || self.view.last_seq() == 0 {
             return;
         }
         self.view.set_idle();
-        let line = format!("to resume this session: agentls chat --session {}", self.session);
+        let line = describe_resumption(&mut self.client, &self.session).await;
         self.show_hint(line);
     }
 

@@ -87,6 +87,7 @@ fn store_failed(error: StoreError) -> RequestError {
         | StoreError::Sqlite(_)
         | StoreError::Io { .. }
         | StoreError::NotWritable
+        | StoreError::Replaced(_)
         | StoreError::Closed => AgentError::from(error).into(),
     }
 }

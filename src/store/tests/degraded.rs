@@ -189,21 +189,17 @@ async fn an_unusable_folder_is_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_not_a_database_loses_nothing_that_fits_into_memory() {
+async fn a_database_that_cannot_be_opened_loses_nothing_that_fits_into_memory() {
     let rig = StoreFixture::new();
     let path = rig.folder.path().join("store.db");
-    std::fs::write(
-        &path,
-        "not a database, but long enough to be looked at".repeat(100),
-    )
-    .unwrap();
+    std::fs::create_dir(&path).unwrap();
     rig.send(StoreWrite::Row(RowWrite::CreateSession(Box::new(
         SessionRow::new("ses_1".into(), "/w", "/w", 1),
     ))))
     .await;
     assert!(matches!(rig.barrier().await, StoreHealth::Degraded { .. }));
     assert!(rig.store.reader.read_session(&"ses_1".into()).await.is_err());
-    std::fs::remove_file(&path).unwrap();
+    std::fs::remove_dir(&path).unwrap();
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
     assert!(
         rig.store

@@ -1,5 +1,6 @@
 //! The store as a whole, through its public interface and over real files.
 
+mod damage;
 mod degraded;
 mod past_versions;
 mod reading;

@@ -1,0 +1,405 @@
+//! Replaces a damaged database: saves what can be read into a new one, and moves the old files aside.
+//!
+//! Only damage of the file itself counts ([`is_damage`]): a full disk, missing permissions, another server's lock, or a
+//! newer version never move a file. Nothing is deleted. A lock file next to the database makes sure that one process
+//! replaces it, and that no other opens it meanwhile.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::types::ToSqlOutput;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, params_from_iter};
+use rustix::fs::FlockOperation;
+use serde::de::IgnoredAny;
+
+use super::apply::{event_id, event_ids};
+use super::error::StoreError;
+use super::ops::extract_search_text;
+use super::row_reading::stored_event;
+use super::{files, schema};
+use crate::base::clock;
+use crate::domain::{Event, TurnId};
+
+/// The files of a database. The log comes first: next to a new database, an old log would be applied to it.
+const SUFFIXES: [&str; 3] = ["-wal", "-shm", ""];
+
+/// The tables that are copied row by row, and whether their rows have numbers.
+const TABLES: [(&str, bool); 9] = [
+    ("sessions", true),
+    ("pending", true),
+    ("changes", true),
+    ("grants", true),
+    ("trust", true),
+    ("days", false),
+    ("redirects", false),
+    ("choices", false),
+    ("tools", false),
+];
+
+/// How long an empty file must have been there to count as damaged. SQLite creates a new database empty.
+const EMPTY_FOR: Duration = Duration::from_secs(60);
+
+/// The farthest that a copy skips at once to get past damaged rows.
+const MAX_SKIP: i64 = 1 << 24;
+
+/// What was saved.
+#[derive(Debug, Default)]
+struct SavedSessions {
+    whole: usize,
+    cut: usize,
+    left_out: usize,
+}
+
+/// Returns whether an error means that the file is damaged, or is not a database.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
+}
+
+/// Opens the database like [`schema::open`], but replaces a damaged one first. Also returns what to tell about that.
+pub(super) fn open(path: &Path, busy: Duration) -> Result<(Connection, Option<String>), StoreError> {
+    let opened = {
+        let _shared = lock_if_exists(path)?;
+        if is_emptied(path) {
+            None
+        } else {
+            match schema::open(path, busy) {
+                Err(StoreError::Sqlite(error)) if is_damage(&error) => None,
+                other => Some(other?),
+            }
+        }
+    };
+    match opened {
+        Some(connection) => Ok((connection, None)),
+        None => {
+            let notice = replace_damaged(path)?;
+            Ok((schema::open(path, busy)?, notice))
+        }
+    }
+}
+
+/// Replaces the database if it is damaged, and returns what to tell about that. `None` if it is not, such as when another
+/// process has replaced it.
+pub(super) fn replace_damaged(path: &Path) -> Result<Option<String>, StoreError> {
+    let failed = |what| move |error| StoreError::from_io(what, path, error);
+    let lock = files::private_file()
+        .create(true)
+        .append(true)
+        .open(lock_path(path))
+        .map_err(failed("locking"))?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive)
+        .map_err(|error| failed("locking")(error.into()))?;
+    let Some(damage) = find_damage(path)? else {
+        return Ok(None);
+    };
+    let fresh = with_suffix(path, ".new");
+    for suffix in SUFFIXES {
+        // A crash may have left them.
+        remove_if_exists(&with_suffix(&fresh, suffix)).map_err(failed("replacing"))?;
+    }
+    let saved = save_readable(path, &fresh)?;
+    let aside = choose_aside_path(path);
+    for suffix in SUFFIXES {
+        match fs::rename(with_suffix(path, suffix), with_suffix(&aside, suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("moving aside")(error));
+            }
+            _ => {}
+        }
+    }
+    fs::rename(&fresh, path).map_err(failed("replacing"))?;
+    let notice = format!(
+        "the session store {} is damaged ({damage}) and was moved to {}; {}",
+        path.display(),
+        aside.display(),
+        saved.describe()
+    );
+    tracing::warn!("{notice}");
+    Ok(Some(notice))
+}
+
+impl SavedSessions {
+    fn describe(&self) -> String {
+        let kept = self.whole + self.cut;
+        if kept == 0 {
+            return "no session in it could be read, so a new store was started".to_owned();
+        }
+        let count = |n: usize| {
+            if n == 1 {
+                "1 session".to_owned()
+            } else {
+                format!("{n} sessions")
+            }
+        };
+        let mut text = format!("what could be read was saved: {}", count(kept));
+        if self.cut > 0 {
+            text += &format!(", {} of them without their last part", self.cut);
+        }
+        if self.left_out > 0 {
+            text += &format!("; {} could not be read", count(self.left_out));
+        }
+        text
+    }
+}
+
+/// Returns what is wrong with the file, if anything is.
+fn find_damage(path: &Path) -> Result<Option<String>, StoreError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    if is_emptied(path) {
+        return Ok(Some("it is empty".to_owned()));
+    }
+    let check = || -> Result<String, StoreError> {
+        let connection = open_source(path)?;
+        let found = schema::read_schema_version(&connection)?;
+        if found > schema::VERSION {
+            return Err(StoreError::NewerSchema {
+                found,
+                known: schema::VERSION,
+            });
+        }
+        Ok(connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?)
+    };
+    match check() {
+        Ok(verdict) if verdict == "ok" => Ok(None),
+        Ok(verdict) => Ok(Some(crate::base::text::one_line(&verdict, 200))),
+        Err(StoreError::Sqlite(error)) if is_damage(&error) => Ok(Some(error.to_string())),
+        Err(other) => Err(other),
+    }
+}
+
+/// Opens a database that may be damaged. The connection changes neither it nor its log.
+fn open_source(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(schema::BUSY)?;
+    Ok(connection)
+}
+
+fn save_readable(path: &Path, fresh: &Path) -> Result<SavedSessions, StoreError> {
+    let source = open_source(path)?;
+    // Accepts a file that is shorter than its header says. A file that is no database has nothing to save.
+    let _ = source.pragma_update(None, "writable_schema", true);
+    let mut target = schema::open(fresh, schema::BUSY)?;
+    let transaction = target.transaction()?;
+    for (table, has_numbers) in TABLES {
+        copy_table(&source, &transaction, table, has_numbers)?;
+    }
+    let mut saved = SavedSessions::default();
+    let sessions: Vec<(i64, u64, Option<String>)> = transaction
+        .prepare("SELECT num, last_seq, title FROM sessions")?
+        .query_map([], |row| {
+            let title = row.get::<_, Option<String>>(2).unwrap_or_default();
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs(), title))
+        })?
+        .collect::<Result<_, _>>()?;
+    for (num, last_seq, title) in sessions {
+        copy_session(&source, &transaction, num, last_seq, &mut saved)?;
+        if let Some(title) = title {
+            let id = event_id(num, 0);
+            transaction.execute(
+                "INSERT OR REPLACE INTO search (rowid, text) VALUES (?, ?)",
+                (id, title),
+            )?;
+        }
+    }
+    transaction.commit()?;
+    // The file is complete without its log, which closing would move into it anyway.
+    target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    target.close().map_err(|(_, error)| error)?;
+    Ok(saved)
+}
+
+/// Copies the events of a session up to the first that cannot be read. Removes a session without any.
+fn copy_session(
+    source: &Connection,
+    target: &Transaction<'_>,
+    num: i64,
+    last_seq: u64,
+    saved: &mut SavedSessions,
+) -> Result<(), StoreError> {
+    let (mut last, mut open_turn) = (0, None);
+    let mut store_row = |row: &Row<'_>| -> Result<bool, rusqlite::Error> {
+        // A lost page leaves bytes that are not what was written.
+        let json = row.get_ref(4)?.as_str().unwrap_or_default();
+        if serde_json::from_str::<IgnoredAny>(json).is_err() {
+            return Ok(false);
+        }
+        let values = read_values(row, 5)?;
+        if let Ok(event) = stored_event(row) {
+            last = event.seq;
+            match &event.event {
+                Event::TurnStarted { .. } => open_turn = event.turn,
+                Event::TurnEnded(_) => open_turn = None,
+                Event::Message(message) => {
+                    if let Some(text) = extract_search_text(message) {
+                        let id = event_id(num, event.seq);
+                        let sql = "INSERT INTO search (rowid, text) VALUES (?, ?)";
+                        target.prepare_cached(sql)?.execute((id, text))?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        insert(
+            target,
+            "INSERT INTO events (id, turn, at_ms, kind, json) VALUES (?, ?, ?, ?, ?)",
+            values,
+        )
+    };
+    let sql = "SELECT id, turn, at_ms, kind, json FROM events WHERE id BETWEEN ? AND ? ORDER BY id";
+    let is_whole = for_each_row(source, sql, event_ids(num), &mut store_row)?;
+    if is_whole && last >= last_seq {
+        saved.whole += 1;
+        return Ok(());
+    }
+    // What waits belongs to the part that is missing.
+    target.execute("DELETE FROM pending WHERE session = ?", [num])?;
+    if last == 0 {
+        saved.left_out += 1;
+        target.execute("DELETE FROM changes WHERE session = ?", [num])?;
+        target.execute("DELETE FROM sessions WHERE num = ?", [num])?;
+    } else {
+        saved.cut += 1;
+        let sql = "UPDATE sessions SET last_seq = ?, open_turn = ? WHERE num = ?";
+        let turn = open_turn.as_ref().map(TurnId::as_str);
+        target.execute(sql, (i64::try_from(last).unwrap_or(i64::MAX), turn, num))?;
+    }
+    Ok(())
+}
+
+/// Copies the rows of a table that can be read, in the columns that both databases have.
+fn copy_table(
+    source: &Connection,
+    target: &Transaction<'_>,
+    table: &str,
+    has_numbers: bool,
+) -> Result<(), StoreError> {
+    let known = list_columns(target, table)?;
+    // An earlier version lacks some tables and columns.
+    let mut columns = list_columns(source, table).unwrap_or_default();
+    columns.retain(|column| known.contains(column));
+    if columns.is_empty() {
+        return Ok(());
+    }
+    let (list, marks) = (columns.join(", "), vec!["?"; columns.len()].join(", "));
+    let sql = format!("INSERT OR IGNORE INTO {table} ({list}) VALUES ({marks})");
+    let select = if has_numbers {
+        format!("SELECT {list}, rowid FROM {table} WHERE rowid > ? ORDER BY rowid")
+    } else {
+        format!("SELECT {list}, 0 FROM {table} WHERE ? = 0")
+    };
+    let (mut after, mut skip) = (0_i64, 1);
+    loop {
+        let mut last = None;
+        let is_whole = for_each_row(source, &select, [after], &mut |row| {
+            last = Some(row.get(columns.len())?);
+            insert(target, &sql, read_values(row, columns.len())?)
+        })?;
+        if is_whole || !has_numbers || skip > MAX_SKIP {
+            return Ok(());
+        }
+        // The next row is damaged. Rows beyond its page can be read again.
+        skip = if last.is_some() { 1 } else { skip * 2 };
+        after = last.unwrap_or(after) + skip;
+    }
+}
+
+/// Passes the rows of a query to `store`, until that returns false. Returns false if it or the source ended early.
+fn for_each_row(
+    source: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+    store: &mut dyn FnMut(&Row<'_>) -> Result<bool, rusqlite::Error>,
+) -> Result<bool, StoreError> {
+    let Ok(mut statement) = source.prepare(sql) else {
+        return Ok(false);
+    };
+    let Ok(mut rows) = statement.query(parameters) else {
+        return Ok(false);
+    };
+    loop {
+        match rows.next() {
+            Ok(Some(row)) if store(row)? => {}
+            Ok(None) => return Ok(true),
+            Ok(Some(_)) | Err(_) => return Ok(false),
+        }
+    }
+}
+
+/// Returns the first values of a row as they are: a damaged text may not be UTF-8.
+fn read_values<'r>(row: &'r Row<'_>, count: usize) -> Result<Vec<ToSqlOutput<'r>>, rusqlite::Error> {
+    (0..count)
+        .map(|at| row.get_ref(at).map(ToSqlOutput::Borrowed))
+        .collect()
+}
+
+/// Inserts a row. One that violates the schema is damaged, and is left out.
+fn insert(
+    target: &Transaction<'_>,
+    sql: &str,
+    values: Vec<ToSqlOutput<'_>>,
+) -> Result<bool, rusqlite::Error> {
+    match target.prepare_cached(sql)?.execute(params_from_iter(values)) {
+        Err(error) if error.sqlite_error_code() != Some(ErrorCode::ConstraintViolation) => Err(error),
+        _ => Ok(true),
+    }
+}
+
+fn list_columns(connection: &Connection, table: &str) -> Result<Vec<String>, rusqlite::Error> {
+    let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?)")?;
+    statement.query_map([table], |row| row.get(0))?.collect()
+}
+
+/// Returns whether the file lost its content. A new database is empty too, but not for long.
+fn is_emptied(path: &Path) -> bool {
+    let Ok(file) = fs::symlink_metadata(path) else {
+        return false;
+    };
+    let age = file.modified().ok().and_then(|at| at.elapsed().ok());
+    file.is_file() && file.len() == 0 && age.is_some_and(|age| age > EMPTY_FOR)
+}
+
+/// Waits while another process replaces the database. Without the lock file, nobody ever did.
+fn lock_if_exists(path: &Path) -> Result<Option<File>, StoreError> {
+    let Ok(file) = File::open(lock_path(path)) else {
+        return Ok(None);
+    };
+    rustix::fs::flock(&file, FlockOperation::LockShared)
+        .map_err(|error| StoreError::from_io("locking", path, error.into()))?;
+    Ok(Some(file))
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    with_suffix(path, ".lock")
+}
+
+/// Returns a path next to the database that no file has.
+fn choose_aside_path(path: &Path) -> PathBuf {
+    let day = chrono::DateTime::from_timestamp_millis(clock::wall_ms()).unwrap_or_default();
+    let base = with_suffix(path, &format!(".damaged-{}", day.format("%Y%m%d-%H%M%S")));
+    let others = (2..).map(|n| with_suffix(&base, &format!("-{n}")));
+    let is_free = |path: &PathBuf| SUFFIXES.iter().all(|suffix| !with_suffix(path, suffix).exists());
+    std::iter::once(base.clone())
+        .chain(others)
+        .find(is_free)
+        .unwrap_or(base)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn remove_if_exists(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,208 @@
+//! Damaged databases: what is saved, what is moved aside, and what is told.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::store::recovery;
+
+const SESSIONS: u64 = 20;
+const EVENTS: u64 = 40;
+
+/// A closed store with sessions of equal length.
+async fn build_store() -> Arc<tempfile::TempDir> {
+    let rig = StoreFixture::new();
+    for session in 0..SESSIONS {
+        let id = format!("ses_{session}");
+        rig.create(&[&id]).await;
+        for seq in 1..=EVENTS {
+            let text = format!("{seq} needle {}", "x".repeat(500));
+            rig.send(append(
+                &id,
+                seq,
+                build_message(&format!("m{seq}"), Role::User, &text),
+            ))
+            .await;
+        }
+    }
+    rig.barrier().await;
+    rig.close().await.0
+}
+
+fn files_aside(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.to_str().unwrap().contains("store.db.damaged-"))
+        .collect()
+}
+
+async fn list(rig: &StoreFixture) -> Result<Vec<SessionRow>, StoreError> {
+    let query = SessionQuery {
+        limit: 99,
+        ..SessionQuery::default()
+    };
+    Ok(rig
+        .store
+        .reader
+        .list_sessions(query)
+        .await?
+        .sessions
+        .into_iter()
+        .map(|hit| hit.session)
+        .collect())
+}
+
+/// Damages the database, and returns the notice and the numbers of whole and of cut sessions then.
+async fn recover_from(damage: impl FnOnce(&Path)) -> (String, usize, usize) {
+    let folder = build_store().await;
+    let path = folder.path().join("store.db");
+    damage(&path);
+    let damaged = fs::read(&path).unwrap();
+    let rig = StoreFixture::in_folder(folder);
+    // Damage that does not prevent opening shows when it is met, which a check of the whole file is here.
+    let notice = recovery::replace_damaged(&path).unwrap().unwrap();
+    assert!(notice.contains(path.to_str().unwrap()), "{notice}");
+    let aside = files_aside(rig.folder.path());
+    assert!(
+        aside.iter().any(|path| fs::read(path).unwrap() == damaged),
+        "{aside:?}"
+    );
+    // The next start finds nothing to do.
+    assert_eq!(recovery::replace_damaged(&path).unwrap(), None);
+
+    let (mut whole, mut cut) = (0, 0);
+    for session in list(&rig).await.unwrap() {
+        let page = rig
+            .store
+            .reader
+            .read_events(&session.id, EventWindow::Tail, 99)
+            .await
+            .unwrap();
+        assert_eq!(page.skipped, []);
+        let expected: Vec<u64> = (1..=session.last_seq).collect();
+        assert_eq!(seqs(&page), expected);
+        if session.last_seq == EVENTS {
+            whole += 1;
+        } else {
+            cut += 1;
+        }
+    }
+    // The new store works.
+    rig.create(&["ses_new"]).await;
+    rig.send(append("ses_new", 1, build_warning("a"))).await;
+    rig.barrier().await;
+    assert_eq!(rig.published.take(), ["stored 1"]);
+    (notice, whole, cut)
+}
+
+fn overwrite(path: &Path, range: std::ops::Range<usize>) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[range].fill(0xa5);
+    fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn readable_sessions_survive_garbage_in_the_middle() {
+    let (notice, whole, cut) = recover_from(|path| {
+        let length = fs::metadata(path).unwrap().len() as usize;
+        overwrite(path, length / 2..length / 2 + 8_192);
+    })
+    .await;
+    assert!(whole > 10 && whole + cut < 21, "{whole} {cut} {notice}");
+    assert!(
+        notice.contains(&format!("what could be read was saved: {} session", whole + cut)),
+        "{notice}"
+    );
+}
+
+#[tokio::test]
+async fn readable_sessions_survive_a_lost_half() {
+    let (notice, whole, cut) = recover_from(|path| {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+    })
+    .await;
+    assert!(
+        whole + cut > 3 && whole < SESSIONS as usize,
+        "{whole} {cut} {notice}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_gives_way_to_a_new_store() {
+    for content in ["", "# my notes, saved under the wrong name\n"] {
+        let (notice, whole, cut) = recover_from(|path| {
+            fs::write(path, content).unwrap();
+            let file = fs::File::options().write(true).open(path).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        })
+        .await;
+        assert_eq!((whole, cut), (0, 0));
+        assert!(notice.contains("no session in it could be read"), "{notice}");
+    }
+}
+
+#[tokio::test]
+async fn the_first_write_or_read_replaces_a_damaged_store_and_says_so() {
+    for reads_first in [true, false] {
+        let folder = build_store().await;
+        fs::write(folder.path().join("store.db"), "not a database").unwrap();
+        let rig = StoreFixture::in_folder(folder);
+        if reads_first {
+            let error = list(&rig).await.unwrap_err().to_string();
+            assert!(error.contains(" is damaged "), "{error}");
+            assert_eq!(list(&rig).await.unwrap(), []);
+        }
+        let row = SessionRow::new("ses_new".into(), "/w", "/w", 1_000);
+        rig.send(StoreWrite::Row(RowWrite::CreateSession(Box::new(row))))
+            .await;
+        assert_eq!(rig.barrier().await, StoreHealth::Ok);
+        rig.send(append("ses_new", 1, build_warning("a"))).await;
+        rig.barrier().await;
+        let published = rig.published.take();
+        let notices = published.iter().filter(|word| word.contains(" is damaged "));
+        assert_eq!(notices.count(), usize::from(!reads_first), "{published:?}");
+        assert_eq!(list(&rig).await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn servers_that_start_together_replace_a_damaged_store_once() {
+    let folder = build_store().await;
+    let path = folder.path().join("store.db");
+    overwrite(&path, 0..100);
+    let open = || {
+        let path = path.clone();
+        std::thread::spawn(move || recovery::open(&path, schema::BUSY).unwrap().1)
+    };
+    let threads: Vec<_> = (0..8).map(|_| open()).collect();
+    let notices = threads.into_iter().filter_map(|thread| thread.join().unwrap());
+    assert_eq!(notices.count(), 1);
+    assert_eq!(files_aside(folder.path()).len(), 1);
+}
+
+#[tokio::test]
+async fn no_other_failure_moves_the_store() {
+    let folder = build_store().await;
+    let path = folder.path().join("store.db");
+    let before = fs::read(&path).unwrap();
+    assert_eq!(recovery::replace_damaged(&path).unwrap(), None);
+    // Another server holds it.
+    let holder = Connection::open(&path).unwrap();
+    holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    assert!(recovery::open(&path, std::time::Duration::ZERO).is_ok_and(|(_, notice)| notice.is_none()));
+    drop(holder);
+    // A newer agentls wrote it.
+    let newer = Connection::open(&path).unwrap();
+    newer.pragma_update(None, "user_version", 9_999).unwrap();
+    drop(newer);
+    let error = recovery::open(&path, schema::BUSY).unwrap_err();
+    assert!(matches!(error, StoreError::NewerSchema { .. }), "{error}");
+    let error = recovery::replace_damaged(&path).unwrap_err();
+    assert!(matches!(error, StoreError::NewerSchema { .. }), "{error}");
+    // A new file is empty for a moment.
+    fs::write(&path, "").unwrap();
+    assert_eq!(recovery::open(&path, schema::BUSY).unwrap().1, None);
+    assert!(files_aside(folder.path()).is_empty() && before.len() > 100_000);
+}
