@@ -12,7 +12,7 @@ mod responses;
 use std::collections::BTreeMap;
 
 use super::anthropic::MessagesDecoder;
-use super::decode::{DecodeError, EventQueue, FILTERED, StreamDecoder};
+use super::decode::{DecodeError, EventQueue, StreamDecoder};
 use super::error::ProviderFault;
 use super::openai::ChatDecoder;
 use super::stream::{SearchReport, StopReason, StreamEvent};
@@ -621,7 +621,7 @@ fn chat_decodes_every_finish_reason() {
     for (finish, reason) in [
         ("stop", StopReason::EndTurn),
         ("length", StopReason::MaxTokens),
-        ("content_filter", StopReason::Refusal(Some(FILTERED.to_owned()))),
+        ("content_filter", StopReason::Refusal(None)),
         ("tool_calls", StopReason::EndTurn),
         ("something_new", StopReason::EndTurn),
     ] {

@@ -57,9 +57,6 @@ pub(crate) struct EventQueue {
     has_stopped: bool,
 }
 
-/// Why an answer ended that a filter stopped without a word.
-pub(crate) const FILTERED: &str = "the provider's content filter stopped the answer";
-
 /// The most tokens of an answer with its request. The largest windows have ten million; what is beyond this is an error
 /// of a server, and would cost a fortune.
 const MAX_TOKENS: u64 = 100_000_000;

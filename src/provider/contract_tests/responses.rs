@@ -217,12 +217,7 @@ fn responses_decode_every_end() {
             true,
             StopReason::MaxTokens,
         ),
-        (
-            &usual,
-            filtered,
-            true,
-            StopReason::Refusal(Some(FILTERED.to_owned())),
-        ),
+        (&usual, filtered, true, StopReason::Refusal(None)),
         (&refusal, filtered, false, StopReason::Refusal(words.clone())),
         (
             &refusal,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::opaque::OpaqueReasoning;
 use crate::domain::{Cost, Usage};
 use crate::provider::decode::{
-    ApiDecoder, DecodeError, DecodeResult, EventQueue, FILTERED, StreamProgress, ToolInput, complete_tools,
+    ApiDecoder, DecodeError, DecodeResult, EventQueue, StreamProgress, ToolInput, complete_tools,
 };
 use crate::provider::error::ProviderFault;
 use crate::provider::fields::{
@@ -237,7 +237,6 @@ impl ChatDecoder {
     fn stop_reason(&self, reason: &str, data: &str) -> DecodeResult<StopReason> {
         Ok(match reason {
             "length" | "max_tokens" | "model_length" => StopReason::MaxTokens,
-            "content_filter" if self.refusal.is_empty() => StopReason::Refusal(Some(FILTERED.to_owned())),
             "content_filter" | "refusal" => {
                 StopReason::Refusal((!self.refusal.is_empty()).then(|| self.refusal.clone()))
             }

@@ -11,7 +11,7 @@ use super::freeform::{CLOSING, FreeformFields, escape};
 use super::items::{WireItem, WireItemKind, WireItems};
 use crate::domain::{ToolSpec, Usage};
 use crate::provider::decode::{
-    ApiDecoder, DecodeError, DecodeResult, EventQueue, FILTERED, StreamProgress, ToolInput, complete_tools,
+    ApiDecoder, DecodeError, DecodeResult, EventQueue, StreamProgress, ToolInput, complete_tools,
 };
 use crate::provider::fields::{
     kind, needed_input, needed_text, optional_list, optional_number, parse_event, read_source, text,
@@ -525,9 +525,7 @@ impl ResponsesDecoder {
             }
             "cancelled" => return Err(DecodeError::broken_stream("the server aborted the answer")),
             "incomplete" => match text(&response["incomplete_details"], "reason") {
-                Some("content_filter") => {
-                    StopReason::Refusal(self.refusal_text().or_else(|| Some(FILTERED.to_owned())))
-                }
+                Some("content_filter") => StopReason::Refusal(self.refusal_text()),
                 // Any other reason means that the answer was cut.
                 _ => StopReason::MaxTokens,
             },
