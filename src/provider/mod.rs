@@ -52,6 +52,7 @@ mod sse;
 mod stream;
 #[cfg(test)]
 pub(crate) mod testing;
+mod thought_tags;
 
 pub use crate::config::ApiKind;
 pub use account_health::{AccountHealth, Accounts, CallLease, CircuitView};

@@ -18,6 +18,8 @@ pub struct TokenCalibration {
     refused: Mutex<BTreeMap<(String, RequestPart), Option<MessageId>>>,
     /// The tools that models have refused.
     refused_tools: Mutex<BTreeSet<(String, String)>>,
+    /// The codes of warnings that the session has shown.
+    notices: Mutex<BTreeSet<&'static str>>,
 }
 
 impl TokenCalibration {
@@ -42,6 +44,12 @@ impl TokenCalibration {
     pub(super) fn record_ratio(&self, model: String, ratio: f64) {
         let mut known = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(model, ratio);
+    }
+
+    /// Records that a warning is shown. Returns whether it is the first with this code.
+    pub(super) fn record_notice(&self, code: &'static str) -> bool {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.insert(code)
     }
 
     /// Records that `model` refused a part of a request with these messages. Returns whether it was in the request.

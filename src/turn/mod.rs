@@ -29,6 +29,7 @@ mod hook_output;
 mod hook_runs;
 mod hooks;
 mod ledger;
+mod left_in_text;
 mod limits;
 mod loop_guard;
 mod loop_state;

@@ -245,6 +245,7 @@ async fn gather_facts(
         next_on_route: end.outcome == Outcome::ProviderFailed && has_fallback(cx, state).await?,
         output_tokens: end.output_tokens,
         reflects: state.conduct.should_reflect(cx.settings.policy.reflection),
+        call_in_text: end.outcome == Outcome::CallInText,
     })
 }
 
@@ -298,15 +299,14 @@ async fn prepare_continuation(
             None => Ok(()),
         },
         ContinueReason::Reflection => push_hidden_message(cx, state.conduct.take_reflection_prompt()).await,
-        ContinueReason::StopHookBlocking => match state.conduct.pending_nudge.take() {
-            Some(words) => push_hidden_message(cx, words).await,
-            None => Ok(()),
-        },
+        ContinueReason::NextTurn | ContinueReason::StopHookBlocking => {
+            match state.conduct.pending_nudge.take() {
+                Some(words) => push_hidden_message(cx, words).await,
+                None => Ok(()),
+            }
+        }
         ContinueReason::ModelFallback => fall_back(cx, state, error).await,
-        ContinueReason::NextTurn
-        | ContinueReason::Planning
-        | ContinueReason::EmptyResponseRetry
-        | ContinueReason::PauseTurn => Ok(()),
+        ContinueReason::Planning | ContinueReason::EmptyResponseRetry | ContinueReason::PauseTurn => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ use super::attempt::{ModelAnswer, OutputVisibility};
 use super::compact::learn_window;
 use super::context::TurnContext;
 use super::emit::{emit_late_warning, emit_warning, retract_output};
+use super::left_in_text::{CALL_QUESTION, CALL_SWITCHES, has_call, warn_of_marks};
 use super::loop_state::LoopState;
 use super::model_call::{CallOutcome, call_with_retries};
 use super::model_choice::ResolvedModel;
@@ -199,16 +200,31 @@ async fn process_answer(
         _ => {}
     }
     if answer.wanted.is_empty() {
-        return Ok(StepOutcome {
-            answer: text,
-            ..StepOutcome::from_outcome(Outcome::Answered)
-        });
+        return finish_answer(cx, state, text).await;
     }
     let mut calls: Vec<ToolRun> = answer.wanted.into_iter().map(ToolRun::new).collect();
     if answer.left_out > 0 {
         report_calls_left_out(cx, &mut calls, answer.left_out).await?;
     }
     run_tool_step(cx, &mut state.conduct, calls).await
+}
+
+/// Ends a step whose answer requested no tools, at least not in a way that the server recognized.
+async fn finish_answer(
+    cx: &TurnContext,
+    state: &mut LoopState,
+    text: Option<String>,
+) -> Result<StepOutcome, TurnStopped> {
+    let words = text.as_deref().unwrap_or_default();
+    warn_of_marks(cx, &state.model.label(), words).await?;
+    if has_call(words) {
+        state.conduct.pending_nudge = Some(CALL_QUESTION.to_owned());
+        return Ok(call_in_text_outcome(&state.model));
+    }
+    Ok(StepOutcome {
+        answer: text,
+        ..StepOutcome::from_outcome(Outcome::Answered)
+    })
 }
 
 /// Reports to the user and the model that a message had too many tool calls.
@@ -253,6 +269,16 @@ fn empty_answer_outcome(model: &ResolvedModel) -> StepOutcome {
         error: Some(error),
         ..StepOutcome::from_outcome(Outcome::Empty)
     }
+}
+
+fn call_in_text_outcome(model: &ResolvedModel) -> StepOutcome {
+    let mut error = AgentError::new(
+        ErrorCode::ProviderError,
+        "the model wrote a tool call as text, and nothing was run",
+    )
+    .with_user_action(CALL_SWITCHES);
+    add_model_context(&mut error, model);
+    StepOutcome::from_failure(Outcome::CallInText, error)
 }
 
 fn add_model_context(error: &mut AgentError, model: &ResolvedModel) {

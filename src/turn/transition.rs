@@ -17,6 +17,9 @@ const MAX_EMPTY_RETRIES: u32 = 2;
 /// Times that a provider may pause one turn (R-LOOP-1).
 const MAX_PAUSES: u32 = 5;
 
+/// Times that the model is told that a tool call in its text was not recognized.
+const MAX_CALL_QUESTIONS: u32 = 1;
+
 /// Times that refused images are shrunk or replaced by text (R-LOOP-1).
 const MAX_IMAGE_RETRIES: u32 = 1;
 
@@ -39,6 +42,8 @@ pub enum Outcome {
     ToolsRan,
     /// The model answered and requested no tools.
     Answered,
+    /// The model answered with a tool call as text, which nobody runs.
+    CallInText,
     /// The model's output limit cut the answer.
     Truncated,
     /// Our own limit of 8 MiB cut the answer (R-WIRE-3).
@@ -147,6 +152,8 @@ pub struct TransitionFacts {
     pub output_tokens: u64,
     /// A reflection prompt is due (R-LOOP-3).
     pub reflects: bool,
+    /// The answer has a tool call as text.
+    pub call_in_text: bool,
 }
 
 /// What has made the history smaller since the last step that led on. Each step is tried once, in this order.
@@ -169,6 +176,7 @@ pub struct TurnProgress {
     reduction: Reduction,
     image_retries: u32,
     empty_retries: u32,
+    call_questions: u32,
     pauses: u32,
     hops: u32,
     stop_blocks: u32,
@@ -218,6 +226,7 @@ impl TurnProgress {
         match reason {
             ContinueReason::NextTurn | ContinueReason::Reflection => {
                 self.steps += 1;
+                self.call_questions += u32::from(facts.call_in_text);
                 // Compaction is allowed again only after a step that led on. Otherwise an overflowing turn would
                 // compact forever.
                 // The raised output limit stays for the turn: learning it again costs one truncated answer per step.
@@ -265,6 +274,10 @@ pub fn next_transition(
             next(progress, limits, Go::TokenBudgetContinuation)
         }
         Outcome::Answered => Transition::Terminal(End::Completed),
+        Outcome::CallInText if progress.call_questions < MAX_CALL_QUESTIONS => {
+            next(progress, limits, Go::NextTurn)
+        }
+        Outcome::CallInText => Transition::Terminal(End::ModelError),
         Outcome::Truncated => {
             // R-LOOP-1: only the first truncation escalates. After a continuation the pieces are already in the
             // history.
@@ -356,6 +369,7 @@ mod tests {
     const ALL: &[Outcome] = &[
         Outcome::ToolsRan,
         Outcome::Answered,
+        Outcome::CallInText,
         Outcome::Truncated,
         Outcome::Overlong,
         Outcome::Empty,
@@ -391,6 +405,7 @@ mod tests {
         under_target: true,
         output_tokens: 1_000,
         reflects: false,
+        call_in_text: false,
     };
 
     /// Returns the decisions of a turn whose steps all have this `outcome`.
@@ -422,6 +437,7 @@ mod tests {
             [
                 "max_turns",
                 "completed",
+                "max_turns",
                 "max_output_tokens",
                 "max_output_tokens",
                 "empty_response",
@@ -492,6 +508,11 @@ mod tests {
             state(Outcome::ToolsRan, &reflecting),
             ["reflection", "reflection", "max_turns"]
         );
+        let written = TransitionFacts {
+            call_in_text: true,
+            ..RICH
+        };
+        assert_eq!(state(Outcome::CallInText, &written), ["next_turn", "model_error"]);
         let alone = TransitionFacts {
             steer_waits: false,
             ..RICH
@@ -654,6 +675,7 @@ mod tests {
                     under_target: target,
                     output_tokens: tokens,
                     reflects: tokens % 2 == 0,
+                    call_in_text: ALL[n] == Outcome::CallInText,
                 };
                 calls += 1;
                 let next = next_transition(&progress, &limits, ALL[n], &facts);

@@ -546,3 +546,48 @@ fn pieces_that_contradict_the_whole_input_break_the_stream() {
         Some(DecodeError::Failed(ProviderFault::BrokenStream, _))
     ));
 }
+
+#[test]
+fn thoughts_at_the_start_of_a_text_become_reasoning() {
+    let (thought, answer) = (|| reasoning("Hm, <b>."), || text("Hi </think>."));
+    for (content, expected) in [
+        (
+            "<think>\nHm, <b>.\n</think>\n\nHi </think>.",
+            vec![thought(), answer()],
+        ),
+        (
+            "\n<thinking>Hm, <b>.</thinking>Hi </think>.",
+            vec![thought(), answer()],
+        ),
+        ("<think>\n\n</think>\n\nHi </think>.", vec![answer()]),
+        ("</think>\n\nHi </think>.", vec![answer()]),
+        ("<think>Hm, <b>.</th", vec![reasoning("Hm, <b>.</th")]),
+        ("\n Hi <think>a</think>", vec![text("\n Hi <think>a</think>")]),
+        ("`<think>` begins", vec![text("`<think>` begins")]),
+        ("<thin", vec![text("<thin")]),
+        (" \n", vec![text(" \n")]),
+    ] {
+        for size in 1..=content.chars().count() {
+            let chars: Vec<char> = content.chars().collect();
+            let mut deltas: Vec<Value> = chars
+                .chunks(size)
+                .map(|piece| json!({"choices": [{"delta": {"content": piece.iter().collect::<String>()}}]}))
+                .collect();
+            deltas.push(json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}));
+            let events = run(chat, [to_sse_stream(&deltas).as_bytes()]).0;
+            let expected = [expected.as_slice(), &[stop(StopReason::EndTurn)]].concat();
+            assert_eq!(events, expected, "{content:?} in pieces of {size}");
+        }
+    }
+}
+
+#[test]
+fn text_before_a_tool_call_stays_before_it() {
+    let call = json!({"index": 0, "id": "c", "function": {"name": "list", "arguments": "{}"}});
+    let stream = to_sse_stream(&[
+        json!({"choices": [{"delta": {"content": "\n"}}]}),
+        json!({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}),
+    ]);
+    let events = run(chat, [stream.as_bytes()]).0;
+    assert_eq!(events[0], text("\n"));
+}

@@ -36,6 +36,21 @@ fn ollama_decodes_thoughts_text_and_calls() {
 }
 
 #[test]
+fn ollama_separates_thoughts_in_the_text() {
+    let stream = stream(
+        &[r#""content":"<thi""#, r#""content":"nk>Hm.\n</think>\nHi""#],
+        "stop",
+    );
+    let expected = [
+        reasoning("Hm."),
+        text("Hi"),
+        usage(25, 9, 0, 0),
+        stop(StopReason::EndTurn),
+    ];
+    check("a thought in the text", ollama, &stream, &expected);
+}
+
+#[test]
 fn ollama_decodes_every_end() {
     for (reason, expected) in [
         ("stop", StopReason::EndTurn),

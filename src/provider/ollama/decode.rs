@@ -10,11 +10,13 @@ use crate::provider::fields::{
 };
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
+use crate::provider::thought_tags::ThoughtSplitter;
 
 /// The state of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct OllamaDecoder {
     calls: u32,
+    thoughts: ThoughtSplitter,
 }
 
 impl ApiDecoder for OllamaDecoder {
@@ -34,7 +36,7 @@ impl ApiDecoder for OllamaDecoder {
                 progress = StreamProgress::Content;
             }
             if !content.is_empty() {
-                out.push(StreamEvent::Text(content.to_owned()));
+                self.thoughts.push(content, out);
                 progress = StreamProgress::Content;
             }
             for call in needed_objects(message, "tool_calls")? {
@@ -60,6 +62,7 @@ impl OllamaDecoder {
         let arguments = needed_input(function, "arguments")?;
         let index = self.calls;
         self.calls += 1;
+        self.thoughts.flush(out);
         out.push(StreamEvent::ToolUseStarted {
             index,
             name: name.to_owned(),
@@ -82,6 +85,7 @@ impl OllamaDecoder {
     }
 
     fn finish_answer(&mut self, last: &Value, out: &mut EventQueue) {
+        self.thoughts.flush(out);
         let usage = Usage {
             input: optional_number(last, "prompt_eval_count").unwrap_or(0),
             output: optional_number(last, "eval_count").unwrap_or(0),

@@ -16,6 +16,7 @@ use crate::provider::fields::{
 };
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
+use crate::provider::thought_tags::ThoughtSplitter;
 
 /// The state of one answer.
 #[derive(Debug, Default)]
@@ -23,6 +24,7 @@ pub(crate) struct ChatDecoder {
     tools: Vec<ToolState>,
     refusal: String,
     opaque: OpaqueReasoning,
+    thoughts: ThoughtSplitter,
     usage: Option<(Usage, Option<Cost>)>,
     finish: Option<StopReason>,
     has_content: bool,
@@ -156,8 +158,8 @@ impl ChatDecoder {
     }
 
     fn push_text(&mut self, text: &str, out: &mut EventQueue) {
-        let event = (!text.is_empty()).then(|| StreamEvent::Text(text.to_owned()));
-        self.push_content(event, out);
+        self.fresh |= !text.is_empty();
+        self.thoughts.push(text, out);
     }
 
     fn push_content(&mut self, event: Option<StreamEvent>, out: &mut EventQueue) {
@@ -184,6 +186,7 @@ impl ChatDecoder {
             name.clone_into(&mut tool.name);
             piece.insert_str(0, &std::mem::take(&mut tool.early));
             self.fresh = true;
+            self.thoughts.flush(out);
             out.push(StreamEvent::ToolUseStarted { index, name });
         }
         if tool.name.is_empty() {
@@ -318,6 +321,7 @@ impl ChatDecoder {
                 }
             }
         };
+        self.thoughts.flush(out);
         let named = || {
             let tools = self.tools.iter().enumerate();
             tools

@@ -110,6 +110,10 @@ fn truncated_outcomes() -> Vec<OutcomeCase> {
     ]
 }
 
+/// A call that the server has not recognized.
+const CALL_IN_TEXT: &str =
+    "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"touch x\"}}\n</tool_call>";
+
 fn answered_outcomes() -> Vec<OutcomeCase> {
     let completed = "completed / completed / no error";
     vec![
@@ -138,6 +142,11 @@ fn answered_outcomes() -> Vec<OutcomeCase> {
                     .call("read_file", json!({"path": "a.txt"})),
                 Reply::text("\n hi"),
             ],
+            vec!["next_turn", "completed", completed],
+        ),
+        (
+            "a tool call as text",
+            vec![Reply::text(CALL_IN_TEXT), Reply::text("hi")],
             vec!["next_turn", "completed", completed],
         ),
         (
@@ -172,6 +181,15 @@ fn failed_outcomes() -> Vec<OutcomeCase> {
                 "empty_response_retry",
                 "empty_response",
                 "empty_response / failed / empty_response",
+            ],
+        ),
+        (
+            "a tool call as text again",
+            vec![Reply::text(CALL_IN_TEXT), Reply::text(CALL_IN_TEXT)],
+            vec![
+                "next_turn",
+                "model_error",
+                "model_error / failed / provider_error",
             ],
         ),
         (
@@ -215,6 +233,47 @@ fn each_outcome_has_its_reason() {
         // Whatever happened, the history is valid for the next call (the mock checks it).
         assert_eq!(client.ask(&session, "go on").text, "ok", "{name}");
     }
+}
+
+#[test]
+fn a_call_as_text_is_warned_of_once_and_asked_about_in_each_turn() {
+    let scenario = Scenario::new();
+    let client = scenario.start();
+    let session = client.session();
+    for _ in 0..2 {
+        scenario.push(Reply::text(CALL_IN_TEXT));
+        scenario.push(Reply::text("hi"));
+        assert_eq!(client.ask(&session, "do it").text, "hi");
+    }
+    assert_eq!(scenario.read("x"), None);
+    let warnings = client.warnings(&session, "call_in_text");
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("--tool-call-parser"),
+        "{warnings:?}"
+    );
+    let questions = client.all(&session, |event| match event {
+        Event::Message(message) if message.text().contains("not recognized as a call") => {
+            Some(message.hidden)
+        }
+        _ => None,
+    });
+    assert_eq!(questions, [true, true]);
+}
+
+#[test]
+fn a_thought_whose_start_is_in_the_prompt_is_warned_of_once() {
+    let scenario = Scenario::new();
+    let client = scenario.start();
+    let session = client.session();
+    for _ in 0..2 {
+        scenario.push(Reply::text("Hm.\n</think>\n\nhi"));
+        client.ask(&session, "do it");
+    }
+    let warnings = client.warnings(&session, "thought_in_text");
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("--reasoning-parser"),
+        "{warnings:?}"
+    );
 }
 
 #[test]
