@@ -32,6 +32,10 @@ const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 /// How long to wait for the closing event of an answer that is complete otherwise. Some servers never send it.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a stream may send keep-alives alone. Servers send them while a call waits in a queue or a model reasons in
+/// private, but a dead stream may send them for ever.
+const KEEP_ALIVE_LIMIT: Duration = Duration::from_secs(300);
+
 /// Configured time limits (R-PROV-2). An unset limit depends on the host and the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallLimits {
@@ -119,7 +123,7 @@ async fn start(
     let mut patience = IdleTimeout::new(limits.first_event);
     // Covers connecting too; the connect limit alone is enforced by the HTTP client.
     let Some(sent) = patience.wait(http.send(request)).await else {
-        return Err(timed_out(account, TimeoutPhase::FirstEvent, limits.first_event));
+        return Err(no_first_event(account, &patience));
     };
     let response = match sent {
         Ok(response) => response,
@@ -202,6 +206,24 @@ pub(super) fn timed_out(account: &ProviderAccount, phase: TimeoutPhase, limit: D
         TimeoutPhase::Gap => format!("{host} stalled: nothing new for {limit} s"),
     };
     Failure::new(ProviderFault::TimedOut(phase), message)
+}
+
+/// Returns the failure for an answer that has not begun in time.
+fn no_first_event(account: &ProviderAccount, timeout: &IdleTimeout) -> Failure {
+    let mut failure = timed_out(account, TimeoutPhase::FirstEvent, timeout.limit());
+    if timeout.is_extended() {
+        failure.message = format!(
+            "{} sent only keep-alives for {} s; to wait longer, set first_event_timeout_s above {}",
+            account.host_and_port(),
+            timeout.limit().as_secs_f64(),
+            timeout.limit().max(KEEP_ALIVE_LIMIT).as_secs_f64(),
+        );
+    } else {
+        failure
+            .message
+            .push_str("; to wait longer, set first_event_timeout_s");
+    }
+    failure
 }
 
 /// The events of one answer. Dropping it drops the body, which closes the connection.
@@ -292,6 +314,9 @@ impl AnswerStream {
         } else if counts {
             self.waiting_for = TimeoutPhase::Gap;
             self.idle_timeout.restart(self.limits.gap);
+        } else if self.waiting_for == TimeoutPhase::FirstEvent {
+            self.idle_timeout
+                .extend(self.limits.first_event, KEEP_ALIVE_LIMIT);
         }
     }
 
@@ -316,7 +341,11 @@ impl AnswerStream {
             self.pending_error = self.decoder.finish_stream(&mut self.out).err();
             return;
         }
-        let failure = timed_out(&self.account, self.waiting_for, self.idle_timeout.limit());
+        let failure = if self.waiting_for == TimeoutPhase::FirstEvent {
+            no_first_event(&self.account, &self.idle_timeout)
+        } else {
+            timed_out(&self.account, self.waiting_for, self.idle_timeout.limit())
+        };
         self.pending_error = Some(DecodeError::Failed(failure.fault, failure.message));
     }
 
@@ -398,13 +427,40 @@ mod tests {
     const STOP: &str = "data: {\"type\":\"message_stop\"}\n\n";
 
     #[tokio::test(start_paused = true)]
-    async fn pings_and_comments_do_not_satisfy_the_first_event_limit() {
+    async fn keep_alives_extend_the_first_event_limit_up_to_five_minutes() {
         let waiting = Err(ProviderFault::TimedOut(TimeoutPhase::FirstEvent));
         assert_eq!(ending(messages(vec![])).await, (60, waiting.clone()));
-        assert_eq!(
-            ending(messages(vec![(30, PING), (20, ": hi\n\n"), (9, PING)])).await,
-            (60, waiting)
-        );
+        let script = vec![(30, PING), (20, ": hi\n\n"), (59, "data:\n\n")];
+        assert_eq!(ending(messages(script)).await, (169, waiting.clone()));
+        let pings = vec![(10, PING); 100];
+        assert_eq!(ending(messages(pings)).await, (300, waiting));
+        let script = vec![
+            (59, PING),
+            (59, ": hi\n\n"),
+            (59, START),
+            (1, BLOCK),
+            (0, TEXT),
+            (0, STOP),
+        ];
+        assert_eq!(ending(messages(script)).await, (178, Ok(StopReason::EndTurn)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_first_event_names_its_setting() {
+        for (script, words) in [
+            (
+                vec![],
+                "sent nothing for 60 s; to wait longer, set first_event_timeout_s",
+            ),
+            (
+                vec![(10, PING); 100],
+                "sent only keep-alives for 300 s; to wait longer, set first_event_timeout_s above 300",
+            ),
+        ] {
+            let last = messages(script).collect::<Vec<_>>().await.pop();
+            let error = last.unwrap().unwrap_err().to_string();
+            assert!(error.ends_with(words), "{error}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -20,6 +20,7 @@ const SLICE: Duration = Duration::from_secs(5);
 pub(crate) struct IdleTimeout {
     limit: Duration,
     spent: Duration,
+    is_extended: bool,
     armed: Option<(Instant, Duration)>,
     sleep: Pin<Box<Sleep>>,
 }
@@ -30,9 +31,21 @@ impl IdleTimeout {
         Self {
             limit,
             spent: Duration::ZERO,
+            is_extended: false,
             armed: None,
             sleep: Box::pin(clock::sleep(SLICE)),
         }
+    }
+
+    /// Grants `more` from now on, up to `longest` since the start; never less than before. Call it while paused.
+    pub(crate) fn extend(&mut self, more: Duration, longest: Duration) {
+        self.limit = self.limit.max(longest.min(self.spent + more));
+        self.is_extended = true;
+    }
+
+    /// Reports whether [`IdleTimeout::extend`] was called since the start.
+    pub(crate) fn is_extended(&self) -> bool {
+        self.is_extended
     }
 
     /// Returns the whole limit, not the rest of it.
@@ -44,6 +57,7 @@ impl IdleTimeout {
     pub(crate) fn restart(&mut self, limit: Duration) {
         self.limit = limit;
         self.spent = Duration::ZERO;
+        self.is_extended = false;
         self.armed = None;
     }
 

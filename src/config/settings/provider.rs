@@ -69,8 +69,8 @@ pub struct ProviderSettings {
     /// The time limit for connecting, in seconds. Default: 10.
     #[schemars(range(min = 0.001, max = 86_400), extend("x-untrusted" = Untrusted::Any))]
     pub connect_timeout_s: Seconds,
-    /// The time limit for the first event of an answer, in seconds. Default: 60; 300 for local addresses and with
-    /// reasoning on.
+    /// The time limit for the first event of an answer, in seconds. Keep-alives extend it to up to 300. Default: 60; 300
+    /// for local addresses and with reasoning on.
     #[schemars(range(min = 0.001, max = 86_400), extend("x-untrusted" = Untrusted::Any))]
     pub first_event_timeout_s: Option<Seconds>,
     /// The time limit between two pieces of content, in seconds. Default: 90; 300 if the API does not stream reasoning.
