@@ -6,12 +6,14 @@ use super::shell::{self, ShellWord, SimpleCommand};
 use crate::base::word_list::WordList;
 
 /// Without a terminal, other editors, such as `nano` and `emacs`, end by themselves.
-const WAITING_EDITORS: WordList =
-    WordList("vi vim nvim view nview rvim rview vimdiff nvimdiff vim.basic vim.tiny vim.nox elvis nvi");
+const WAITING_EDITORS: WordList = WordList("vi vim nvim rvim vimdiff nvimdiff vim.basic vim.tiny vim.nox");
 
 /// What names git's editor, besides the editor's own name.
 const GIT_EDITOR_NAMES: WordList =
     WordList("EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR core.editor sequence.editor");
+
+/// Commands of git that open an editor, unless their arguments give the text.
+const GIT_COMMANDS: WordList = WordList("commit rebase merge tag revert");
 
 /// Explains to the model why a command line would wait for a person, if it surely opens an editor.
 pub fn explain_waiting_editor(line: &str) -> Option<String> {
@@ -35,6 +37,10 @@ fn find_waiting_editor(command: &SimpleCommand) -> Option<String> {
         .filter_map(ShellWord::as_literal)
         .collect();
     let words = words?;
+    // It only asks where a program is.
+    if matches!(words[..], ["command", "-v" | "-V", ..]) {
+        return None;
+    }
     let mut rest = &words[..];
     while let [word, next @ ..] = rest
         && (WRAPPERS.contains(base_name(word)) || word.starts_with('-') || word.contains('='))
@@ -51,7 +57,24 @@ fn find_waiting_editor(command: &SimpleCommand) -> Option<String> {
     }
     let options = arguments.windows(2).filter(|pair| pair[0] == "-c");
     settings.extend(options.map(|pair| pair[1]));
+    if !opens_editor(arguments) {
+        return None;
+    }
     settings.into_iter().find(is_waiting_setting).map(str::to_owned)
+}
+
+/// Whether this command of git opens an editor.
+fn opens_editor(arguments: &[&str]) -> bool {
+    const TEXT_OPTIONS: [&str; 5] = ["--message", "--file", "--no-edit", "--reuse-message", "--fixup"];
+    let gives_text = |argument: &&str| {
+        let letters = argument.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        letters.is_some_and(|letters| letters.contains(['m', 'F', 'C']))
+            || TEXT_OPTIONS.iter().any(|option| argument.starts_with(option))
+    };
+    let command = arguments
+        .iter()
+        .position(|argument| GIT_COMMANDS.contains(argument));
+    command.is_some_and(|at| !arguments[at..].iter().any(gives_text))
 }
 
 /// Whether `NAME=VALUE` makes git open an editor that waits.
@@ -70,6 +93,11 @@ fn is_waiting_setting(setting: &&str) -> bool {
 /// Whether an argument gives the editor commands or a script, or makes it end at once.
 fn works_alone(argument: &&str) -> bool {
     let options = [
+        "-v",
+        "-r",
+        "--server",
+        "--remote",
+        "--embed",
         "-c",
         "-e",
         "-E",
@@ -111,6 +139,11 @@ mod tests {
             ("GIT_EDITOR=true git commit --amend", None),
             ("EDITOR='vim -c wq' git commit", None),
             ("EDITOR=vim make", None),
+            ("command -v vim", None),
+            ("EDITOR=vim git log", None),
+            ("git -c core.editor=vim commit -am x", None),
+            ("./view model.stl", None),
+            ("nvim -v", None),
             ("git grep -e core.editor=vim", None),
             ("ls vim", None),
         ] {

@@ -150,6 +150,7 @@ async fn judge_or_ask(
     declare_effect(place, prepared.as_ref(), &effect);
     // Nobody needs to be asked about a command that would only wait.
     if effect.kind == EffectKind::Execute
+        && effect.foreign.is_none()
         && let Some(reason) = explain_waiting_editor(&effect.subject)
     {
         return Ok(Permission::Refused(ToolCallStatus::Failed, reason));
