@@ -70,21 +70,35 @@ impl ArgumentSchema {
         &self.sent
     }
 
-    /// Returns the arguments of a call with the tool's own names.
-    pub fn restore_names(&self, arguments: &Value) -> Value {
-        match arguments {
-            Value::Object(fields) if !self.names.is_empty() => {
-                let restore = |(name, value): (&String, &Value)| {
+    /// Returns the arguments of a call with the tool's own names; `None` if all names are its own.
+    ///
+    /// # Errors
+    /// An argument has two values, one for each of its names. The text is for the model.
+    pub fn restore_names(&self, arguments: &Value) -> Result<Option<Value>, String> {
+        if self.names.is_empty() {
+            return Ok(None);
+        }
+        self.restore(arguments).map(Some)
+    }
+
+    fn restore(&self, arguments: &Value) -> Result<Value, String> {
+        Ok(match arguments {
+            Value::Object(fields) => {
+                let mut restored = Map::new();
+                for (name, value) in fields {
                     let own = self.names.get(name).unwrap_or(name);
-                    (own.clone(), self.restore_names(value))
-                };
-                Value::Object(fields.iter().map(restore).collect())
+                    if restored.insert(own.clone(), self.restore(value)?).is_some() {
+                        return Err(format!("`{own}` is given twice"));
+                    }
+                }
+                Value::Object(restored)
             }
-            Value::Array(items) if !self.names.is_empty() => {
-                items.iter().map(|item| self.restore_names(item)).collect()
+            Value::Array(items) => {
+                let items: Result<_, String> = items.iter().map(|item| self.restore(item)).collect();
+                Value::Array(items?)
             }
             other => other.clone(),
-        }
+        })
     }
 }
 
@@ -182,7 +196,7 @@ mod tests {
         let schema = ArgumentSchema::new(own.clone());
         assert!(Arc::ptr_eq(schema.sent(), &own));
         let arguments = json!({"$.xgafv": 1});
-        assert_eq!(schema.restore_names(&arguments), arguments);
+        assert_eq!(schema.restore_names(&arguments), Ok(None));
     }
 
     #[test]
@@ -215,9 +229,11 @@ mod tests {
             );
             let arguments = json!({sent: "x", "list": [{sent: "y"}, {name: "z"}]});
             assert_eq!(
-                schema.restore_names(&arguments),
+                schema.restore_names(&arguments).unwrap().unwrap(),
                 json!({name: "x", "list": [{name: "y"}, {name: "z"}]})
             );
+            let twice = schema.restore_names(&json!({sent: "x", name: "y"}));
+            assert!(twice.unwrap_err().ends_with("is given twice"));
         }
     }
 
@@ -230,7 +246,13 @@ mod tests {
         assert_eq!(schema.sent()["properties"].as_object().unwrap().len(), 3);
         assert_eq!(schema, ArgumentSchema::new(own));
         let kept = json!({taken.as_str(): "mine"});
-        assert_eq!(schema.restore_names(&kept), kept);
+        assert_eq!(
+            schema
+                .restore_names(&kept)
+                .unwrap()
+                .unwrap_or_else(|| kept.clone()),
+            kept
+        );
     }
 
     #[test]

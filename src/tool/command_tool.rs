@@ -89,8 +89,12 @@ impl DynTool for CommandTool {
         }
     }
 
+    fn restore_names(&self, input: &Value) -> Result<Option<Value>, String> {
+        self.schema.restore_names(input)
+    }
+
     fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
-        let input = self.schema.restore_names(input);
+        let input = self.restore_names(input)?.unwrap_or_else(|| input.clone());
         match schema::explain_mismatch(self.schema.own(), &input) {
             None => Ok(Box::new(CommandCall { tool: self, input })),
             Some(problem) => Err(format!("invalid arguments for {}: {problem}", self.settings.name)),

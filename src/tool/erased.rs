@@ -40,6 +40,14 @@ pub trait DynTool: Send + Sync {
     /// Returns name, description, and schema for the model.
     fn spec(&self) -> ToolSpec;
 
+    /// Returns the arguments with its own names, if models know them by others.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments, as text for the model.
+    fn restore_names(&self, _input: &Value) -> Result<Option<Value>, String> {
+        Ok(None)
+    }
+
     /// Checks the arguments.
     ///
     /// # Errors

@@ -71,8 +71,12 @@ impl DynTool for McpServerTool {
         }
     }
 
+    fn restore_names(&self, input: &Value) -> Result<Option<Value>, String> {
+        self.served.tool.schema.restore_names(input)
+    }
+
     fn prepare_call(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
-        let input = self.served.tool.schema.restore_names(input);
+        let input = self.restore_names(input)?.unwrap_or_else(|| input.clone());
         let problem = schema::explain_mismatch(self.served.tool.schema.own(), &input);
         match (problem, input) {
             (None, Value::Object(arguments)) => Ok(Box::new(McpToolCall {

@@ -196,6 +196,10 @@ pub(super) fn prepare_call(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<d
             format!("unknown tool {:?}; the tools are: {known}", call.name)
         }));
     };
+    // What judges the call knows the tool's own names.
+    if let Some(own) = tool.restore_names(call.input.as_deref().map_err(Clone::clone)?)? {
+        call.input = Ok(Arc::new(own));
+    }
     let input = call.input.as_ref().map_err(Clone::clone)?;
     // R-TOOL-5: a panic in a tool's argument check is that call's failure, nothing more.
     let checked = std::panic::catch_unwind(AssertUnwindSafe(|| {
