@@ -683,9 +683,15 @@ fn find_refused_part(body: &ErrorBody) -> Option<RequestPart> {
     let rule = REFUSAL_RULES.iter().find(|rule| {
         body.contains_any(rule.phrases) || rule.fields.iter().any(|field| body.refuses_parameter(field))
     })?;
-    // A limit that is too high is lowered instead.
-    let is_too_high = rule.part == RequestPart::OutputLimit && output_limit::is_refused(&body.text);
-    (!is_too_high).then_some(rule.part)
+    // A limit that is too high is lowered instead, and one that is too low is no unknown parameter.
+    let is_too_high = || output_limit::is_refused(&body.text);
+    let is_too_low = || {
+        ["minimum", "at least"]
+            .iter()
+            .any(|words| body.text.contains(words))
+    };
+    let is_value = rule.part == RequestPart::OutputLimit && (is_too_high() || is_too_low());
+    (!is_value).then_some(rule.part)
 }
 
 /// Returns the tools whose definitions the provider refuses: by its field for that, or else by its words.

@@ -9,7 +9,7 @@ use super::context::TurnContext;
 use super::emit::emit_late_warning;
 use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
-use crate::provider::{ModelRequest, ProviderError, ProviderFault, ToolPointer};
+use crate::provider::{ModelRequest, ProviderError, ProviderFault, RequestPart, ToolPointer};
 
 /// The code of the warning that a provider rejected a part of our requests.
 const PART_LEFT_OUT: &str = "part_left_out";
@@ -23,14 +23,17 @@ pub(super) async fn leave_out_refused(
 ) -> Result<bool, TurnStopped> {
     let calibration = &cx.services.statistics.calibration;
     let warnings: Vec<(String, &str)> = match &error.fault {
-        ProviderFault::PartRefused(part) => {
-            if !calibration.record_refusal(model, *part, &request.messages) {
-                return Ok(false);
-            }
+        ProviderFault::PartRefused(part) if calibration.record_refusal(model, *part, &request.messages) => {
             part.warning()
                 .map(|(what, effect)| (what.to_owned(), effect))
                 .into_iter()
                 .collect()
+        }
+        // Another request has learned it meanwhile.
+        ProviderFault::PartRefused(part)
+            if *part != RequestPart::Reasoning && !request.omitted.contains(part) =>
+        {
+            Vec::new()
         }
         ProviderFault::ToolsRefused(pointers) => {
             let tools = find_refused_tools(cx, request, pointers);
