@@ -2,6 +2,7 @@
 //!
 //! Must not decide whether the disk or the editor gets the change; see `change` and `editor_edit`.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::files::{NumberedLines, build_location, count_lines};
@@ -9,7 +10,7 @@ use super::output::{fail_with_message, refuse_input};
 use super::{ToolContext, ToolError, ToolOutput};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::diff::{Diff, DiffSides, build_file_header, build_unified_diff};
-use crate::workspace::text_file::{TextFile, unix_lines};
+use crate::workspace::text_file::{Encoding, TextFile, unix_lines};
 use crate::workspace::{Buffer, LoadError, ResolvedPath, checkpoint, write};
 
 /// Most of a changed file's text that a refusal shows, in bytes.
@@ -135,6 +136,13 @@ impl ContentChange {
     }
 }
 
+fn is_in_old_encoding(path: &Path) -> bool {
+    match crate::workspace::load::from_disk(path) {
+        Ok(file) => matches!(file.encoding, Encoding::Guessed(_)),
+        Err(error) => matches!(error, LoadError::NotText { .. }),
+    }
+}
+
 /// Returns the file with another text.
 ///
 /// # Errors
@@ -160,6 +168,13 @@ pub(super) fn load_editable_file(
     let path = &target.absolute;
     match cx.workspace.overlay().lookup_buffer(path) {
         Buffer::Saved => {}
+        Buffer::Unsaved(document) if document.text.contains('\u{fffd}') && is_in_old_encoding(path) => {
+            return refuse_input(format!(
+                "`{}` has unsaved changes in the editor, which cannot read its encoding and would damage it; ask the \
+                 user to undo them, then try again",
+                target.display
+            ));
+        }
         Buffer::Unsaved(_) if cx.editor.abilities().apply => {}
         Buffer::Unsaved(_) => return cannot_edit_unsaved(target, "has unsaved changes in the editor"),
         Buffer::Unknown => {

@@ -1,8 +1,8 @@
 //! Converts a file's bytes to text and back without loss: byte order mark, encoding, line ends, and final line feed stay.
 //!
-//! The encoding of bytes that are neither UTF-8 nor marked UTF-16 is a guess, and only on request. A wrong one does no
-//! harm: the text turns into the same bytes again, and [`TextFile::with_text`] adds no character that could be another
-//! one. Must not touch the disk.
+//! The encoding of bytes that are neither UTF-8 nor marked UTF-16 is a guess, and only on request. A wrong one
+//! costs little: the text turns into the same bytes again, and [`TextFile::with_text`] adds no character that could be
+//! another one. Must not touch the disk.
 
 use std::collections::HashSet;
 
@@ -110,7 +110,7 @@ impl TextFile {
                 wrong + usize::from(!chunk.invalid().is_empty()),
             )
         });
-        if good > wrong {
+        if good > 0 && good >= wrong {
             return None;
         }
         let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
