@@ -259,7 +259,8 @@ fn a_message_sent_while_text_streams_is_shown_at_once() {
     chat.wait_for_text("› and say why · sent");
     chat.send_keys("\u{3}");
     chat.wait_for_text("■ canceled");
-    // No model saw it.
+    // No model saw it. Before this, it may be shown as sent once more.
+    chat.wait_until_idle();
     chat.wait_for_text("› and say why");
     chat.send_keys("\u{15}");
     chat.quit();

@@ -177,7 +177,13 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn wait_for_exit(mut self) -> i32 {
         // Drain its output: a full terminal buffer would keep it from exiting.
-        while self.screen.recv_timeout(WAIT_LIMIT).is_ok() {}
+        loop {
+            match self.screen.recv_timeout(WAIT_LIMIT) {
+                Ok(bytes) => self.show(&bytes),
+                Err(RecvTimeoutError::Timeout) => panic!("does not end: {:?}", self.pending_output),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
         self.child.wait().unwrap().code().unwrap()
     }
 }
