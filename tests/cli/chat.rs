@@ -262,8 +262,8 @@ fn a_message_sent_while_text_streams_is_shown_at_once() {
     // No model saw it. Before this, it may be shown as sent once more.
     chat.wait_until_idle();
     chat.wait_for_text("› and say why");
-    chat.send_keys("\u{15}");
-    chat.quit();
+    chat.send_keys("\u{15}/quit\r");
+    assert_eq!(chat.wait_for_exit(), 0);
 }
 
 #[test]
