@@ -263,18 +263,19 @@ async fn a_command_that_fails_in_another_folder_is_not_explained_by_trust() {
 }
 
 #[tokio::test]
-async fn a_git_that_was_killed_in_the_background_leaves_no_lock() {
+async fn a_git_that_is_ended_in_the_background_leaves_no_lock() {
     let mut session = Session::new();
     let cwd = session.cx.cwd.clone();
     session.cx.workspace.shared().set_trusted(&cwd, true);
     let setup = "git init -q && git config user.name t && git config user.email t@example.invalid && echo 1 > f \
-                 && git add f && printf '#!/bin/sh\\nkill -9 $PPID; touch killed\\n' > .git/hooks/pre-commit \
+                 && git add f && printf '#!/bin/sh\\ntouch waits; sleep 1000\\n' > .git/hooks/pre-commit \
                  && chmod +x .git/hooks/pre-commit";
     assert_eq!(session.text(setup).await, "(no output)");
-    let (lock, killed) = (cwd.join(".git/index.lock"), cwd.join("killed"));
-    let id = start_in_background(&session.cx, "git commit -qam one; sleep 1000").await;
-    wait_until("the end of git", || killed.exists()).await;
+    let (lock, waits) = (cwd.join(".git/index.lock"), cwd.join("waits"));
+    let id = start_in_background(&session.cx, "git commit -qam one").await;
+    wait_until("the hook runs", || waits.exists()).await;
     assert!(lock.exists(), "git holds the repository");
+    // Git gets the time to remove it.
     call_tool(BashKill, &session.cx, json!({ "id": id }))
         .await
         .unwrap();
