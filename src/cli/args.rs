@@ -17,9 +17,9 @@ pub struct Arguments {
     /// The command to run.
     #[command(subcommand)]
     pub command: Option<CliCommand>,
-    /// Accepted and ignored: many LSP clients add it to every server they start.
-    #[arg(long, hide = true)]
-    pub stdio: bool,
+    /// What editors add.
+    #[command(flatten)]
+    pub editor: EditorArgs,
     /// The same as `agentls chat --continue`.
     #[arg(short, long, conflicts_with = "stdio")]
     pub r#continue: bool,
@@ -54,6 +54,17 @@ impl Arguments {
     }
 }
 
+/// What many LSP clients add to every server that they start. Accepted and ignored.
+#[derive(Clone, Debug, Default, Args)]
+pub struct EditorArgs {
+    /// We always use stdin and stdout.
+    #[arg(long, hide = true)]
+    pub stdio: bool,
+    /// `initialize` names the process, too, whose end is ours.
+    #[arg(long = "clientProcessId", hide = true, value_name = "PID")]
+    pub client_process_id: Option<i64>,
+}
+
 /// The options that every command accepts.
 #[derive(Clone, Debug, Default, Args)]
 pub struct GlobalArgs {
@@ -79,9 +90,9 @@ pub struct GlobalArgs {
 pub enum CliCommand {
     /// Serve an editor over stdin and stdout (the default).
     Serve {
-        /// Accepted and ignored: many editors pass it.
-        #[arg(long, hide = true)]
-        stdio: bool,
+        /// What editors add.
+        #[command(flatten)]
+        editor: EditorArgs,
     },
     /// Serve an editor that speaks the Agent Client Protocol, over stdin and stdout.
     Acp,
@@ -423,6 +434,8 @@ mod tests {
         assert!(parse("agentls").unwrap().command.is_none());
         assert!(parse("agentls --stdio").unwrap().command.is_none());
         assert!(parse("agentls --stdin").is_err());
+        assert!(parse("agentls --stdio --clientProcessId=4711").is_ok());
+        assert!(parse("agentls serve --clientProcessId 4711").is_ok());
         let Some(CliCommand::Chat { dir, r#continue, .. }) = parse("agentls chat -c src").unwrap().command
         else {
             panic!("no chat");
