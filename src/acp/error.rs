@@ -105,10 +105,7 @@ pub(super) fn new_session_refusal(error: NewSessionError) -> Error {
 
 /// Converts an error of a turn, with what the user can do.
 pub(super) fn agent_error(error: &AgentError) -> Error {
-    let mut message = error.message.clone();
-    if let Some(cause) = &error.cause {
-        message = format!("{message}: {cause}");
-    }
+    let mut message = error.describe();
     if let Some(action) = &error.user_action {
         message = format!("{message}\n{action}");
     }

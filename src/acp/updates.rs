@@ -387,7 +387,7 @@ impl Notice {
                     "retry",
                     format!(
                         "{}; trying again in {:.1} s",
-                        error.message,
+                        error.describe(),
                         *delay_ms as f64 / 1_000.0
                     ),
                 )
@@ -474,7 +474,25 @@ impl Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{AgentError, ErrorCode};
     use crate::workspace::diff::build_unified_diff;
+
+    #[test]
+    fn a_retry_names_the_cause() {
+        let error = AgentError::new(ErrorCode::ProviderError, "mock API error").with_cause("Overloaded");
+        let retry = Event::Retry {
+            provider: "mock".to_owned(),
+            model: "m".to_owned(),
+            attempt: 1,
+            max_retries: 3,
+            delay_ms: 1_100,
+            resume_at: 0,
+            error,
+            next: "2 more attempts".to_owned(),
+        };
+        let notice = Notice::from_event(&retry).unwrap();
+        assert_eq!(notice.title, "mock API error: Overloaded; trying again in 1.1 s");
+    }
 
     #[test]
     fn a_diff_becomes_its_hunks() {

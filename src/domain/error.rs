@@ -122,6 +122,14 @@ impl AgentError {
         }
     }
 
+    /// Returns the sentence for people: the message and the cause.
+    pub fn describe(&self) -> String {
+        match &self.cause {
+            Some(cause) => format!("{}: {cause}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// Sets the underlying cause.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<String>) -> Self {
@@ -139,11 +147,7 @@ impl AgentError {
 
 impl fmt::Display for AgentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}] {}", self.code.name(), self.message)?;
-        match &self.cause {
-            Some(cause) => write!(f, ": {cause}"),
-            None => Ok(()),
-        }
+        write!(f, "[{}] {}", self.code.name(), self.describe())
     }
 }
 
