@@ -278,19 +278,43 @@ async fn ask_inquiry(state: &AcpContext, session: &SessionId, inquiry: &Inquiry)
             }
         }
     }
-    if let Some(problem) = problem {
-        let reason = match attempts {
-            0 => problem,
-            _ => format!("the answers did not fit {attempts} times: {problem}"),
-        };
-        let title = format!("A question counts as declined, because {reason}");
-        let notice = Notice::new("warning", "question_declined", title);
-        let shows_notices = ClientFacts::has(&state.facts.shows_notices);
-        let update = notice.into_update(shows_notices, &format!("note_{}", inquiry.id));
-        state.feeds.send(session, update);
+    let Some(problem) = problem else {
+        decline(state, session, inquiry).await;
+        return false;
+    };
+    let fitting = keep_fitting(inquiry, &given).filter(|_| attempts > 0);
+    let title = match &fitting {
+        Some(_) => {
+            format!("A question was answered without the fields that did not fit {attempts} times: {problem}")
+        }
+        None if attempts == 0 => format!("A question counts as declined, because {problem}"),
+        None => format!(
+            "A question counts as declined, because the answers did not fit {attempts} times: {problem}"
+        ),
+    };
+    let notice = Notice::new("warning", "question_declined", title);
+    let shows_notices = ClientFacts::has(&state.facts.shows_notices);
+    let update = notice.into_update(shows_notices, &format!("note_{}", inquiry.id));
+    state.feeds.send(session, update);
+    if let Some(fitting) = fitting {
+        let answer = InquiryAnswer::Reply(InquiryReply::Answers(fitting));
+        return send_answer(state, session, inquiry, answer).await.is_ok();
     }
     decline(state, session, inquiry).await;
     false
+}
+
+/// Returns the answers that fit, if there are some and the agent can do without the rest.
+fn keep_fitting(inquiry: &Inquiry, given: &Answers) -> Option<Answers> {
+    let RequestSubject::Question(question) = &inquiry.subject else {
+        return None;
+    };
+    let fitting = question.fields.iter().filter(|field| fits(field, given));
+    let fitting: Answers = fitting
+        .filter_map(|field| given.get_key_value(&field.name))
+        .map(|(name, values)| (name.clone(), values.clone()))
+        .collect();
+    (!fitting.is_empty() && question.find_answer_problem(&fitting).is_none()).then_some(fitting)
 }
 
 /// Gives the answer of somebody who does not answer, unless there is one.
@@ -454,8 +478,14 @@ fn field_schema(field: &QuestionField) -> Value {
     } else {
         json!({"type": "string", "oneOf": choices})
     };
-    if !field.label.is_empty() {
-        schema["title"] = field.label.as_str().into();
+    match field.schema.as_deref() {
+        Some(Value::Object(more)) => {
+            for (keyword, value) in more {
+                schema[keyword] = value.clone();
+            }
+        }
+        _ if field.label.is_empty() => {}
+        _ => schema["title"] = field.label.as_str().into(),
     }
     if let Some(default) = default_value(field) {
         schema["default"] = default;

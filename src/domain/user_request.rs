@@ -9,6 +9,7 @@ use std::ops::Not;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::ids::{InquiryId, ToolCallId, TurnId};
 use super::usage::Cost;
@@ -167,6 +168,11 @@ pub struct QuestionField {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub default: Vec<String>,
+    /// What a JSON Schema says of the field besides its type and choices (`title`, `description`, `format`, `minimum`,
+    /// and others), for clients that show such forms. The label says it in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_optional_json()"))]
+    pub schema: Option<Arc<Value>>,
 }
 
 word_enum! {

@@ -149,6 +149,16 @@ impl FormField {
 }
 
 impl TextFormat {
+    /// Returns its name in a JSON Schema.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Email => "email",
+            Self::Uri => "uri",
+            Self::Date => "date",
+            Self::DateTime => "date-time",
+        }
+    }
+
     /// Returns what a text of this format is, for the user.
     pub fn describe(self) -> &'static str {
         match self {

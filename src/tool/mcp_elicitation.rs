@@ -3,6 +3,7 @@
 //! The question names the server and its fields. Nothing answers it but the user: no rule, no default mode, no model.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -20,6 +21,8 @@ use crate::mcp::{
 const MAX_REPEATS: usize = 2;
 /// The longest message of a server in a warning, in characters.
 const MAX_MESSAGE: usize = 200;
+/// What is said of a field whose name looks like that of a secret.
+const SECRET: &str = "looks like a secret: it is sent to the server and stays in this session's history";
 /// The answer that accepts.
 const ACCEPT: &str = "accept";
 /// The answer that declines.
@@ -45,10 +48,10 @@ pub(super) async fn answer_elicitation(cx: &ToolContext, call: &str, request: El
         Ok(answer) => answer,
         Err(_) if cx.cancel.is_cancelled() => ElicitationAnswer::Cancel,
         Err(unanswered) => {
-            let warning = unanswered.into_warning(server_of(call), &elicitation.message);
+            let (warning, answer) = unanswered.into_warning(server_of(call), &elicitation.message);
             // Without a receiver the turn has ended.
             let _ = cx.send_progress(warning).await;
-            ElicitationAnswer::Decline
+            answer
         }
     };
     // The server may have given up meanwhile.
@@ -77,32 +80,49 @@ impl QuestionSource<'_> {
     }
 }
 
-/// Why a question has no answer.
+/// Why a question has no answer, or not the whole one.
 #[derive(Debug, PartialEq)]
 enum Unanswered {
     /// The turn was canceled, or the client takes no questions.
     Nobody,
-    /// The answers did not fit, for these reasons.
-    Unfit(String),
+    /// Some answers did not fit.
+    Unfit {
+        /// The reasons.
+        problems: String,
+        /// The values that fit; `None` if the server needs others.
+        rest: Option<serde_json::Map<String, Value>>,
+    },
 }
 
 impl Unanswered {
-    fn into_warning(self, server: &str, message: &str) -> ToolProgress {
+    /// Returns what the person learns, and what the server gets.
+    fn into_warning(self, server: &str, message: &str) -> (ToolProgress, ElicitationAnswer) {
         match self {
             Self::Nobody => {
                 let message = one_line(&reveal_hidden_characters(message), MAX_MESSAGE);
-                ToolProgress::QuestionUnheard {
+                let warning = ToolProgress::QuestionUnheard {
                     server: server.to_owned(),
                     message: format!(
                         "MCP server {server} asked a question that was declined, because nobody can answer it here: \
                          {message}"
                     ),
-                }
+                };
+                (warning, ElicitationAnswer::Decline)
             }
-            Self::Unfit(problems) => ToolProgress::QuestionDeclined(format!(
-                "the question of MCP server {server} was declined, because the answers did not fit {} times: {problems}",
-                MAX_REPEATS + 1
-            )),
+            Self::Unfit { problems, rest } => {
+                let outcome = match rest {
+                    Some(_) => "answered without the fields that",
+                    None => "declined, because the answers",
+                };
+                let warning = format!(
+                    "the question of MCP server {server} was {outcome} did not fit {} times: {problems}",
+                    MAX_REPEATS + 1
+                );
+                let answer = rest.map_or(ElicitationAnswer::Decline, |rest| {
+                    ElicitationAnswer::Accept(Some(rest))
+                });
+                (ToolProgress::QuestionDeclined(warning), answer)
+            }
         }
     }
 }
@@ -152,7 +172,11 @@ async fn ask_form(
             Err(wrong) => problems = wrong,
         }
     }
-    Err(Unanswered::Unfit(describe_problems(&problems).join("; ")))
+    answers.retain(|name, _| !problems.contains_key(name));
+    Err(Unanswered::Unfit {
+        problems: describe_problems(&problems).join("; "),
+        rest: form.to_values(&answers).ok(),
+    })
 }
 
 fn describe_problems(problems: &BTreeMap<String, String>) -> Vec<String> {
@@ -246,7 +270,48 @@ fn build_field(field: &FormField) -> QuestionField {
             Some(Value::Array(values)) => values.iter().map(to_answer).collect(),
             Some(value) => vec![to_answer(value)],
         },
+        schema: Some(Arc::new(build_schema(field))),
     }
+}
+
+/// Returns what a JSON Schema says of a field besides its type and its choices.
+fn build_schema(field: &FormField) -> Value {
+    let mut schema = serde_json::Map::new();
+    let mut add = |keyword: &str, value: Option<Value>| {
+        schema.extend(value.map(|value| (keyword.to_owned(), value)));
+    };
+    let title = field.title.as_deref().unwrap_or(&field.name);
+    add("title", Some(title.into()));
+    let secret = field.looks_secret().then_some(SECRET);
+    let description: Vec<&str> = field.description.as_deref().into_iter().chain(secret).collect();
+    add(
+        "description",
+        (!description.is_empty()).then(|| description.join("; ").into()),
+    );
+    let least = |min: u64| (min > 0).then(|| min.into());
+    let most = |max: u64| (max <= u64::from(u32::MAX)).then(|| max.into());
+    match &field.kind {
+        FieldKind::Text { min, max, format } => {
+            add("minLength", least(*min));
+            add("maxLength", most(*max));
+            add("format", format.map(|format| format.name().into()));
+        }
+        FieldKind::Number { min, max, is_integer } => {
+            // Clients expect whole bounds of whole numbers.
+            let to_bound = |bound: f64, whole: f64| match is_integer {
+                true => Value::from(whole as i64),
+                false => Value::from(bound),
+            };
+            add("minimum", min.map(|min| to_bound(min, min.ceil())));
+            add("maximum", max.map(|max| to_bound(max, max.floor())));
+        }
+        FieldKind::Choices { min, max, options } => {
+            add("minItems", least(*min));
+            add("maxItems", most(*max).filter(|_| *max < options.len() as u64));
+        }
+        FieldKind::YesNo | FieldKind::Choice(_) => {}
+    }
+    Value::Object(schema)
 }
 
 fn to_answer(value: &Value) -> String {
@@ -276,9 +341,7 @@ fn build_label(field: &FormField) -> String {
         None => {}
     }
     if field.looks_secret() {
-        notes.push(
-            "looks like a secret: it is sent to the server and stays in this session's history".to_owned(),
-        );
+        notes.push(SECRET.to_owned());
     }
     if notes.is_empty() {
         label
@@ -405,8 +468,57 @@ mod tests {
             "{detail}"
         );
         let (answer, questions) = ask_person(form(), &vec![bad; 5]).await;
-        let unfit = Unanswered::Unfit("name: must be 2 to 20 characters".to_owned());
+        let unfit = Unanswered::Unfit {
+            problems: "name: must be 2 to 20 characters".to_owned(),
+            rest: None,
+        };
         assert_eq!((answer, questions.len()), (Err(unfit), 3));
+    }
+
+    #[tokio::test]
+    async fn what_fits_is_sent_without_an_optional_field_that_never_does() {
+        let first = json!({"name": ["Ada"], "tags": ["c"]});
+        let again = json!({"tags": ["c"]});
+        let (answer, _) = ask_person(form(), &[first, again.clone(), again]).await;
+        let (warning, answer) = answer.unwrap_err().into_warning("peer", "Who?");
+        let ToolProgress::QuestionDeclined(warning) = warning else {
+            panic!("{warning:?}");
+        };
+        assert!(warning.contains("was answered without the fields"), "{warning}");
+        let ElicitationAnswer::Accept(Some(values)) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(Value::Object(values), json!({"name": "Ada", "agree": false}));
+    }
+
+    #[tokio::test]
+    async fn a_field_keeps_what_its_schema_says() {
+        let params = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {
+            "name": {"type": "string", "title": "Your name", "minLength": 2, "maxLength": 20},
+            "day": {"type": "string", "format": "date", "description": "of birth"},
+            "at": {"type": "string", "format": "date-time"},
+            "age": {"type": "integer", "minimum": 0.5, "maximum": 150},
+            "share": {"type": "number", "minimum": 0.5},
+            "pin": {"type": "string"},
+            "tags": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "string", "enum": ["a", "b", "c"]}},
+        }}});
+        let (_, questions) = ask_person(params, &[]).await;
+        let schemas = questions[0].fields.iter();
+        let schemas: BTreeMap<&str, &Value> = schemas
+            .map(|field| (field.name.as_str(), &**field.schema.as_ref().unwrap()))
+            .collect();
+        assert_eq!(
+            json!(schemas),
+            json!({
+                "name": {"title": "Your name", "minLength": 2, "maxLength": 20},
+                "day": {"title": "day", "format": "date", "description": "of birth"},
+                "at": {"title": "at", "format": "date-time"},
+                "age": {"title": "age", "minimum": 1, "maximum": 150},
+                "share": {"title": "share", "minimum": 0.5},
+                "pin": {"title": "pin", "description": SECRET},
+                "tags": {"title": "tags", "minItems": 1, "maxItems": 2},
+            })
+        );
     }
 
     #[tokio::test]

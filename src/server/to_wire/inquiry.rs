@@ -91,9 +91,10 @@ fn to_question_field(cutter: &mut FieldBudget, field: &QuestionField) -> wire::Q
         several,
         free,
         required,
-        // The label says both, because these answers are texts.
+        // The label says all of this, because these answers are texts.
         value_type: _,
         default: _,
+        schema: _,
     } = field;
     wire::QuestionField {
         name: cutter.fit_line(name),

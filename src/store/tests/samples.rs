@@ -124,6 +124,7 @@ fn question() -> Arc<Inquiry> {
                 required: true,
                 value_type: None,
                 default: Vec::new(),
+                schema: None,
             }],
         }),
     })

@@ -643,6 +643,15 @@ fn answers_that_do_not_fit_are_asked_again_and_the_others_are_kept() {
         (&fields["agree"]["type"], &fields["agree"]["default"]),
         (&json!("boolean"), &json!(false))
     );
+    let name = json!({
+        "type": "string", "title": "Your name", "description": "As it should appear.", "minLength": 2, "maxLength": 20,
+    });
+    assert_eq!(fields["name"], name);
+    assert_eq!(fields["email"]["format"], "email");
+    assert_eq!(
+        (&fields["age"]["minimum"], &fields["age"]["maximum"]),
+        (&json!(0), &json!(150))
+    );
     let content = json!({"age": 36, "agree": true, "color": "blue", "unknown": "x"});
     client.respond(&asked, json!({"action": "accept", "content": content}));
     let asked = client.asked("elicitation/create");

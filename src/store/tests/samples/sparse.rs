@@ -143,6 +143,7 @@ fn sparse_question() -> Arc<Inquiry> {
                 required: false,
                 value_type: None,
                 default: Vec::new(),
+                schema: None,
             }],
         }),
     })
