@@ -289,6 +289,7 @@ impl EditorLink for AcpEditor {
         let writes = self.can_read() && ClientFacts::has(&self.facts.writes_files);
         EditorAbilities {
             apply: writes,
+            create: writes,
             save: writes,
             saves_edits: writes,
             ..EditorAbilities::default()
@@ -316,6 +317,20 @@ impl EditorLink for AcpEditor {
 
     fn apply(&self, edit: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
         Box::pin(self.clone().apply_edit(edit))
+    }
+
+    fn create_file(
+        &self,
+        session: &SessionId,
+        path: PathBuf,
+        text: String,
+    ) -> BoxFuture<'static, Result<(), EditorError>> {
+        let (editor, session) = (self.clone(), session.clone());
+        Box::pin(async move {
+            let named = editor.client_path(&session, &path);
+            let params = json!({"sessionId": session.as_str(), "path": named, "content": text});
+            editor.request("fs/write_text_file", params).await.map(|_| ())
+        })
     }
 
     /// Clients save what they write. Whether this one has done so shows on the disk.

@@ -179,6 +179,7 @@ impl Service {
             client.questions = flags.questions;
             client.editor = EditorAbilities {
                 apply: takes_edits(&params.capabilities),
+                create: false,
                 save: flags.save_documents,
                 saves_edits: false,
                 credentials: flags.get_credential,

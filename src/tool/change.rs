@@ -134,24 +134,7 @@ impl PlannedEdit {
         let path = target.absolute.clone();
         let output = match there {
             Some(there) => there.apply_edit(cx).await,
-            None => {
-                let inner = cx.clone();
-                files::run_blocking(cx, move |_| {
-                    // Someone else may have written the file while its contents were stored.
-                    let now = load_editable_file(&inner, &target)?;
-                    if now != change.before {
-                        let text = now.map(|file| file.text).unwrap_or_default();
-                        return Err(refuse_with_current_text(
-                            &inner,
-                            &target,
-                            &text,
-                            "has changed in the meantime; nothing was written",
-                        ));
-                    }
-                    change.write(&inner, &target)
-                })
-                .await
-            }
+            None => write_file(cx, target, change).await,
         };
         match (&output, record) {
             (Ok(_), Some(record)) => record_final_state(cx, path, record).await,
@@ -160,6 +143,33 @@ impl PlannedEdit {
         }
         output
     }
+}
+
+/// Makes a change of a file that is not open in the editor.
+async fn write_file(
+    cx: &ToolContext,
+    target: ResolvedPath,
+    change: ContentChange,
+) -> Result<ToolOutput, ToolError> {
+    let is_new = change.before.is_none() && change.new_mode == 0;
+    if is_new
+        && cx.editor.abilities().create
+        && let Some(output) = editor_edit::create_in_editor(cx, &target, &change).await?
+    {
+        return Ok(output);
+    }
+    let inner = cx.clone();
+    files::run_blocking(cx, move |_| {
+        // Someone else may have written the file while its contents were stored.
+        let now = load_editable_file(&inner, &target)?;
+        if now != change.before {
+            let text = now.map(|file| file.text).unwrap_or_default();
+            let problem = "has changed in the meantime; nothing was written";
+            return Err(refuse_with_current_text(&inner, &target, &text, problem));
+        }
+        change.write(&inner, &target)
+    })
+    .await
 }
 
 /// Records what the file has become: an editor may have changed more (a formatter on save), which can be undone too.

@@ -39,6 +39,19 @@ pub trait EditorLink: Send + Sync {
         Box::pin(async { Err(EditorError::Failed("there is none".to_owned())) })
     }
 
+    /// Requests that a file be created with a text, for editors whose users review what an agent creates.
+    ///
+    /// # Errors
+    /// The editor refuses, does not answer in time, or cannot be asked.
+    fn create_file(
+        &self,
+        _session: &SessionId,
+        _path: PathBuf,
+        _text: String,
+    ) -> BoxFuture<'static, Result<(), EditorError>> {
+        Box::pin(async { Err(EditorError::Failed("there is none".to_owned())) })
+    }
+
     /// Requests that a document be saved; `None` means saved, a text says why not.
     ///
     /// # Errors
@@ -86,6 +99,8 @@ pub trait EditorLink: Send + Sync {
 pub struct EditorAbilities {
     /// Edits of documents by version.
     pub apply: bool,
+    /// Creating files.
+    pub create: bool,
     /// Saving documents.
     pub save: bool,
     /// Every edit is saved, together with what was unsaved before it.

@@ -20,7 +20,7 @@ use super::{ToolContext, ToolError, ToolOutput};
 use crate::base::clock;
 use crate::workspace::text_edits::{self, TextEdit};
 use crate::workspace::text_file::{Encoding, unix_lines};
-use crate::workspace::{Buffer, OpenedDocument, ResolvedPath};
+use crate::workspace::{Buffer, LoadError, OpenedDocument, ResolvedPath, write};
 
 /// How soon the document must show the edit after the editor reported success (R-TOOL-3).
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
@@ -83,6 +83,60 @@ pub(super) fn route_to_editor(
         is_known: change.is_known,
         output: change.build_output(target),
     }))
+}
+
+/// Has the editor create a new file, so that its user can review it there. Returns `None` if the file is not on the disk
+/// afterwards.
+pub(super) async fn create_in_editor(
+    cx: &ToolContext,
+    target: &ResolvedPath,
+    change: &ContentChange,
+) -> Result<Option<ToolOutput>, ToolError> {
+    let (inner, found) = (cx.clone(), target.clone());
+    let prepared = files::run_blocking(cx, move |_| {
+        // Someone else may have created it while its content was stored.
+        let is_free = content_change::load_editable_file(&inner, &found)?.is_none();
+        if is_free {
+            write::create_folders(&found.absolute)?;
+        }
+        Ok(is_free)
+    });
+    if !prepared.await? {
+        return Ok(None);
+    }
+    let text = &change.after.text;
+    let request = cx
+        .editor
+        .create_file(&cx.session, target.absolute.clone(), text.clone());
+    match within_cancel(cx, request).await {
+        None => {
+            return Err(ToolError::CutShort(Box::new(ToolOutput::text(format!(
+                "canceled; the editor had been asked to create `{}` and may have done it",
+                target.display
+            )))));
+        }
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::debug!(%error, "the editor did not create a file"),
+    }
+    // The editor's answer does not count, only what is on the disk.
+    let (inner, path) = (cx.clone(), target.absolute.clone());
+    let looked = files::run_blocking(cx, move |_| match inner.workspace.load_file(&path) {
+        Ok(loaded) => Ok(Some(loaded.file.text)),
+        Err(LoadError::Missing(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    });
+    let Some(now) = looked.await? else {
+        return Ok(None);
+    };
+    cx.workspace.read_log().record_text(&target.absolute, text);
+    let mut output = change.build_output(target);
+    if ends_apart(&now) != ends_apart(text) {
+        output.text.push_str("; ");
+        output
+            .text
+            .push_str(&describe_change_on_save(cx, target, change.is_known, Some(&now)));
+    }
+    Ok(Some(output))
 }
 
 fn mixed_line_ends(text: &str) -> bool {
@@ -174,27 +228,16 @@ impl EditorEdit {
             .is_some_and(|text| ends_apart(text) == ends_apart(&self.after));
         match (buffer, refused) {
             (Buffer::Saved, _) if same => None,
-            (Buffer::Saved, _) => Some(self.describe_change_on_save(cx, text.as_deref())),
+            (Buffer::Saved, _) => {
+                let text = text.as_deref();
+                Some(describe_change_on_save(cx, &self.target, self.is_known, text))
+            }
             (Buffer::Unsaved(_) | Buffer::Unknown, Some(reason)) => {
                 Some(format!("it was not saved ({reason}): {unseen}"))
             }
             (Buffer::Unsaved(_) | Buffer::Unknown, None) => {
                 Some(format!("the editor has newer text than it saved: {unseen}"))
             }
-        }
-    }
-
-    /// Says what the editor changed further when it saved the document. If it all fits, the model knows it then.
-    fn describe_change_on_save(&self, cx: &ToolContext, now: Option<&str>) -> String {
-        let changed = "the text changed further when the editor saved it (a formatter, say)";
-        let difference =
-            now.and_then(|now| Some((now, content_change::format_change_since(cx, &self.target, now)?)));
-        match difference {
-            Some((now, (difference, true))) if self.is_known => {
-                cx.workspace.read_log().record_text(&self.target.absolute, now);
-                format!("{changed}:\n{difference}")
-            }
-            _ => format!("{changed}: read it again before you change it"),
         }
     }
 
@@ -209,6 +252,24 @@ impl EditorEdit {
             fail_with_message(format!("`{}` was not changed: {reason}", self.target.display))
         })
         .await
+    }
+}
+
+/// Says what the editor changed further when it saved a text. If it all fits, the model knows it then.
+fn describe_change_on_save(
+    cx: &ToolContext,
+    target: &ResolvedPath,
+    is_known: bool,
+    now: Option<&str>,
+) -> String {
+    let changed = "the text changed further when the editor saved it (a formatter, say)";
+    let difference = now.and_then(|now| Some((now, content_change::format_change_since(cx, target, now)?)));
+    match difference {
+        Some((now, (difference, true))) if is_known => {
+            cx.workspace.read_log().record_text(&target.absolute, now);
+            format!("{changed}:\n{difference}")
+        }
+        _ => format!("{changed}: read it again before you change it"),
     }
 }
 

@@ -131,6 +131,7 @@ impl EditorLink for EditorHandle {
 
 const ALL: EditorAbilities = EditorAbilities {
     apply: true,
+    create: false,
     save: true,
     saves_edits: false,
     credentials: false,
@@ -369,6 +370,7 @@ async fn without_edit_support_clean_documents_change_on_disk_and_unsaved_ones_ar
     // The client can edit but not save: unsaved text stays unsaved anyway.
     let abilities = EditorAbilities {
         apply: true,
+        create: false,
         save: false,
         saves_edits: false,
         credentials: false,

@@ -65,30 +65,46 @@ pub fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Write
     })
 }
 
+/// Creates the folders of the file at the resolved `path`.
+///
+/// # Errors
+/// See [`write()`].
+pub fn create_folders(path: &Path) -> Result<(), WriteError> {
+    open_folder(path).map(|_| ())
+}
+
 /// Returns whether the file at the resolved `path` has other names (hard links), which a write leaves as they are.
 pub fn has_other_names(path: &Path) -> bool {
     status_of(path).is_ok_and(|status| kind_of(&status) == FileKind::Regular && status.st_nlink > 1)
 }
 
-fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), WriteError> {
+/// Opens the folder of a file, which is created if it is missing. Returns the file's name in it, too.
+fn open_folder(path: &Path) -> Result<(OpenFolder, &OsStr), WriteError> {
     // The path was resolved earlier; a link may have appeared on it since.
     if real_path(path)? != path {
         return Err(WriteError::Moved(path.to_owned()));
     }
-    let failed = |source: io::Error| {
-        if is_link_error(&source) {
-            WriteError::Moved(path.to_owned())
-        } else {
-            WriteError::Io {
-                path: path.to_owned(),
-                source,
-            }
-        }
-    };
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(WriteError::NotAFile(path.to_owned(), FileKind::Folder));
     };
-    let folder = OpenFolder::create_all(parent).map_err(failed)?;
+    let folder = OpenFolder::create_all(parent).map_err(|source| failed_at(path, source))?;
+    Ok((folder, name))
+}
+
+fn failed_at(path: &Path, source: io::Error) -> WriteError {
+    if is_link_error(&source) {
+        WriteError::Moved(path.to_owned())
+    } else {
+        WriteError::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), WriteError> {
+    let failed = |source| failed_at(path, source);
+    let (folder, name) = open_folder(path)?;
     let before = match folder.entry_status(name) {
         Ok(status) => Some(status),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
