@@ -1,7 +1,7 @@
 //! The streamed text of one message: held back while its attempt may still be retried away (R-ACP).
 //!
-//! The protocol cannot take text back. So the start of a message waits until the message is complete, but at most for
-//! the configured time; from then on text passes at once. Pure: time comes as an argument.
+//! The protocol cannot take text back. So the start of a message may wait until the message is complete, but at most for
+//! the configured time, which is none by default; from then on text passes at once. Pure: time comes as an argument.
 
 use std::time::Duration;
 

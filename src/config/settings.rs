@@ -390,22 +390,14 @@ impl Default for ServerSettings {
 }
 
 /// The Agent Client Protocol (`agentls acp`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AcpSettings {
     /// How long the text of a message waits for the end of the message. If the answer breaks off meanwhile and is
     /// requested again, you never see the broken text. Text that was shown before is followed by a line that it was
-    /// discarded. Once more than 32 KiB wait, the text is shown at once. 0 shows all text at once. Default: 2000.
+    /// discarded. Once more than 32 KiB wait, the text is shown at once. Default: 0, which shows all text at once.
     #[schemars(range(max = 600_000), extend("x-untrusted" = Untrusted::Any))]
     pub hold_text_ms: Milliseconds,
-}
-
-impl Default for AcpSettings {
-    fn default() -> Self {
-        Self {
-            hold_text_ms: Milliseconds::from(2_000),
-        }
-    }
 }
 
 /// The log.
