@@ -15,7 +15,7 @@ use super::feed::FeedOptions;
 use super::open_prompts::{ChangeKind, OpenChange, OpenPrompts};
 use super::sink::Feeds;
 use super::updates::Notice;
-use crate::base::CancellationToken;
+use crate::base::{CancellationToken, DropGuard};
 use crate::config::{Diagnostic, Settings};
 use crate::domain::SessionId;
 use crate::session::{ConfigStore, SessionManager, StoredTrust};
@@ -44,6 +44,8 @@ pub(super) struct AcpContext {
     pub(super) prompts: OpenPrompts,
     /// What happens once the request with this id is answered.
     pub(super) follow_ups: Mutex<HashMap<Id, FollowUp>>,
+    /// The sessions that were opened, with what is set once their client has been told what it must know before a turn.
+    pub(super) introductions: Mutex<HashMap<SessionId, CancellationToken>>,
 }
 
 /// What happens once a request is answered.
@@ -54,8 +56,13 @@ pub(super) struct FollowUp {
     introduction: Option<Introduction>,
 }
 
-/// A session, and notes that its client may only get after the session's id.
-pub(super) type Introduction = (SessionId, Vec<Notice>);
+/// What the client of a session may only learn after the session's id.
+pub(super) struct Introduction {
+    pub(super) session: SessionId,
+    pub(super) notes: Vec<Notice>,
+    /// Its drop lets the prompts of the session begin.
+    pub(super) turns_wait: DropGuard,
+}
 
 impl AcpContext {
     /// Returns how a session is shown, by the settings of its folder.
@@ -132,8 +139,31 @@ impl AcpContext {
 
     /// Has a session introduced once the request is answered.
     pub(super) fn introduce_after(&self, request: Id, session: SessionId, notes: Vec<Notice>) {
-        let introduction = Some((session, notes));
-        self.lock_follow_ups().entry(request).or_default().introduction = introduction;
+        let told = CancellationToken::new();
+        self.lock_introductions().insert(session.clone(), told.clone());
+        let introduction = Introduction {
+            session,
+            notes,
+            turns_wait: told.drop_guard(),
+        };
+        self.lock_follow_ups().entry(request).or_default().introduction = Some(introduction);
+    }
+
+    /// Waits until the client has been told what it must know before a turn of the session.
+    pub(super) async fn wait_for_introduction(&self, session: &SessionId) {
+        let told = self.lock_introductions().get(session).cloned();
+        if let Some(told) = told {
+            told.cancelled().await;
+        }
+    }
+
+    /// Forgets a session that was closed.
+    pub(super) fn forget_introduction(&self, session: &SessionId) {
+        self.lock_introductions().remove(session);
+    }
+
+    fn lock_introductions(&self) -> MutexGuard<'_, HashMap<SessionId, CancellationToken>> {
+        self.introductions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the change of a request that is answered now, and returns the session to introduce.

@@ -16,7 +16,6 @@ use super::{options, prompt, questions, updates};
 use crate::base::clock;
 use crate::base::{CancellationToken, DropGuard};
 use crate::domain::SessionId;
-use crate::session::SessionInfo;
 
 /// Works off signals and answered requests until both senders are gone.
 pub(super) async fn drive(
@@ -45,9 +44,9 @@ pub(super) async fn drive(
                 }
             }
             Some(id) = answered.recv() => {
-                if let Some(session) = state.finish_request(&id) {
+                if let Some(introduction) = state.finish_request(&id) {
                     let state = state.clone();
-                    running.push(async move { introduce(&state, session).await; None }.boxed());
+                    running.push(async move { introduce(&state, introduction).await; None }.boxed());
                 }
             }
             // The manager of the servers lives as long as this task.
@@ -186,17 +185,24 @@ async fn send_options(state: &AcpContext, session: &SessionId) -> Option<()> {
     }
 }
 
-/// Sends what a client may only learn after the session's id: notes, its commands, and what is not active in its folder.
-async fn introduce(state: &AcpContext, (session, notes): Introduction) {
+/// Sends what a client may only learn after the session's id: notes, what is not active in its folder, and its commands.
+async fn introduce(state: &AcpContext, introduction: Introduction) {
+    let Introduction {
+        session,
+        notes,
+        turns_wait,
+    } = introduction;
     state.feeds.begin_notes(&session, &notes);
     for note in notes {
         state.feeds.add_note(&session, note);
     }
-    let Some(info) = send_commands(state, &session, true).await else {
+    let Some(snapshot) = state.sessions.inspect_live(&session).await else {
         return;
     };
     // The folder was explained at its first session, unless something is new.
-    state.explain_folder(&session, &info.folder).await;
+    state.explain_folder(&session, &snapshot.info.folder).await;
+    drop(turns_wait);
+    send_commands(state, &session, true).await;
 }
 
 /// Sends the commands of sessions whose client knows others: prompts of MCP servers come and go (R-MCP).
@@ -206,13 +212,13 @@ async fn update_commands(state: &AcpContext) {
     }
 }
 
-/// Sends a session's commands, unless the client has the same list since it opened the session. Returns `None` if the
-/// session is not live.
-async fn send_commands(state: &AcpContext, session: &SessionId, is_opened: bool) -> Option<SessionInfo> {
-    let snapshot = state.sessions.inspect_live(session).await?;
+/// Sends a session's commands, unless the client has the same list since it opened the session, or it is not live.
+async fn send_commands(state: &AcpContext, session: &SessionId, is_opened: bool) {
+    let Some(snapshot) = state.sessions.inspect_live(session).await else {
+        return;
+    };
     let change = *state.configured.mcp().subscribe_changes().borrow();
     let commands = state.configured.list_commands(&snapshot.info).await;
     let update = updates::commands(commands.iter());
     state.feeds.show_commands(session, change, update, is_opened);
-    Some(snapshot.info)
 }

@@ -12,7 +12,7 @@ use super::params::SetOptionParams;
 use super::updates;
 use crate::domain::{Mode, SessionId};
 use crate::provider::Effort;
-use crate::session::{EffortChoice, SessionCommand, SessionSnapshot};
+use crate::session::{EffortChoice, ListedModel, ModelListing, SessionCommand, SessionSnapshot};
 use crate::transport::cancel_token;
 use crate::transport::message::cancelled_error;
 
@@ -71,18 +71,11 @@ pub(super) async fn describe_options(state: &AcpContext, snapshot: &SessionSnaps
             .map(|(mode, name, description)| json!({"value": mode.name(), "name": name, "description": description})),
     )];
     let agent = snapshot.info.agent.as_deref();
-    let listed = configured
-        .models
-        .list_models(&snapshot.choice.to_model_choice(&snapshot.info), false)
-        .await;
+    let listed = list_models(state, snapshot).await;
     let current = listed.models.iter().find(|model| model.current);
-    let current = current.map(|model| format!("{}/{}", model.provider, model.model));
+    let current = current.map(name_model);
     if let Some(current) = current.or_else(|| snapshot.choice.model.clone()) {
-        let mut names: Vec<String> = listed
-            .models
-            .iter()
-            .map(|model| format!("{}/{}", model.provider, model.model))
-            .collect();
+        let mut names: Vec<String> = listed.models.iter().map(name_model).collect();
         if !names.contains(&current) {
             names.insert(0, current.clone());
         }
@@ -116,6 +109,17 @@ pub(super) async fn describe_options(state: &AcpContext, snapshot: &SessionSnaps
         ));
     }
     options
+}
+
+/// Lists the models of a session, without a request.
+async fn list_models(state: &AcpContext, snapshot: &SessionSnapshot) -> ModelListing {
+    let configured = state.configured.folder_config(&snapshot.info.folder);
+    let current = snapshot.choice.to_model_choice(&snapshot.info);
+    configured.models.list_models(&current, false).await
+}
+
+fn name_model(model: &ListedModel) -> String {
+    format!("{}/{}", model.provider, model.model)
 }
 
 fn select(
@@ -170,10 +174,12 @@ pub(super) async fn set_option(
             .choose_model(&state.configured, session, model, effort)
     };
     match option {
-        "model" if value.trim().is_empty() => Err(invalid_param("name a model as `provider/model`")),
-        "model" => choose(Some(value.trim().to_owned()), None)
-            .await
-            .map_err(command_refusal),
+        "model" => {
+            check_model(state, session, value).await?;
+            choose(Some(value.to_owned()), None)
+                .await
+                .map_err(command_refusal)
+        }
         "effort" => {
             let effort = EffortChoice::from_name(value).ok_or_else(|| {
                 invalid_param("the efforts are configured, none, minimal, low, medium, high, xhigh and max")
@@ -184,6 +190,26 @@ pub(super) async fn set_option(
         _ => Err(invalid_param(format!("unknown option {option:?}"))),
     }?;
     config_options(state, session).await
+}
+
+/// Refuses a model without its provider, unless it is on the list: every value of the option has one. A list may lack
+/// models, so of others the provider decides.
+async fn check_model(state: &AcpContext, session: &SessionId, model: &str) -> Result<(), Error> {
+    let snapshot = inspect(state, session).await?;
+    let listed = list_models(state, &snapshot).await;
+    let is_listed = listed.models.iter().any(|listed| name_model(listed) == model);
+    let provider = model.split_once('/').map(|(provider, _)| provider);
+    if is_listed
+        || listed
+            .providers
+            .iter()
+            .any(|listed| provider == Some(&*listed.name))
+    {
+        return Ok(());
+    }
+    Err(invalid_param(format!(
+        "there is no model {model:?}; choose one of the option's values"
+    )))
 }
 
 /// Gives a session without a turn to another agent. A history belongs to the agent that made it.

@@ -54,6 +54,7 @@ impl ClientCapabilities {
 #[serde(rename_all = "camelCase")]
 pub(super) struct NewSessionParams {
     pub(super) cwd: PathBuf,
+    pub(super) additional_directories: Option<Vec<PathBuf>>,
 }
 
 /// `session/load`, `session/resume` and `session/fork`.
@@ -62,6 +63,7 @@ pub(super) struct NewSessionParams {
 pub(super) struct LoadSessionParams {
     pub(super) session_id: String,
     pub(super) cwd: PathBuf,
+    pub(super) additional_directories: Option<Vec<PathBuf>>,
 }
 
 /// `session/close`, `session/delete` and `session/cancel`.

@@ -86,6 +86,7 @@ async fn start_turn(
 ) -> Result<Option<TurnHandle>, Error> {
     let prepare = async {
         prompt.wait_for_turn().await;
+        state.wait_for_introduction(session).await;
         let snapshot = options::inspect(state, session).await?;
         // A client may send the first prompt of a session that it did not load here.
         state.resolve_trust(&snapshot.info.folder).await;
@@ -170,7 +171,7 @@ fn to_answer(outcome: TurnOutcome) -> Result<Value, Error> {
             "turnId": outcome.turn.as_str(), "state": end.state.name(), "reason": end.reason.name(),
             "inputTokens": end.usage.total_input_tokens(), "outputTokens": end.usage.output,
             "costUsd": end.cost.map(crate::domain::Cost::to_usd),
-            "error": end.error.as_ref().map(|error| error.message.as_str()),
+            "error": end.error.as_ref().map(AgentError::describe),
         }},
     }))
 }
@@ -194,7 +195,7 @@ fn read_prompt(
     snapshot: &SessionSnapshot,
     prompt: Vec<ContentBlock>,
 ) -> Result<Vec<Block>, Error> {
-    let roots = Roots::of_cwd(&snapshot.info.cwd);
+    let roots = state.configured.session_roots(&snapshot.info);
     let mut blocks = Vec::with_capacity(prompt.len());
     for block in prompt {
         match block {

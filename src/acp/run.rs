@@ -81,6 +81,7 @@ pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
         ending: ending.clone(),
         prompts: Default::default(),
         follow_ups: Default::default(),
+        introductions: Default::default(),
     });
     // Never longer than the requests in progress.
     let (answered_sender, answered) = mpsc::unbounded_channel();

@@ -77,7 +77,6 @@ async fn answer_request(state: &AcpContext, method: &str, id: Id, mut params: Va
         "authenticate" => Err(invalid_param(
             "there is nothing to authenticate: providers take their keys from the configuration or the environment",
         )),
-        "logout" => Ok(json!({})),
         "session/new" => {
             let servers = take_servers(&mut params)?;
             sessions::new_session(state, id, parse(state, params)?, servers).await
@@ -158,7 +157,9 @@ fn initialize(state: &AcpContext, params: Value) -> Result<Value, Error> {
             "loadSession": true,
             "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
             "mcpCapabilities": {"http": true, "sse": false},
-            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}},
+            "sessionCapabilities": {
+                "list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}, "additionalDirectories": {},
+            },
         },
         "authMethods": [],
     }))

@@ -33,7 +33,8 @@ pub(super) async fn new_session(
     params: NewSessionParams,
     servers: NamedServers,
 ) -> Result<Value, Error> {
-    let cwd = checked_folder(&params.cwd).await?;
+    let cwd = checked_folder("cwd", &params.cwd).await?;
+    let others = check_folders(params.additional_directories).await?;
     state.configured.refresh_config(&cwd);
     // Trust comes first: it decides which settings of the folder apply.
     state.resolve_trust(&cwd).await;
@@ -45,6 +46,7 @@ pub(super) async fn new_session(
     };
     let created = state.sessions.open_new_session(&state.configured, wanted).await;
     let created = created.map_err(new_session_refusal)?;
+    state.configured.set_session_folders(&created.id, &cwd, &others);
     state.editor.note_folder(&created.id, &cwd, &params.cwd);
     let options = state.feed_options(&created.id, &cwd, &cwd);
     state.feeds.set_options(&created.id, options);
@@ -62,10 +64,19 @@ pub(super) async fn new_session(
     Ok(answer)
 }
 
+/// Returns the keys of a session's folders besides its working directory.
+async fn check_folders(given: Option<Vec<PathBuf>>) -> Result<Vec<PathBuf>, Error> {
+    let mut folders = Vec::new();
+    for path in given.unwrap_or_default() {
+        folders.push(checked_folder("additionalDirectories", &path).await?);
+    }
+    Ok(folders)
+}
+
 /// Returns a folder's key; refuses a path that is not a folder.
-async fn checked_folder(path: &Path) -> Result<PathBuf, Error> {
+async fn checked_folder(param: &str, path: &Path) -> Result<PathBuf, Error> {
     if !path.is_absolute() {
-        return Err(invalid_param("cwd: must be an absolute path"));
+        return Err(invalid_param(format!("{param}: must be an absolute path")));
     }
     let folder = folder_key(path);
     let checked = folder.clone();
@@ -74,7 +85,7 @@ async fn checked_folder(path: &Path) -> Result<PathBuf, Error> {
         Ok(folder)
     } else {
         Err(invalid_param(format!(
-            "cwd: {} is not a folder",
+            "{param}: {} is not a folder",
             folder.display()
         )))
     }
@@ -94,7 +105,7 @@ pub(super) async fn fork_session(
     let (fork, _) = forked.map_err(command_refusal)?;
     let params = LoadSessionParams {
         session_id: fork.to_string(),
-        cwd: params.cwd,
+        ..params
     };
     let mut answer = open_session(state, request, params, (servers, false)).await?;
     answer["sessionId"] = fork.as_str().into();
@@ -112,6 +123,7 @@ pub(super) async fn open_session(
     // A close before it has ended, and one after it waits.
     state.begin_change(&request, &id, ChangeKind::Other).await;
     let cwd = folder_key(&params.cwd);
+    let others = check_folders(params.additional_directories).await?;
     let row = state.sessions.find_row(&id).await.map_err(store_refusal)?;
     if let Some(row) = &row {
         state.configured.refresh_config(row.folder.as_ref());
@@ -132,6 +144,7 @@ pub(super) async fn open_session(
     let loaded = loaded.map_err(command_refusal)?;
     // A session in which nothing has happened yet may have no row.
     refuse_other_folder(&cwd, &loaded.snapshot.info.cwd)?;
+    state.configured.set_session_folders(&id, &cwd, &others);
     // An error means that the store ended with the server: then the stored events are all there are.
     let _ = loaded.passed.await;
     let mut skipped = loaded.skipped;
@@ -310,6 +323,8 @@ async fn leave_session(state: &AcpContext, request: &Id, params: SessionParams) 
 fn forget_session(state: &AcpContext, id: &SessionId) {
     state.configured.mcp().forget_session(id);
     state.editor.forget_folder(id);
+    state.configured.forget_session_folders(id);
+    state.forget_introduction(id);
     state.feeds.remove(id);
 }
 

@@ -108,6 +108,7 @@ impl AcpEdge {
             ending: CancellationToken::new(),
             prompts: Default::default(),
             follow_ups: Default::default(),
+            introductions: Default::default(),
         });
         let (_answered, answered) = mpsc::unbounded_channel();
         outbox.open();

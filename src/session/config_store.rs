@@ -28,7 +28,7 @@ use crate::turn::{
     AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, ModelChoice, TurnLimits, TurnSettings,
 };
 use crate::workspace::prompts::Sources;
-use crate::workspace::{self, Workspace, WorkspaceShared};
+use crate::workspace::{self, Folder, Roots, SessionFolders, Workspace, WorkspaceShared};
 
 /// The configuration of all folders, and what is built from it.
 pub struct ConfigStore {
@@ -39,6 +39,8 @@ pub struct ConfigStore {
     keys: Arc<EditorKeys>,
     lists: Arc<ModelLists>,
     mcp: Arc<McpManager>,
+    /// The folders that clients have given single sessions.
+    session_folders: Mutex<HashMap<SessionId, SessionFolders>>,
     state: Mutex<ConfigStoreState>,
 }
 
@@ -101,6 +103,7 @@ impl ConfigStore {
             mcp,
             redactor,
             shared,
+            session_folders: Mutex::default(),
             state: Mutex::new(state),
         }
     }
@@ -307,6 +310,46 @@ impl ConfigStore {
         tools.any(|tool| tool.name() == name)
     }
 
+    /// Gives a session folders besides `cwd`, in place of those that it had. Without any, the workspace folders apply.
+    /// Blocks briefly.
+    pub fn set_session_folders(&self, session: &SessionId, cwd: &Path, others: &[PathBuf]) {
+        let folders = std::iter::once(cwd).chain(others.iter().map(PathBuf::as_path));
+        let folders: Vec<Folder> = folders
+            .map(|path| Folder {
+                name: String::new(),
+                path: path.to_owned(),
+            })
+            .collect();
+        for other in others {
+            self.shared.note_session_folder(other);
+        }
+        let roots = (!others.is_empty()).then(|| Roots::new(&folders));
+        self.lock_session_folders()
+            .entry(session.clone())
+            .or_default()
+            .set(roots);
+    }
+
+    /// Returns the folders of a session whose client names no workspace folders.
+    pub fn session_roots(&self, session: &SessionInfo) -> Arc<Roots> {
+        let own = self
+            .lock_session_folders()
+            .get(&session.id)
+            .and_then(SessionFolders::get);
+        own.unwrap_or_else(|| Arc::new(Roots::of_cwd(&session.cwd)))
+    }
+
+    /// Forgets the folders of a session that its client has closed.
+    pub fn forget_session_folders(&self, session: &SessionId) {
+        self.lock_session_folders().remove(session);
+    }
+
+    fn lock_session_folders(&self) -> MutexGuard<'_, HashMap<SessionId, SessionFolders>> {
+        self.session_folders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the workspace folders as name and path.
     pub(super) fn workspace_roots(&self) -> Vec<(String, PathBuf)> {
         let folders = self.shared.workspace_folders();
@@ -503,8 +546,11 @@ impl SettingsSource for ConfigStore {
         (last, gone)
     }
 
-    fn open_workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
-        Arc::new(Workspace::new(self.shared.clone()))
+    fn open_workspace(&self, session: &SessionInfo) -> Arc<Workspace> {
+        let mut known = self.lock_session_folders();
+        known.retain(|_, folders| folders.is_used());
+        let folders = known.entry(session.id.clone()).or_default().clone();
+        Arc::new(Workspace::with_folders(self.shared.clone(), folders))
     }
 }
 

@@ -272,10 +272,32 @@ impl WorkspaceShared {
     }
 }
 
+/// The folders that a client has given one session, instead of the workspace folders. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFolders(Arc<RwLock<Option<Arc<Roots>>>>);
+
+impl SessionFolders {
+    /// Replaces the folders; paths resolved from now on use the new ones.
+    pub fn set(&self, roots: Option<Roots>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = roots.map(Arc::new);
+    }
+
+    /// Returns whether folders are set, or a session uses them.
+    pub fn is_used(&self) -> bool {
+        Arc::strong_count(&self.0) > 1 || self.get().is_some()
+    }
+
+    /// Returns the folders; `None` if none are set.
+    pub fn get(&self) -> Option<Arc<Roots>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// A session's view of files and processes. A sub-agent has its own, which has read nothing yet.
 #[derive(Debug, Default)]
 pub struct Workspace {
     shared: Arc<WorkspaceShared>,
+    folders: SessionFolders,
     read_log: ReadLog,
     known: Arc<watch::KnownFiles>,
     running_commands: Arc<RunningCommands>,
@@ -292,8 +314,14 @@ pub struct Workspace {
 impl Workspace {
     /// Creates a view that has read nothing yet.
     pub fn new(shared: Arc<WorkspaceShared>) -> Self {
+        Self::with_folders(shared, SessionFolders::default())
+    }
+
+    /// Creates a view of a session with folders of its own.
+    pub fn with_folders(shared: Arc<WorkspaceShared>, folders: SessionFolders) -> Self {
         Self {
             shared,
+            folders,
             ..Self::default()
         }
     }
@@ -302,6 +330,7 @@ impl Workspace {
     pub fn of_subagent(&self) -> Self {
         Self {
             shared: self.shared.clone(),
+            folders: self.folders.clone(),
             // Kept contents are valid for every agent, but what was read is not.
             known: self.known.clone(),
             running_commands: self.running_commands.clone(),
@@ -379,8 +408,12 @@ impl Workspace {
         *self.on_cancel.write().unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
-    /// Returns the roots of a session in `cwd`: the workspace folders, or `cwd` itself if there are none.
+    /// Returns the roots of a session in `cwd`: its own folders, or else the workspace folders, or `cwd` itself if there
+    /// are none.
     pub fn resolve_roots(&self, cwd: &Path) -> Arc<Roots> {
+        if let Some(own) = self.folders.get() {
+            return own;
+        }
         let folders = self.shared.workspace_folders();
         if folders.is_empty() {
             Arc::new(Roots::of_cwd(cwd))

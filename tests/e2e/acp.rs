@@ -5,6 +5,7 @@
 mod cancel;
 mod client;
 mod faults;
+mod folders;
 mod mcp;
 mod updates;
 
@@ -479,10 +480,7 @@ fn a_resumed_turn_says_why_it_stops() {
 
 #[test]
 fn text_that_was_shown_is_kept_by_a_cancel() {
-    let world = World::with(Config {
-        tables: "[acp]\nhold_text_ms = 0".to_owned(),
-        ..Config::default()
-    });
+    let world = World::new();
     let client = AcpClient::start(&world, json!({}));
     let session = client.new_session(&world);
     let gate = Gate::new();
@@ -571,7 +569,10 @@ fn a_load_during_a_call_announces_it_with_its_output() {
 
 #[test]
 fn text_of_a_broken_attempt_is_never_shown_while_it_is_held() {
-    let world = World::new();
+    let world = World::with(Config {
+        tables: "[acp]\nhold_text_ms = 60000".to_owned(),
+        ..Config::default()
+    });
     let client = AcpClient::start(&world, json!({"session": {"notices": {}}}));
     let session = client.new_session(&world);
     world.mock().push(Reply::text("stale words").reset());
@@ -589,10 +590,7 @@ fn text_of_a_broken_attempt_is_never_shown_while_it_is_held() {
 
 #[test]
 fn text_that_was_shown_is_followed_by_a_line_that_it_was_discarded() {
-    let world = World::with(Config {
-        tables: "[acp]\nhold_text_ms = 0".to_owned(),
-        ..Config::default()
-    });
+    let world = World::new();
     let client = AcpClient::start(&world, json!({}));
     let session = client.new_session(&world);
     let gate = Gate::new();
@@ -1293,6 +1291,7 @@ fn modes_and_options_can_be_chosen() {
         ("mode", "reckless"),
         ("model", " "),
         ("model", "other/"),
+        ("model", "bogus"),
         ("effort", "huge"),
     ] {
         let wrong = json!({"sessionId": session, "configId": option, "value": value});
@@ -1444,6 +1443,7 @@ fn bad_lines_are_answered_and_not_echoed() {
         ("no/such", -32601),
         ("session/new", -32602),
         ("authenticate", -32602),
+        ("logout", -32601),
     ] {
         let answer = client.answer(client.request(method, json!({"cwd": 3})));
         assert_eq!(answer["error"]["code"], code, "{method}: {answer}");

@@ -11,12 +11,12 @@ use crate::faults::{first_model, prepare_cases, snapshot_name};
 use crate::harness::{World, is_sample, short};
 use crate::mock_llm::Api;
 
-/// The settings in which text is shown at once.
-const SHOWN_AT_ONCE: &str = "\n[acp]\nhold_text_ms = 0\n";
+/// The default, in which text is shown at once.
+const SHOWN_AT_ONCE: &str = "";
 /// The settings in which text is held until the end of its message.
 const HELD_TO_THE_END: &str = "\n[acp]\nhold_text_ms = 600000\n";
-/// The default, in which some cases show text that is discarded later.
-const HELD_BY_DEFAULT: &str = "";
+/// The settings in which some cases show text that is discarded later.
+const HELD_FOR_A_WHILE: &str = "\n[acp]\nhold_text_ms = 250\n";
 
 fn run(api: Api, cases: Vec<Case>, settings: &str) {
     let world = World::new();
@@ -121,8 +121,8 @@ fn faults_over_the_messages_api_with_held_text() {
 }
 
 #[test]
-fn faults_over_the_messages_api_with_the_default_hold() {
-    run(Api::Anthropic, hold_cases(Api::Anthropic), HELD_BY_DEFAULT);
+fn faults_over_the_messages_api_with_a_short_hold() {
+    run(Api::Anthropic, hold_cases(Api::Anthropic), HELD_FOR_A_WHILE);
 }
 
 #[test]
@@ -146,11 +146,11 @@ fn faults_over_the_responses_api_with_held_text() {
 }
 
 #[test]
-fn faults_over_the_gemini_api_with_the_default_hold() {
-    run(Api::Gemini, streams(Api::Gemini), HELD_BY_DEFAULT);
+fn faults_over_the_gemini_api_with_a_short_hold() {
+    run(Api::Gemini, streams(Api::Gemini), HELD_FOR_A_WHILE);
 }
 
 #[test]
-fn faults_over_ollamas_api_with_the_default_hold() {
-    run(Api::Ollama, streams(Api::Ollama), HELD_BY_DEFAULT);
+fn faults_over_ollamas_api_with_a_short_hold() {
+    run(Api::Ollama, streams(Api::Ollama), HELD_FOR_A_WHILE);
 }
