@@ -298,9 +298,12 @@ fn build_schema(field: &FormField) -> Value {
         }
         FieldKind::Number { min, max, is_integer } => {
             // Clients expect whole bounds of whole numbers.
-            let to_bound = |bound: f64, whole: f64| match is_integer {
-                true => Value::from(whole as i64),
-                false => Value::from(bound),
+            let to_bound = |bound: f64, whole: f64| {
+                if *is_integer {
+                    Value::from(whole as i64)
+                } else {
+                    Value::from(bound)
+                }
             };
             add("minimum", min.map(|min| to_bound(min, min.ceil())));
             add("maximum", max.map(|max| to_bound(max, max.floor())));

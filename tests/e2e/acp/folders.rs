@@ -14,13 +14,12 @@ fn what_must_be_known_before_a_turn_comes_with_the_first_one() {
         let world = World::new();
         world.write(".mcp.json", r#"{"mcpServers": {"x": {"command": "x"}}}"#);
         world.write(".agentls/config.toml", "nonsense = 1\n");
-        let client = AcpClient::start(
-            &world,
-            match shows_notices {
-                true => json!({"session": {"notices": {}}}),
-                false => json!({}),
-            },
-        );
+        let abilities = if shows_notices {
+            json!({"session": {"notices": {}}})
+        } else {
+            json!({})
+        };
+        let client = AcpClient::start(&world, abilities);
         let session = client.new_session(&world);
         world.mock().push(Reply::text("hello"));
         client.answer(client.prompt(&session, "hello"));
