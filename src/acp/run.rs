@@ -16,6 +16,7 @@ use crate::base::CancellationToken;
 use crate::base::position::PositionEncoding;
 use crate::base::spawn::spawn;
 use crate::config::{ConfigSource, Redactor};
+use crate::domain::Attendance;
 use crate::session::{ServiceParts, Services, SessionManager};
 use crate::store::Store;
 use crate::transport::outbox::Outbox;
@@ -64,7 +65,7 @@ pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
         editor: editor.clone(),
         redactor: options.redactor,
         client_name: client_name(facts.clone()),
-        questions: takes_questions(facts.clone()),
+        attendance: read_attendance(facts.clone()),
     });
     let root = CancellationToken::new();
     let ending = CancellationToken::new();
@@ -129,6 +130,12 @@ fn client_name(facts: Arc<ClientFacts>) -> Arc<dyn Fn() -> String + Send + Sync>
     Arc::new(move || facts.name.get().cloned().unwrap_or_default())
 }
 
-fn takes_questions(facts: Arc<ClientFacts>) -> Arc<dyn Fn() -> bool + Send + Sync> {
-    Arc::new(move || ClientFacts::has(&facts.shows_forms) || ClientFacts::has(&facts.opens_urls))
+fn read_attendance(facts: Arc<ClientFacts>) -> Arc<dyn Fn() -> Attendance + Send + Sync> {
+    Arc::new(move || {
+        if ClientFacts::has(&facts.shows_forms) || ClientFacts::has(&facts.opens_urls) {
+            Attendance::Questions
+        } else {
+            Attendance::Approvals
+        }
+    })
 }

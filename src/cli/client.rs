@@ -56,6 +56,8 @@ pub(super) struct Launch {
     pub(super) options: Value,
     /// Whether this client lets a user answer limits and questions.
     pub(super) questions: bool,
+    /// Whether this client allows every call that needs approval.
+    pub(super) approves: bool,
     /// Whether a signal ends the wait for an answer. Needed where the client handles signals: nothing else ends that
     /// wait.
     pub(super) interruptible: bool,
@@ -176,6 +178,7 @@ impl Launch {
             model: shared.model.clone(),
             options: Value::Null,
             questions: false,
+            approves: false,
             interruptible: false,
         }
     }
@@ -225,7 +228,7 @@ impl ServerClient {
             "initializationOptions": launch.options,
             "capabilities": {
                 "general": {"positionEncodings": ["utf-8"]},
-                "experimental": {"agent": {"client": {"questions": launch.questions}}},
+                "experimental": {"agent": {"client": {"questions": launch.questions, "approves": launch.approves}}},
             },
         });
         let answer: Value = self.request("initialize", &params).await?;

@@ -153,6 +153,7 @@ pub(super) async fn run_headless(
 ) -> Result<i32, RunError> {
     // This client handles signals itself, so nothing else would end a wait for the server.
     launch.interruptible = true;
+    launch.approves = options.yes;
     if let Some(max_steps) = options.max_steps {
         launch.options = json!({"agent": {"default": {"max_steps": max_steps}}});
     }

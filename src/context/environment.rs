@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::text::{cut_middle, escape_hidden_characters, strip_control_characters};
-use crate::domain::{Message, Mode, Role};
+use crate::domain::{Attendance, Message, Mode, Role};
 use crate::provider::HistoryItem;
 
 /// How every note begins; a later one recognizes the notes by it.
@@ -118,9 +118,8 @@ pub fn build_environment_note(facts: &[Fact], items: &[Arc<HistoryItem>]) -> Opt
 }
 
 /// Describes a mode for the model: what is free, what asks, and what is denied. An agent that cannot present a plan
-/// (`presents_plan`), such as a sub-agent, only reads in plan mode; its task need not be a plan. Without `has_user`,
-/// approvals may be refused unseen, as in `agentls run`.
-pub fn describe_mode(mode: Mode, presents_plan: bool, has_user: bool) -> String {
+/// (`presents_plan`), such as a sub-agent, only reads in plan mode; its task need not be a plan.
+pub fn describe_mode(mode: Mode, presents_plan: bool, attendance: Attendance) -> String {
     let text = match mode {
         Mode::Plan if !presents_plan => {
             "plan. You change nothing. Free: reading in the workspace, and commands that only read, such as ls, cat, rg, \
@@ -145,14 +144,13 @@ pub fn describe_mode(mode: Mode, presents_plan: bool, has_user: bool) -> String 
         }
         Mode::Full => "full. Everything is free, except what a rule of the user denies or asks about.",
     };
-    if has_user {
-        text.to_owned()
-    } else {
-        text.replace(
-            "Asks the user:",
-            "Needs the user's approval, and is refused if nobody is there to give it:",
-        )
-    }
+    let asks = match attendance {
+        Attendance::Questions => return text.to_owned(),
+        // As in `agentls run`.
+        Attendance::Approvals => "Needs the user's approval, and is refused if nobody is there to give it:",
+        Attendance::Automatic => "Needs an approval, which is always given at once, without a person:",
+    };
+    text.replace("Asks the user:", asks)
 }
 
 #[cfg(test)]

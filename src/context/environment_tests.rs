@@ -14,7 +14,7 @@ fn note(text: &str) -> Arc<HistoryItem> {
 fn a_note_tells_only_what_changed_since_the_last_one() {
     let facts = |mode, branch: &str| {
         vec![
-            Fact::new("mode", &describe_mode(mode, true, true)),
+            Fact::new("mode", &describe_mode(mode, true, Attendance::Questions)),
             Fact::new("git branch", branch),
             Fact::snapshot("git status", &["M a.rs".to_owned(), "?? b".to_owned()]),
         ]
@@ -53,8 +53,8 @@ fn a_note_tells_only_what_changed_since_the_last_one() {
 
 #[test]
 fn only_an_agent_that_can_present_a_plan_hears_of_it() {
-    assert!(describe_mode(Mode::Plan, true, true).contains("present_plan"));
-    let alone = describe_mode(Mode::Plan, false, true);
+    assert!(describe_mode(Mode::Plan, true, Attendance::Questions).contains("present_plan"));
+    let alone = describe_mode(Mode::Plan, false, Attendance::Questions);
     assert!(
         alone.starts_with("plan. You change nothing.") && !alone.contains("present_plan"),
         "{alone}"
@@ -64,13 +64,14 @@ fn only_an_agent_that_can_present_a_plan_hears_of_it() {
 #[test]
 fn without_a_user_nothing_is_said_to_ask() {
     for mode in [Mode::Plan, Mode::Ask, Mode::AutoEdit, Mode::Full] {
-        let text = describe_mode(mode, false, false);
-        assert!(!text.contains("Asks the user"), "{text}");
-        assert_eq!(
-            text.contains("is refused if nobody"),
-            mode != Mode::Full,
-            "{text}"
-        );
+        for (attendance, words) in [
+            (Attendance::Approvals, "is refused if nobody"),
+            (Attendance::Automatic, "is always given at once"),
+        ] {
+            let text = describe_mode(mode, false, attendance);
+            assert!(!text.contains("Asks the user"), "{text}");
+            assert_eq!(text.contains(words), mode != Mode::Full, "{text}");
+        }
     }
 }
 

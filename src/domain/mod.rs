@@ -63,7 +63,7 @@ pub use tool_call::{
 pub use tool_definition::{FirstUses, GrantedTool, ToolDefinition};
 pub use usage::{Cost, Price, PriceTier, Usage};
 pub use user_request::{
-    AgentQuestion, Answers, FieldChoice, FieldType, Inquiry, InquiryReply, LimitName, LimitReached,
-    OpenInquiry, QuestionField, RequestSubject,
+    AgentQuestion, Answers, Attendance, FieldChoice, FieldType, Inquiry, InquiryReply, LimitName,
+    LimitReached, OpenInquiry, QuestionField, RequestSubject,
 };
 pub use web_source::WebSource;

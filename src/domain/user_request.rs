@@ -15,6 +15,18 @@ use super::ids::{InquiryId, ToolCallId, TurnId};
 use super::usage::Cost;
 use super::words::word_enum;
 
+/// Who answers what a turn asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attendance {
+    /// A person answers approvals, limits, and questions.
+    Questions,
+    /// Somebody may answer approvals, and nothing else is asked.
+    #[default]
+    Approvals,
+    /// Every approval is given, and nothing else is asked.
+    Automatic,
+}
+
 word_enum! {
     /// The limits of R-BUDGET that a user may be asked about.
     pub enum LimitName {

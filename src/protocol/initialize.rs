@@ -72,6 +72,10 @@ pub struct ClientFlags {
     /// the server requests approvals only: reaching a limit ends the turn.
     #[serde(default)]
     pub questions: bool,
+    /// The client allows every call that needs approval without asking anybody, as `agentls run --yes` does. The model is
+    /// told so. Questions are not asked then.
+    #[serde(default)]
+    pub approves: bool,
     /// The client answers `agent/saveDocuments`. With it, and with LSP's `workspace.applyEdit` and
     /// `workspace.workspaceEdit.documentChanges`, the editor changes the files that it has open. Without it, they are
     /// changed on disk, unless the editor holds unsaved changes.
@@ -133,6 +137,7 @@ impl ClientCapability {
         Self {
             client: ClientFlags {
                 questions: flag("questions").unwrap_or_default(),
+                approves: flag("approves").unwrap_or_default(),
                 save_documents: flag("saveDocuments").unwrap_or_default(),
                 get_credential: flag("getCredential").unwrap_or_default(),
                 get_diagnostics: flag("getDiagnostics").unwrap_or_default(),

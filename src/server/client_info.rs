@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use crate::domain::Attendance;
 use crate::tool::EditorAbilities;
 use crate::workspace::Folder;
 
@@ -16,8 +17,8 @@ const MAX_FOLDERS: usize = 256;
 pub(super) struct ClientInfo {
     pub(super) name: String,
     pub(super) utf8: bool,
-    /// Whether it shows limits and questions to the user.
-    pub(super) questions: bool,
+    /// Who answers there.
+    pub(super) attendance: Attendance,
     /// Its abilities as an editor.
     pub(super) editor: EditorAbilities,
     /// The active workspace folders.

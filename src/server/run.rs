@@ -17,6 +17,7 @@ use super::state::{ServerContext, SettingsHook, folder_key};
 use crate::base::CancellationToken;
 use crate::base::spawn::spawn;
 use crate::config::{ConfigSource, Redactor};
+use crate::domain::Attendance;
 use crate::protocol::table::method;
 use crate::session::{ServiceParts, Services, SessionManager};
 use crate::store::Store;
@@ -77,7 +78,7 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
         editor,
         redactor: options.redactor,
         client_name: client_name(client.clone()),
-        questions: supports_questions(client.clone()),
+        attendance: read_attendance(client.clone()),
     });
     let root = CancellationToken::new();
     let ending = CancellationToken::new();
@@ -147,6 +148,6 @@ fn client_name(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> String + Send 
     Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).name.clone())
 }
 
-fn supports_questions(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> bool + Send + Sync> {
-    Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).questions)
+fn read_attendance(client: Arc<Mutex<ClientInfo>>) -> Arc<dyn Fn() -> Attendance + Send + Sync> {
+    Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).attendance)
 }

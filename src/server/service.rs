@@ -23,6 +23,7 @@ use super::state::{ServerContext, folder_key};
 use crate::base::position::PositionEncoding;
 use crate::base::text::one_line;
 use crate::base::uri;
+use crate::domain::Attendance;
 use crate::protocol::table::method;
 use crate::protocol::{ClientCapability, Feature, InitializationOptions, ServerCapability};
 use crate::tool::EditorAbilities;
@@ -176,7 +177,11 @@ impl Service {
             client.name = params.client_info.map(|info| info.name).unwrap_or_default();
             client.utf8 = utf8;
             let flags = ClientCapability::read(params.capabilities.get("experimental")).client;
-            client.questions = flags.questions;
+            client.attendance = match (flags.questions, flags.approves) {
+                (_, true) => Attendance::Automatic,
+                (true, false) => Attendance::Questions,
+                (false, false) => Attendance::Approvals,
+            };
             client.editor = EditorAbilities {
                 apply: takes_edits(&params.capabilities),
                 create: false,

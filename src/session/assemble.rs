@@ -9,6 +9,7 @@ use super::services::Services;
 use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
 use crate::config::{ConfigSource, Redactor};
+use crate::domain::Attendance;
 use crate::provider::CallSlots;
 use crate::store::Store;
 use crate::tool::{self, EditorLink, Registry};
@@ -28,7 +29,7 @@ pub struct ServiceParts {
     pub editor: Arc<dyn EditorLink>,
     pub redactor: Redactor,
     pub client_name: Arc<dyn Fn() -> String + Send + Sync>,
-    pub questions: Arc<dyn Fn() -> bool + Send + Sync>,
+    pub attendance: Arc<dyn Fn() -> Attendance + Send + Sync>,
 }
 
 impl Services {
@@ -54,7 +55,7 @@ impl Services {
             totals: Arc::new(Totals::default()),
             pool: ByteBudget::new(PIPE_BYTES),
             client_name: parts.client_name,
-            questions: parts.questions,
+            attendance: parts.attendance,
             idle: IDLE,
         };
         (Arc::new(services), configured)

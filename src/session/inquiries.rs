@@ -37,7 +37,7 @@ impl Actor {
             InquiryRequest::Nested { parent, subject } => (new(subject, Some(parent)), false),
         };
         let decided = self.questions.take_reply(&inquiry.id);
-        if !(self.services.questions)() && decided.is_none() {
+        if !self.services.takes_questions() && decided.is_none() {
             if is_reopened {
                 self.settle_inquiry(inquiry.clone(), inquiry.default_reply(), ResolvedBy::Rule, None);
             }

@@ -13,7 +13,7 @@ use crate::approval::Rule;
 use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
 use crate::config::{Redactor, StringList, ToolChoice};
-use crate::domain::Mode;
+use crate::domain::{Attendance, Mode};
 use crate::mcp::McpFolder;
 use crate::provider::CallSlots;
 use crate::store::{ContentChoice, Store, StoreError, StoreHandle, StoreHealth};
@@ -55,13 +55,18 @@ pub struct Services {
     pub client_name: Arc<dyn Fn() -> String + Send + Sync>,
     /// Knows what turns have spent and may spend (R-BUDGET).
     pub ledger: Arc<Ledger>,
-    /// Whether the client takes questions (R-BUDGET): then limits can be raised, and the agent can ask.
-    pub questions: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Who answers at the client.
+    pub attendance: Arc<dyn Fn() -> Attendance + Send + Sync>,
     /// How long a session without a turn stays loaded (R-SESS-6); 30 min by default.
     pub idle: Duration,
 }
 
 impl Services {
+    /// Returns whether the client takes questions (R-BUDGET): then limits can be raised, and the agent can ask.
+    pub fn takes_questions(&self) -> bool {
+        (self.attendance)() == Attendance::Questions
+    }
+
     /// Returns the names of all tools that a rule may name.
     pub fn tool_names<'a>(&'a self, profile: &'a SessionSettings) -> Vec<&'a str> {
         let own = profile.own_tools.iter().map(|tool| tool.name());
@@ -71,7 +76,7 @@ impl Services {
     /// Returns the limits of a turn. Where nobody can be asked for more steps, there are more from the start.
     pub fn adjust_limits(&self, settings: &SessionSettings) -> TurnLimits {
         let mut limits = settings.turn.limits;
-        if !settings.names_max_steps && !(self.questions)() {
+        if !settings.names_max_steps && !self.takes_questions() {
             limits.max_steps = UNATTENDED_STEPS;
         }
         limits
@@ -86,7 +91,7 @@ impl Services {
         };
         let mut missing = Vec::new();
         // R-BUDGET: the flag for questions about limits governs the tools that ask too.
-        if !(self.questions)() {
+        if !self.takes_questions() {
             missing.extend([AskUser::NAME, PresentPlan::NAME]);
         }
         let abilities = self.editor.abilities();

@@ -103,6 +103,7 @@ impl Actor {
                 ),
                 statistics: self.resources.statistics.clone(),
                 unheard_servers: Mutex::default(),
+                attendance: (self.services.attendance)(),
             }),
             settings: TurnSettings {
                 choice: self.state.choice.to_model_choice(&self.info),

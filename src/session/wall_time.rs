@@ -45,7 +45,7 @@ impl Actor {
     /// Handles the reached limit. If the client takes questions, the user is asked for more time. The current step may
     /// finish meanwhile, but no further step begins.
     pub(super) fn clock_ran_out(&mut self) {
-        let can_ask = (self.services.questions)();
+        let can_ask = self.services.takes_questions();
         let Some(turn) = self.turn.as_mut() else { return };
         // Otherwise the passed deadline would wake the actor again and again until the answer comes.
         turn.clock.pause();

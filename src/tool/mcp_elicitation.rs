@@ -514,11 +514,11 @@ mod tests {
             json!(schemas),
             json!({
                 "name": {"title": "Your name", "minLength": 2, "maxLength": 20},
-                "day": {"title": "day", "format": "date", "description": "of birth"},
-                "at": {"title": "at", "format": "date-time"},
+                "day": {"title": "day", "format": "date", "description": "of birth", "maxLength": 10_000},
+                "at": {"title": "at", "format": "date-time", "maxLength": 10_000},
                 "age": {"title": "age", "minimum": 1, "maximum": 150},
                 "share": {"title": "share", "minimum": 0.5},
-                "pin": {"title": "pin", "description": SECRET},
+                "pin": {"title": "pin", "description": SECRET, "maxLength": 10_000},
                 "tags": {"title": "tags", "minItems": 1, "maxItems": 2},
             })
         );

@@ -16,7 +16,7 @@ use crate::base::CancellationToken;
 use crate::base::counters::{Counter, Totals};
 use crate::config::Redactor;
 use crate::context::OpenCall;
-use crate::domain::{ApprovalId, Inquiry, InstructionFile, SessionId, TurnId};
+use crate::domain::{ApprovalId, Attendance, Inquiry, InstructionFile, SessionId, TurnId};
 use crate::provider::CallSlots;
 use crate::tool::{Checkpoints, ContentSink, EditorLink, Spawner, TurnTools};
 use crate::workspace::Workspace;
@@ -65,6 +65,8 @@ pub struct TurnServices {
     pub statistics: Arc<SessionStatistics>,
     /// The MCP servers whose questions nobody can answer, as far as the user knows.
     pub unheard_servers: Mutex<BTreeSet<String>>,
+    /// Who answers what the turn asks.
+    pub attendance: Attendance,
 }
 
 impl TurnServices {

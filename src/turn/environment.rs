@@ -20,7 +20,6 @@ use crate::context::{Fact, build_environment_note, describe_mode, describe_sandb
 use crate::domain::Mode;
 use crate::provider::HistoryItem;
 use crate::tool::Tool;
-use crate::tool::ask_user::AskUser;
 use crate::tool::bash::Bash;
 use crate::tool::present_plan::PresentPlan;
 use crate::workspace::git_summary::read_branches;
@@ -68,8 +67,8 @@ pub(super) async fn describe_environment(
 /// Describes the mode, and the sandbox of commands if the agent can run some.
 async fn describe_permissions(cx: &TurnContext, mode: Mode) -> Vec<Fact> {
     let presents_plan = cx.tools.get(PresentPlan::NAME).is_some();
-    let has_user = cx.tools.get(AskUser::NAME).is_some();
-    let mut facts = vec![Fact::new("mode", &describe_mode(mode, presents_plan, has_user))];
+    let mode_text = describe_mode(mode, presents_plan, cx.services.attendance);
+    let mut facts = vec![Fact::new("mode", &mode_text)];
     if cx.tools.get(Bash::NAME).is_some() {
         let detected = cx.workspace.shared().sandbox().detect().await;
         let sandbox = describe_sandbox(&cx.settings.sandbox, mode.sandbox_policy(), detected.method);

@@ -75,6 +75,11 @@ impl World {
 
     /// Returns all user messages in the order of the session list: the newest session first.
     fn user_messages(&self) -> Vec<String> {
+        self.list_messages(false)
+    }
+
+    /// Returns the texts of the messages to the model that the user has not written, if they are `hidden`, or has.
+    fn list_messages(&self, hidden: bool) -> Vec<String> {
         let listed = self.run(&["sessions", "--json"]);
         let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
         let messages = sessions.iter().flat_map(|session| {
@@ -85,9 +90,10 @@ impl World {
                 .lines()
                 .map(|line| serde_json::from_str(line).unwrap())
                 .collect();
-            events
-                .into_iter()
-                .filter(|event| event["params"]["role"] == "user" && event["params"]["hidden"] != true)
+            events.into_iter().filter(|event| {
+                let params = &event["params"];
+                params["role"] == "user" && params["hidden"].as_bool().unwrap_or_default() == hidden
+            })
         });
         messages
             .map(|event| {
@@ -125,6 +131,28 @@ fn a_question_of_a_server_that_nobody_can_answer_is_reported() {
     let refused = world.run(&["run", "see @peer:note://nothing"]);
     refused.assert_exit_code(1).assert_stderr("note://nothing");
     assert!(!refused.err.contains("to resume"), "{}", refused.err);
+}
+
+#[test]
+fn the_model_knows_who_gives_approvals() {
+    for (arguments, words) in [
+        (
+            &["run", "hello"][..],
+            "is refused if nobody is there to give it: edits",
+        ),
+        (
+            &["run", "--yes", "hello"],
+            "is always given at once, without a person: edits",
+        ),
+    ] {
+        let world = World::with(hello());
+        world.run(arguments).assert_exit_code(0);
+        let messages = world.list_messages(true);
+        assert!(
+            messages.iter().any(|message| message.contains(words)),
+            "{messages:?}"
+        );
+    }
 }
 
 #[test]

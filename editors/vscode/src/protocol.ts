@@ -3203,6 +3203,11 @@ export interface ClientCapability {
 /** What the client does for the server beyond LSP. Unknown flags are ignored. */
 export interface ClientFlags {
   /**
+   * The client allows every call that needs approval without asking anybody, as `agentls run --yes`
+   * does. The model is told so. Questions are not asked then.
+   */
+  approves?: boolean;
+  /**
    * The client also answers for the kinds `quickFixes` and `format`. Without it, the agent has no
    * `fix_code` tool.
    */

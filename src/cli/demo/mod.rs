@@ -104,6 +104,7 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
         model: None,
         options: serde_json::Value::Null,
         questions: false,
+        approves: matches!(answers, ApprovalMode::Yes(_)),
         interruptible: true,
     };
     let mut client = ServerClient::start(&launch).await?;

@@ -12,6 +12,7 @@ use crate::base::backpressure::ByteBudget;
 use crate::base::clock;
 use crate::base::counters::Totals;
 use crate::base::spawn::{AbortOnDrop, spawn};
+use crate::domain::Attendance;
 use crate::domain::*;
 use crate::provider::CallSlots;
 use crate::session::*;
@@ -156,7 +157,7 @@ impl LoadingFixture {
             totals: Arc::new(Totals::default()),
             pool: ByteBudget::new(1 << 20),
             client_name: Arc::new(|| "test".to_owned()),
-            questions: Arc::new(|| false),
+            attendance: Arc::new(|| Attendance::Approvals),
             idle: IDLE,
         };
         Self {

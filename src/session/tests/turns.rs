@@ -16,8 +16,8 @@ use crate::base::clock;
 use crate::base::counters::Totals;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::{
-    AgentError, Block, DeltaEnvelope, Effect, Envelope, Event, EventSink, Mode, SessionId, TerminalReason,
-    ToolCallStatus,
+    AgentError, Attendance, Block, DeltaEnvelope, Effect, Envelope, Event, EventSink, Mode, SessionId,
+    TerminalReason, ToolCallStatus,
 };
 use crate::provider::{CallSlots, ModelInfo, Provider, RetryPolicy, Script};
 use crate::session::*;
@@ -186,7 +186,7 @@ impl TurnFixture {
             totals: Arc::new(Totals::default()),
             pool: pool.clone(),
             client_name: Arc::new(|| "test".to_owned()),
-            questions: Arc::new(|| false),
+            attendance: Arc::new(|| Attendance::Approvals),
             idle: Duration::from_secs(1_800),
         };
         Self {

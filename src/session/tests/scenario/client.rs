@@ -54,7 +54,13 @@ impl Client {
                 editor: Arc::new(NoEditor),
                 redactor: Redactor::default(),
                 client_name: Arc::new(|| "test".to_owned()),
-                questions: Arc::new(move || options.questions),
+                attendance: Arc::new(move || {
+                    if options.questions {
+                        Attendance::Questions
+                    } else {
+                        Attendance::Approvals
+                    }
+                }),
             });
             let mut services = Arc::into_inner(services).expect("nobody else has them yet");
             services.tools = Arc::new(services.tools.with_tools(&options.tools));
