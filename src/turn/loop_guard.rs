@@ -1,18 +1,20 @@
 //! The doom-loop guard (R-LOOP-6): pure, no I/O.
 //!
-//! It looks at whole steps, as sets of calls. The same set with the same results makes no progress. The third such step in
-//! a row is answered with a nudge instead of being run, and the next ones ask the user. At most three steps in a row
-//! are held back.
+//! It looks at whole steps, as sets of calls. The same set with the same results makes no progress. The third such step is
+//! answered with a nudge instead of being run, and the next ones ask the user. At most three steps in a row are held
+//! back. Other steps in between do not matter if they make no progress either: two steps that alternate are a loop, too.
 //!
 //! The same calls with changing results are progress, such as a test between edits, but only for five steps in a row.
 //! Polling a tool of an MCP server with changing results is progress always: nobody knows what it waits for.
 //! Calls of wait tools ([`Tool::WAITS`](crate::tool::Tool::WAITS)) are not counted.
 
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
-/// Steps in a row with the same calls and the same results that run. The next one does not (R-LOOP-6).
+/// Steps with the same calls and the same results that run without progress in between. The next one does not
+/// (R-LOOP-6).
 const SAME: u32 = 2;
 /// Steps in a row with the same calls, whatever their results, that run, if tools of our own are among them.
 const CHANGING: u32 = 5;
@@ -32,27 +34,38 @@ pub(super) enum LoopAction {
 /// Counts the repetitions of a turn's steps.
 #[derive(Debug, Default)]
 pub(super) struct LoopDetector {
+    /// The calls and the results of all steps of the turn.
+    known: HashSet<(u64, u64)>,
+    /// The steps since the last one that made progress, by their calls.
+    stale: HashMap<u64, Repetition>,
+    /// The calls of the last step.
     calls: Option<u64>,
-    results: Option<u64>,
-    /// Steps in a row with these calls and these results.
-    same: u32,
     /// Steps in a row with these calls, without those that poll.
     in_row: u32,
     held_back: u32,
 }
 
+/// What came of the same calls, again and again.
+#[derive(Debug)]
+struct Repetition {
+    results: u64,
+    /// How often these results came in a row.
+    times: u32,
+}
+
 impl LoopDetector {
     /// Decides about a step with these calls; `None` if all of them are wait calls.
     pub(super) fn next(&mut self, calls: Option<u64>) -> LoopAction {
-        // Other calls are progress, so the count starts again.
-        if calls.is_none() || self.calls != calls {
-            *self = Self {
-                calls,
-                ..Self::default()
-            };
+        let Some(calls) = calls else {
+            self.allow_continuation();
+            self.calls = None;
             return LoopAction::Run;
+        };
+        if self.calls.replace(calls) != Some(calls) {
+            self.in_row = 0;
         }
-        if self.same < SAME && self.in_row < CHANGING {
+        let same = self.stale.get(&calls).map_or(0, |repetition| repetition.times);
+        if same < SAME && self.in_row < CHANGING {
             return LoopAction::Run;
         }
         // The user has been asked often enough; from here on the step limit ends the turn (I13).
@@ -68,22 +81,31 @@ impl LoopDetector {
 
     /// Records the results of calls that ran. `polls` is set if all of them were calls of MCP servers.
     pub(super) fn record_results(&mut self, results: u64, polls: bool) {
-        self.same = if self.results == Some(results) {
-            self.same + 1
+        let Some(calls) = self.calls else { return };
+        if self.known.insert((calls, results)) {
+            self.stale.clear();
+            if self.in_row == 0 {
+                self.held_back = 0;
+            }
+        }
+        let repetition = self
+            .stale
+            .entry(calls)
+            .or_insert(Repetition { results, times: 0 });
+        repetition.times = if repetition.results == results {
+            repetition.times + 1
         } else {
             1
         };
-        self.results = Some(results);
+        repetition.results = results;
         self.in_row += u32::from(!polls);
     }
 
     /// Starts counting again after the user allowed the repetition.
     pub(super) fn allow_continuation(&mut self) {
-        *self = Self {
-            // The calls stay known, so that a further repetition is noticed.
-            calls: self.calls,
-            ..Self::default()
-        };
+        self.stale.clear();
+        self.in_row = 0;
+        self.held_back = 0;
     }
 }
 
@@ -180,6 +202,30 @@ mod tests {
         assert_eq!(state_of(&[(1, 1); 3], true), [Run, Run, Nudge]);
         // Waiting is not a loop.
         assert_eq!(state(&[(0, 1); 20]), [Run; 20]);
+    }
+
+    #[test]
+    fn steps_that_alternate_without_progress_are_held_back() {
+        let alternate = |steps: usize, period: u64| -> Vec<(u64, u64)> {
+            let calls = (1..=period).cycle().take(steps);
+            calls.map(|calls| (calls, calls)).collect()
+        };
+        assert_eq!(
+            state(&alternate(10, 2)),
+            [Run, Run, Run, Run, Run, Nudge, Ask, Ask, Run, Run]
+        );
+        let of_three = state(&alternate(9, 3));
+        assert_eq!(of_three[..8], [Run; 8]);
+        assert_eq!(of_three[8], Nudge);
+        // A test between edits is progress, even if it fails in the same way.
+        let edits: Vec<_> = (0..30)
+            .map(|n| if n % 2 == 0 { (1, 1) } else { (100 + n, n) })
+            .collect();
+        assert_eq!(state(&edits), [Run; 30]);
+        // So is anything new after a loop.
+        let mut steps = alternate(8, 2);
+        steps.extend([(7, 7), (1, 1), (2, 2)]);
+        assert_eq!(state(&steps)[8..], [Run; 3]);
     }
 
     #[test]

@@ -264,10 +264,10 @@ fn wrong_input_says_nothing_about_the_tool() {
 #[test]
 fn failing_tool_opens_its_circuit_until_a_trial_succeeds() {
     let scenario = Scenario::new();
-    for _ in 0..3 {
+    for n in 0..3 {
         scenario.push(lookup());
-        // A call of another tool in between avoids the loop guard and does not reset the circuit.
-        scenario.push(Reply::tool("list_dir", json!({})));
+        // A new call of another tool in between avoids the loop guard and does not reset the circuit.
+        scenario.push(Reply::tool("glob", json!({"pattern": format!("{n}*")})));
     }
     scenario.push(lookup());
     let client = start_with_tools(&scenario, false, vec![lookup_tool()]);
