@@ -62,7 +62,7 @@ pub use configured::build_spec;
 pub use error::{Disposition, ProviderError, ProviderFault, TimeoutPhase};
 pub use health_tracking::{Health, WatchedProvider};
 pub use list_facts::ModelList;
-pub use models::{ModelInfo, ModelOverride, PriceSource, SearchFee, is_thinking_enabled};
+pub use models::{ModelInfo, ModelOverride, PriceSource, SearchFee, is_thinking_enabled, least_effort};
 pub use probe::{ProbeResult, fetch_list, list_models, probe_provider};
 pub use registry::{CallSlot, CallSlots, ProviderSpec, build};
 pub use request::{Effort, HistoryItem, ModelRequest, RequestShape};

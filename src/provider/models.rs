@@ -145,15 +145,22 @@ fn is_known(model: &str) -> bool {
     catalog().find(None, model).is_some()
 }
 
-/// Reports whether `model` reasons before it answers, given `effort`. Old Claude models cannot, those from 3.7 do on
-/// request, and those from 5 always do. Every other model that can reason always does.
+/// Reports whether `model` reasons before it answers, given `effort`. Old Claude models cannot, 3.7 does on request, those
+/// from 4 do unless told otherwise, as in their vendor's own agent, and those from 5 always do. Every other model that can
+/// reason always does.
 pub fn is_thinking_enabled(model: &str, effort: Option<Effort>) -> bool {
     match claude_version(model) {
         Some((5.., _)) => true,
         _ if effort == Some(Effort::None) => false,
-        Some(version) => effort.is_some() && version >= (3, 7),
+        Some(version) => version >= (4, 0) || (effort.is_some() && version >= (3, 7)),
         None => effort.is_some() || lookup_model(model).reasoning,
     }
+}
+
+/// Returns the effort for work that needs no reasoning, such as a summary. Models of other vendors than Claude's may refuse
+/// to do without.
+pub fn least_effort(model: &str) -> Option<Effort> {
+    claude_version(model).map(|_| Effort::None)
 }
 
 /// Reports whether `model` accepts PDFs. Decided by family, because the catalogue says it of some members only: Claude

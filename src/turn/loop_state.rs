@@ -324,7 +324,9 @@ mod tests {
         for (name, effort, thinks) in [
             ("m", None, false),
             ("m", high, true),
-            ("claude-sonnet-4-5", None, false),
+            ("claude-3-7-sonnet-20250219", None, false),
+            ("claude-sonnet-4-5", None, true),
+            ("claude-sonnet-4-5", Some(crate::provider::Effort::None), false),
             ("claude-sonnet-4-5", high, true),
             ("claude-3-5-haiku-20241022", high, false),
             ("claude-opus-5", None, true),

@@ -23,6 +23,7 @@ use crate::base::{clock, random};
 use crate::domain::{AgentError, Cost, Event, Message, Usage};
 use crate::provider::{
     HistoryItem, ModelRequest, ProviderError, ProviderFault, RequestParts, RetryState, is_thinking_enabled,
+    least_effort,
 };
 
 /// The code of the warning that provider calls are not recorded to the cassette.
@@ -54,7 +55,8 @@ pub(super) enum CallOutcome {
 
 /// Builds the request of an auxiliary call, such as a summary: it knows nothing of the conversation but `prompt`.
 pub(super) fn build_auxiliary_request(model: &ResolvedModel, system: &str, prompt: String) -> ModelRequest {
-    let longest = if is_thinking_enabled(&model.model, None) {
+    let effort = least_effort(&model.model);
+    let longest = if is_thinking_enabled(&model.model, effort) {
         ANSWER_AND_THOUGHTS
     } else {
         MAX_AUXILIARY_TOKENS
@@ -66,7 +68,7 @@ pub(super) fn build_auxiliary_request(model: &ResolvedModel, system: &str, promp
         tools: Arc::new([]),
         max_output_tokens: longest.min(model.info.max_output),
         is_limit_assumed: false,
-        effort: None,
+        effort,
         cache_key: None,
         context_window: Some(model.info.window),
         web_search: false,

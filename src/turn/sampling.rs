@@ -35,7 +35,7 @@ pub(super) async fn sample(
 ) -> Result<Result<SamplingAnswer, String>, TurnStopped> {
     let system = job.system.as_deref().unwrap_or(SYSTEM);
     let template = build_auxiliary_request(model, system, String::new());
-    let thoughts = if is_thinking_enabled(&model.model, None) {
+    let thoughts = if is_thinking_enabled(&model.model, template.effort) {
         THOUGHTS
     } else {
         0

@@ -370,7 +370,7 @@ pub enum OutputEscalation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReasoningEffort {
-    /// As the model's vendor decides; agentls requests nothing.
+    /// As the model's vendor decides; agentls requests nothing, except of Claude 4 to 4.8 to think at all.
     #[default]
     Off,
     /// Not at all.

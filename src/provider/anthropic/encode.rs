@@ -31,6 +31,8 @@ const END: &str = "}]}";
 /// The most searches in one answer.
 const MAX_SEARCHES: u32 = 5;
 
+/// The effort of models that take a budget, if none is configured: they would not think without one.
+const DEFAULT_EFFORT: Effort = Effort::Medium;
 /// The smallest thinking budget that the API accepts, in tokens.
 const LEAST_BUDGET: u32 = 1_024;
 
@@ -158,8 +160,8 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<OptionalFi
             let thinking = json!({"type": "adaptive", "display": "summarized"});
             std::iter::once(switch(thinking)).chain(effort).collect()
         }
-        (None, _) => Vec::new(),
-        (Some(_), Some(version)) if adaptive => {
+        (None, None) => Vec::new(),
+        (_, Some(version)) if adaptive => {
             let mut thinking = json!({"type": "adaptive"});
             if version >= (4, 7) {
                 thinking["display"] = json!("summarized");
@@ -167,12 +169,15 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<OptionalFi
             std::iter::once(switch(thinking)).chain(effort).collect()
         }
         (Some(_), None) if takes_no_budget(&request.model) => vec![switch(json!({"type": "adaptive"}))],
-        (Some(effort), _) => match compute_thinking_budget(effort, request.max_output_tokens) {
-            Some(budget) if may_think(&request.messages, origin) => {
-                vec![switch(json!({"type": "enabled", "budget_tokens": budget}))]
+        (effort, _) => {
+            let effort = effort.unwrap_or(DEFAULT_EFFORT);
+            match compute_thinking_budget(effort, request.max_output_tokens) {
+                Some(budget) if may_think(&request.messages, origin) => {
+                    vec![switch(json!({"type": "enabled", "budget_tokens": budget}))]
+                }
+                _ => Vec::new(),
             }
-            _ => Vec::new(),
-        },
+        }
     }
 }
 
@@ -424,13 +429,30 @@ mod tests {
         let high = Some(Effort::High);
         let budget = |n: u32| json!({"type": "enabled", "budget_tokens": n});
         let adaptive = json!({"type": "adaptive", "display": "summarized"});
+        let off = (Value::Null, Value::Null);
         for (model, effort, max_output, expected) in [
             (
                 "claude-sonnet-4-20250514",
                 None,
                 32_000,
-                (Value::Null, Value::Null),
+                (budget(10_240), Value::Null),
             ),
+            (
+                "claude-sonnet-4-20250514",
+                Some(Effort::None),
+                32_000,
+                off.clone(),
+            ),
+            ("claude-3-7-sonnet-20250219", None, 32_000, off.clone()),
+            ("claude-haiku-4-5", None, 64_000, (budget(10_240), Value::Null)),
+            (
+                "claude-sonnet-4-6",
+                None,
+                8_192,
+                (json!({"type": "adaptive"}), Value::Null),
+            ),
+            ("claude-opus-4-8", None, 8_192, (adaptive.clone(), Value::Null)),
+            ("glm-4.6", None, 64_000, off),
             (
                 "claude-sonnet-4-20250514",
                 high,
@@ -593,7 +615,8 @@ mod tests {
         for (model, effort, is_needed) in [
             ("claude-sonnet-4-5", Some(Effort::High), true),
             ("claude-opus-4", Some(Effort::Low), true),
-            ("claude-sonnet-4-5", None, false),
+            ("claude-sonnet-4-5", None, true),
+            ("claude-sonnet-4-5", Some(Effort::None), false),
             ("claude-opus-4-6", Some(Effort::High), false),
             ("claude-3-7-sonnet", Some(Effort::High), false),
             ("claude-sonnet-5-5", Some(Effort::High), false),

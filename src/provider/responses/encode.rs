@@ -141,13 +141,21 @@ fn build_options(request: &ModelRequest, origin: &str, body: &mut BodyPieces) ->
         let include = json!(["reasoning.encrypted_content"]);
         options.push((RequestPart::EncryptedReasoning, "include", include));
     }
-    if let Some(effort) = request.effort {
-        let mut reasoning = json!({"effort": effort.name()});
-        // Only verified accounts get summaries, so they are requested only with a configured effort.
-        if effort != Effort::None && body.admit_part(&request.omitted, RequestPart::ReasoningSummary) {
-            reasoning["summary"] = json!("auto");
+    // Without them, people see nothing for minutes. Only verified accounts get them; others leave them out.
+    let summary = json!("auto");
+    match request.effort {
+        Some(effort) => {
+            let mut reasoning = json!({"effort": effort.name()});
+            if effort != Effort::None && body.admit_part(&request.omitted, RequestPart::ReasoningSummary) {
+                reasoning["summary"] = summary;
+            }
+            options.push((RequestPart::Effort, "reasoning", reasoning));
         }
-        options.push((RequestPart::Effort, "reasoning", reasoning));
+        None if is_thinking_enabled(&request.model, None) => {
+            let reasoning = json!({"summary": summary});
+            options.push((RequestPart::ReasoningSummary, "reasoning", reasoning));
+        }
+        None => {}
     }
     options
 }
@@ -467,7 +475,8 @@ mod tests {
             (body["include"].is_array(), body["reasoning"].clone())
         };
         assert_eq!(reasoning_fields("gpt-4o", None), (false, Value::Null));
-        assert_eq!(reasoning_fields("gpt-5", None), (true, Value::Null));
+        let summary = json!({"summary": "auto"});
+        assert_eq!(reasoning_fields("gpt-5", None), (true, summary));
         let low = json!({"effort": "low", "summary": "auto"});
         assert_eq!(reasoning_fields("made-up", Some(Effort::Low)), (true, low));
     }
