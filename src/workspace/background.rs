@@ -492,7 +492,9 @@ impl Jobs {
             .ok_or_else(|| BackgroundError::Unknown {
                 id: id.to_owned(),
                 known: match &self.list[..] {
-                    [] => "there is none".to_owned(),
+                    [] => {
+                        "there is none; those that an earlier agentls started have ended with it".to_owned()
+                    }
                     jobs => {
                         let ids: Vec<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
                         format!("there are {}", ids.join(", "))
