@@ -34,16 +34,34 @@ const CALL_MARKS: [&str; 9] = [
     "[TOOL_CALLS]",
 ];
 
-/// Returns whether a text has a tool call outside of code. Its mark begins a line, or the call follows it directly, so
-/// that prose about the mark does not count.
-pub(super) fn has_call(text: &str) -> bool {
+/// How far behind its mark a call names its tool, in characters.
+const NAME_DISTANCE: usize = 200;
+
+/// Returns whether a text has a call of one of these tools outside of code. Its mark begins a line, or the call follows
+/// it directly. The name of a tool comes soon after, because prose about the mark has none.
+pub(super) fn has_call(text: &str, tools: &[&str]) -> bool {
     let prose = remove_code(text);
     CALL_MARKS.iter().any(|mark| {
         prose.match_indices(mark).any(|(at, _)| {
             let rest = &prose[at + mark.len()..];
             let begins_line =
                 prose[..at].trim_end_matches([' ', '\t']).ends_with('\n') || prose[..at].trim().is_empty();
-            begins_line || rest.starts_with('{') || rest.starts_with('<') && !rest.starts_with("</")
+            (begins_line || rest.starts_with('{') || rest.starts_with('<') && !rest.starts_with("</"))
+                && names_tool(rest, tools)
+        })
+    })
+}
+
+/// Returns whether the start of a text has the name of a tool as a whole word.
+fn names_tool(text: &str, tools: &[&str]) -> bool {
+    let end = text
+        .char_indices()
+        .nth(NAME_DISTANCE)
+        .map_or(text.len(), |(at, _)| at);
+    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    tools.iter().any(|tool| {
+        text[..end].match_indices(tool).any(|(at, _)| {
+            !text[..at].ends_with(is_of_name) && !text[at + tool.len()..].starts_with(is_of_name)
         })
     })
 }
@@ -60,24 +78,95 @@ fn has_thought_end(text: &str) -> bool {
         })
 }
 
-/// Removes fenced and quoted code.
+/// Replaces each piece of fenced, indented, or quoted code by a backtick.
 fn remove_code(text: &str) -> String {
     let mut prose = String::with_capacity(text.len());
-    let mut is_fenced = false;
+    let mut paragraph = String::new();
+    let mut fence: Option<&str> = None;
+    // Indented lines in a paragraph are prose.
+    let mut may_indent = true;
     for line in text.lines() {
-        if line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~") {
-            is_fenced = !is_fenced;
-        } else if !is_fenced {
-            prose.extend(line.split('`').step_by(2));
+        let is_blank = line.trim().is_empty();
+        let is_code = if let Some(open) = fence {
+            fence = Some(open).filter(|open| !closes_fence(line, open));
+            true
+        } else {
+            fence = opened_fence(line);
+            fence.is_some() || may_indent && !is_blank && (line.starts_with("    ") || line.starts_with('\t'))
+        };
+        may_indent = is_code || is_blank;
+        if !may_indent {
+            paragraph.push_str(line);
+            paragraph.push('\n');
+            continue;
         }
-        prose.push('\n');
+        push_without_quotes(&paragraph, &mut prose);
+        paragraph.clear();
+        prose.push_str(if is_code { "`\n" } else { "\n" });
     }
+    push_without_quotes(&paragraph, &mut prose);
     prose
 }
 
-/// Warns of what the engine has left in an answer, once per session and kind.
-pub(super) async fn warn_of_marks(cx: &TurnContext, model: &str, text: &str) -> Result<(), TurnStopped> {
-    let (code, message) = if has_call(text) {
+/// Returns the run of characters with which a line opens a block of code.
+fn opened_fence(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let (run, info) = line.split_at(line.len() - line.trim_start_matches(mark).len());
+    // Backticks behind three backticks quote code within the line.
+    (run.len() >= 3 && !(mark == '`' && info.contains('`'))).then_some(run)
+}
+
+/// Returns whether a line closes the block that a run of characters has opened: with at least as many, and nothing else.
+fn closes_fence(line: &str, open: &str) -> bool {
+    line.trim()
+        .strip_prefix(open)
+        .is_some_and(|rest| rest.chars().all(|c| open.starts_with(c)))
+}
+
+/// Appends a paragraph without its quoted code: what is between two equal runs of backticks.
+fn push_without_quotes(paragraph: &str, prose: &mut String) {
+    let mut rest = paragraph;
+    while let Some(at) = rest.find('`') {
+        let length = count_backticks(&rest[at..]);
+        let (before, after) = (&rest[..at], &rest[at + length..]);
+        prose.push_str(before);
+        if let Some(end) = find_run(after, length) {
+            prose.push('`');
+            rest = &after[end + length..];
+        } else {
+            prose.push_str(&rest[at..at + length]);
+            rest = after;
+        }
+    }
+    prose.push_str(rest);
+}
+
+/// Returns where a run of exactly `length` backticks begins.
+fn find_run(text: &str, length: usize) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = text[from..].find('`').map(|at| from + at) {
+        let found = count_backticks(&text[at..]);
+        if found == length {
+            return Some(at);
+        }
+        from = at + found;
+    }
+    None
+}
+
+fn count_backticks(text: &str) -> usize {
+    text.len() - text.trim_start_matches('`').len()
+}
+
+/// Warns of what the engine has left in an answer, once per session and kind. `has_call`: a tool call is in it.
+pub(super) async fn warn_of_marks(
+    cx: &TurnContext,
+    model: &str,
+    text: &str,
+    has_call: bool,
+) -> Result<(), TurnStopped> {
+    let (code, message) = if has_call {
         let message = format!("{model} wrote a tool call as text, and nothing was run; {CALL_SWITCHES}");
         (CALL_IN_TEXT, message)
     } else if has_thought_end(text) {
@@ -112,18 +201,35 @@ mod tests {
             "Now.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>bash\n```json\n{}\n```",
             "<minimax:tool_call>\n<invoke name=\"bash\">",
             "[TOOL_CALLS][{\"name\": \"bash\"}]",
-            "```\ncode\n```\n<tool_call>{}",
+            "```\ncode\n```\n<tool_call>{\"name\": \"bash\"}",
+            "<tool_call>\n{\n    \"name\": \"bash\",\n    \"arguments\": {}\n}",
+            "A ` alone.\n\n<tool_call>{\"name\": \"bash\", \"arguments\": {\"command\": \"echo `date`\"}}",
+            "~~~\n```\n~~~\n<tool_call>{\"name\": \"bash\"}",
         ] {
-            assert!(has_call(call), "{call}");
+            assert!(has_call(call, &["bash", "read_file"]), "{call}");
+            assert!(!has_call(call, &["read", "ash", "write_file"]), "{call}");
+            assert!(!has_call(call, &[]), "{call}");
         }
         for text in [
             "",
-            "The mark is `<tool_call>{}`.",
-            "Qwen writes:\n```xml\n<tool_call>\n{}\n</tool_call>\n```\nand waits.",
-            "Between <tool_call> and </tool_call> is JSON.",
-            "An empty <tool_call></tool_call> is allowed.",
+            "The mark is `<tool_call>{bash}`.",
+            "The mark is `\n<tool_call>bash`.",
+            "The mark is ``<tool_call>{bash}``.",
+            "The mark is ``<tool_call>{`bash`}``, and ` is none.",
+            "Qwen writes:\n```xml\n<tool_call>\n{bash}\n</tool_call>\n```\nand waits.",
+            "````\n```\n<tool_call>bash\n```\n<tool_call>bash\n````\n",
+            "```\n~~~\n<tool_call>bash\n```` no end\n<tool_call>bash\n  `````",
+            "It writes:\n\n    <tool_call>\n\n    <tool_call>bash\n",
+            "\t<tool_call>bash",
+            "```\ncode\n```\n    <tool_call>bash",
+            "Between <tool_call> and </tool_call> is the JSON of bash.",
+            "An empty <tool_call></tool_call> of bash is allowed.",
+            "<tool_call> is the tag that Qwen puts before a call.",
+            "Qwen opens a call with\n<tool_call> and closes it with </tool_call>.",
+            "<tool_call> is the tag of bashful models, and of re-bash",
+            &format!("<tool_call>{}bash", " ".repeat(NAME_DISTANCE)),
         ] {
-            assert!(!has_call(text), "{text}");
+            assert!(!has_call(text, &["bash"]), "{text}");
         }
     }
 

@@ -216,8 +216,11 @@ async fn finish_answer(
     text: Option<String>,
 ) -> Result<StepOutcome, TurnStopped> {
     let words = text.as_deref().unwrap_or_default();
-    warn_of_marks(cx, &state.model.label(), words).await?;
-    if has_call(words) {
+    let tools = cx.tools.specs_for(state.model.edit_tool);
+    let tools: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let has_call = has_call(words, &tools);
+    warn_of_marks(cx, &state.model.label(), words, has_call).await?;
+    if has_call {
         state.conduct.pending_nudge = Some(CALL_QUESTION.to_owned());
         return Ok(call_in_text_outcome(&state.model));
     }
