@@ -1,11 +1,17 @@
 //! Splits thoughts off the start of an answer, where local engines without a reasoning parser leave them:
-//! `<think>…</think>`. A tag anywhere else is text.
+//! `<think>…</think>`. A tag anywhere else is text, and so is one that a blank follows: `<think> is a tag`.
 
 use super::decode::EventQueue;
-use super::stream::StreamEvent;
+use super::stream::{StopReason, StreamEvent};
 
-/// The tags around a thought.
-const TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
+/// The tags, and what follows each.
+const TAGS: [(&str, Section); 4] = [
+    ("<think>", Section::Thought("</think>")),
+    ("<thinking>", Section::Thought("</thinking>")),
+    // The prompt may have opened the thought, and the model has closed it at once.
+    ("</think>", Section::Start),
+    ("</thinking>", Section::Start),
+];
 
 /// The splitter of one answer. Its result does not depend on where pieces end.
 #[derive(Debug, Default)]
@@ -15,6 +21,8 @@ pub(crate) struct ThoughtSplitter {
     held: String,
     /// White space that comes next belongs to a tag.
     skips_space: bool,
+    /// The thought that no tag has closed yet.
+    open_thought: String,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,14 +46,40 @@ impl ThoughtSplitter {
         while self.split_held(out) {}
     }
 
+    /// Records that the engine separates thoughts itself, so that a tag at the start of the text is prose.
+    pub(crate) fn expect_text(&mut self, out: &mut EventQueue) {
+        if matches!(self.section, Section::Start) {
+            self.pass_on_text(out);
+        }
+    }
+
     /// Passes on what is held, because the answer ends or something other than text follows.
     pub(crate) fn flush(&mut self, out: &mut EventQueue) {
-        let held = std::mem::take(&mut self.held);
-        if matches!(self.section, Section::Thought(_)) {
-            out.push_content(StreamEvent::Reasoning(held.trim_end().to_owned()));
-        } else {
-            self.section = Section::Text;
-            out.push_content(StreamEvent::Text(held));
+        match self.section {
+            Section::Start => {
+                let whole = TAGS.iter().find(|(tag, _)| *tag == self.held.trim());
+                if let Some((_, next)) = whole {
+                    self.held.clear();
+                    (self.section, self.skips_space) = (*next, true);
+                } else {
+                    self.pass_on_text(out);
+                }
+            }
+            Section::Thought(_) => {
+                let held = std::mem::take(&mut self.held);
+                self.push_thought(held.trim_end(), out);
+            }
+            Section::Text => {}
+        }
+    }
+
+    /// Ends the answer. If nothing closes its thought, the model has not thought but answered, so that the answer is text,
+    /// too. An answer that was cut may lack the tag.
+    pub(crate) fn finish(&mut self, stop: &StopReason, out: &mut EventQueue) {
+        self.flush(out);
+        let thought = std::mem::take(&mut self.open_thought);
+        if *stop == StopReason::EndTurn {
+            out.push_content(StreamEvent::Text(thought));
         }
     }
 
@@ -64,21 +98,24 @@ impl ThoughtSplitter {
 
     fn split_start(&mut self, out: &mut EventQueue) -> bool {
         let start = self.held.trim_start();
-        for (open, close) in TAGS {
-            // The prompt may have opened the thought, and the model has closed it at once.
-            for (tag, next) in [(open, Section::Thought(close)), (close, Section::Start)] {
-                if let Some(rest) = start.strip_prefix(tag) {
-                    self.held = rest.to_owned();
-                    (self.section, self.skips_space) = (next, true);
-                    return true;
-                }
-            }
-        }
-        if !TAGS
+        let found = TAGS
             .iter()
-            .any(|(open, close)| open.starts_with(start) || close.starts_with(start))
-        {
-            self.flush(out);
+            .find_map(|(tag, next)| Some((start.strip_prefix(tag)?, *next)));
+        // `None` if only what follows decides.
+        let is_tag = match found {
+            Some((rest, Section::Thought(_))) => rest.chars().next().map(|c| !matches!(c, ' ' | '\t')),
+            Some(_) => Some(true),
+            None if TAGS.iter().any(|(tag, _)| tag.starts_with(start)) => None,
+            None => Some(false),
+        };
+        match (is_tag, found) {
+            (Some(true), Some((rest, next))) => {
+                self.held = rest.to_owned();
+                (self.section, self.skips_space) = (next, true);
+                return true;
+            }
+            (Some(_), _) => self.pass_on_text(out),
+            (None, _) => {}
         }
         false
     }
@@ -93,10 +130,22 @@ impl ThoughtSplitter {
         let thought = thought.trim_end().to_owned();
         let decided = end.map_or(thought.len(), |at| at + close.len());
         self.held.drain(..decided);
-        out.push_content(StreamEvent::Reasoning(thought));
+        self.push_thought(&thought, out);
         if end.is_some() {
+            self.open_thought.clear();
             (self.section, self.skips_space) = (Section::Start, true);
         }
         end.is_some()
+    }
+
+    fn push_thought(&mut self, thought: &str, out: &mut EventQueue) {
+        self.open_thought.push_str(thought);
+        out.push_content(StreamEvent::Reasoning(thought.to_owned()));
+    }
+
+    /// Passes on what is held as text, and everything after it.
+    fn pass_on_text(&mut self, out: &mut EventQueue) {
+        self.section = Section::Text;
+        out.push_content(StreamEvent::Text(std::mem::take(&mut self.held)));
     }
 }

@@ -561,7 +561,13 @@ fn thoughts_at_the_start_of_a_text_become_reasoning() {
         ),
         ("<think>\n\n</think>\n\nHi </think>.", vec![answer()]),
         ("</think>\n\nHi </think>.", vec![answer()]),
-        ("<think>Hm, <b>.</th", vec![reasoning("Hm, <b>.</th")]),
+        (
+            "<think>\nHm, <b>.\n</th",
+            vec![reasoning("Hm, <b>.\n</th"), text("Hm, <b>.\n</th")],
+        ),
+        ("<think>", vec![]),
+        ("<think> begins it.", vec![text("<think> begins it.")]),
+        ("\n<thinking>\tbegins it.", vec![text("\n<thinking>\tbegins it.")]),
         ("\n Hi <think>a</think>", vec![text("\n Hi <think>a</think>")]),
         ("`<think>` begins", vec![text("`<think>` begins")]),
         ("<thin", vec![text("<thin")]),
@@ -579,6 +585,51 @@ fn thoughts_at_the_start_of_a_text_become_reasoning() {
             assert_eq!(events, expected, "{content:?} in pieces of {size}");
         }
     }
+}
+
+#[test]
+fn an_open_thought_is_the_answer_only_at_a_regular_end() {
+    let content = json!({"choices": [{"delta": {"content": "<think>\nHm."}}]});
+    let call = json!({"index": 0, "id": "c", "function": {"name": "list", "arguments": "{}"}});
+    let (cut, called) = (
+        json!({"choices": [{"delta": {}, "finish_reason": "length"}]}),
+        json!({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "stop"}]}),
+    );
+    for last in [cut, called] {
+        let events = run(chat, [to_sse_stream(&[content.clone(), last]).as_bytes()]).0;
+        assert_eq!(
+            (&events[0], collect_text(&events)),
+            (&reasoning("Hm."), String::new())
+        );
+    }
+}
+
+#[test]
+fn a_tag_behind_separate_reasoning_is_text() {
+    let answer = "<think>\nopens a thought, </think>\ncloses it.";
+    for field in ["reasoning_content", "reasoning"] {
+        let stream = to_sse_stream(&[
+            json!({"choices": [{"delta": {"content": "\n"}}]}),
+            json!({"choices": [{"delta": {field: "Hm."}}]}),
+            json!({"choices": [{"delta": {"content": answer}}]}),
+            json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}),
+        ]);
+        let events = run(chat, [stream.as_bytes()]).0;
+        let expected = [
+            text("\n"),
+            reasoning("Hm."),
+            text(answer),
+            stop(StopReason::EndTurn),
+        ];
+        assert_eq!(events, expected, "{field}");
+    }
+    let parts = json!([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": answer}]);
+    let stream = to_sse_stream(&[
+        json!({"choices": [{"delta": {"content": parts}}]}),
+        json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}),
+    ]);
+    let events = run(chat, [stream.as_bytes()]).0;
+    assert_eq!(events[..2], [reasoning("Hm."), text(answer)]);
 }
 
 #[test]

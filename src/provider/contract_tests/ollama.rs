@@ -51,6 +51,24 @@ fn ollama_separates_thoughts_in_the_text() {
 }
 
 #[test]
+fn ollama_keeps_a_tag_behind_separate_reasoning() {
+    let stream = stream(
+        &[
+            r#""content":"","thinking":"Hm.""#,
+            r#""content":"<think>\nopens it.""#,
+        ],
+        "stop",
+    );
+    let expected = [
+        reasoning("Hm."),
+        text("<think>\nopens it."),
+        usage(25, 9, 0, 0),
+        stop(StopReason::EndTurn),
+    ];
+    check("a tag in the text", ollama, &stream, &expected);
+}
+
+#[test]
 fn ollama_decodes_every_end() {
     for (reason, expected) in [
         ("stop", StopReason::EndTurn),

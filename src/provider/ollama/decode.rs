@@ -32,6 +32,7 @@ impl ApiDecoder for OllamaDecoder {
             let thinking = text(message, "thinking").unwrap_or_default();
             let content = needed_text(message, "content")?;
             if !thinking.is_empty() {
+                self.thoughts.expect_text(out);
                 out.push(StreamEvent::Reasoning(thinking.to_owned()));
                 progress = StreamProgress::Content;
             }
@@ -85,7 +86,13 @@ impl OllamaDecoder {
     }
 
     fn finish_answer(&mut self, last: &Value, out: &mut EventQueue) {
-        self.thoughts.flush(out);
+        let stop = match text(last, "done_reason") {
+            Some("length") => StopReason::MaxTokens,
+            // "stop", and future reasons.
+            _ if self.calls > 0 => StopReason::ToolUse,
+            _ => StopReason::EndTurn,
+        };
+        self.thoughts.finish(&stop, out);
         let usage = Usage {
             input: optional_number(last, "prompt_eval_count").unwrap_or(0),
             output: optional_number(last, "eval_count").unwrap_or(0),
@@ -94,11 +101,6 @@ impl OllamaDecoder {
         if usage != Usage::default() {
             out.push(StreamEvent::Usage { usage, cost: None });
         }
-        out.push(StreamEvent::Stop(match text(last, "done_reason") {
-            Some("length") => StopReason::MaxTokens,
-            // "stop", and future reasons.
-            _ if self.calls > 0 => StopReason::ToolUse,
-            _ => StopReason::EndTurn,
-        }));
+        out.push(StreamEvent::Stop(stop));
     }
 }

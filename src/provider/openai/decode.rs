@@ -115,7 +115,7 @@ impl ChatDecoder {
         let thought = non_empty_text(&delta["reasoning_content"])
             .or_else(|| non_empty_text(&delta["reasoning"]))
             .or_else(|| join_entry_texts(&delta["reasoning_details"]));
-        self.push_content(thought.map(StreamEvent::Reasoning), out);
+        self.push_thought(thought, out);
         self.opaque.push_delta(delta);
         match &delta["content"] {
             Value::Array(parts) => self.decode_parts(parts, out)?,
@@ -143,7 +143,7 @@ impl ChatDecoder {
         for part in parts {
             if let Some(thinking) = part.get("thinking") {
                 let text = non_empty_text(thinking).or_else(|| join_entry_texts(thinking));
-                self.push_content(text.map(StreamEvent::Reasoning), out);
+                self.push_thought(text, out);
             } else {
                 let holder = json!({"content": part});
                 let part_text = if part.is_object() {
@@ -160,6 +160,13 @@ impl ChatDecoder {
     fn push_text(&mut self, text: &str, out: &mut EventQueue) {
         self.fresh |= !text.is_empty();
         self.thoughts.push(text, out);
+    }
+
+    fn push_thought(&mut self, text: Option<String>, out: &mut EventQueue) {
+        if text.is_some() {
+            self.thoughts.expect_text(out);
+        }
+        self.push_content(text.map(StreamEvent::Reasoning), out);
     }
 
     fn push_content(&mut self, event: Option<StreamEvent>, out: &mut EventQueue) {
@@ -321,7 +328,7 @@ impl ChatDecoder {
                 }
             }
         };
-        self.thoughts.flush(out);
+        self.thoughts.finish(&stop, out);
         let named = || {
             let tools = self.tools.iter().enumerate();
             tools
