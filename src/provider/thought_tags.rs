@@ -1,5 +1,5 @@
 //! Splits thoughts off the start of an answer, where local engines without a reasoning parser leave them:
-//! `<think>…</think>`. A tag anywhere else is text, and so is one that a blank follows: `<think> is a tag`.
+//! `<think>…</think>`. A tag anywhere else is text, and so is one in a line of prose: `<think> is a tag`.
 
 use super::decode::EventQueue;
 use super::stream::{StopReason, StreamEvent};
@@ -9,8 +9,8 @@ const TAGS: [(&str, Section); 4] = [
     ("<think>", Section::Thought("</think>")),
     ("<thinking>", Section::Thought("</thinking>")),
     // The prompt may have opened the thought, and the model has closed it at once.
-    ("</think>", Section::Start),
-    ("</thinking>", Section::Start),
+    ("</think>", Section::Text),
+    ("</thinking>", Section::Text),
 ];
 
 /// The splitter of one answer. Its result does not depend on where pieces end.
@@ -38,7 +38,7 @@ enum Section {
 impl ThoughtSplitter {
     /// Passes on the next piece of text, as far as it is decided.
     pub(crate) fn push(&mut self, text: &str, out: &mut EventQueue) {
-        if matches!(self.section, Section::Text) {
+        if matches!(self.section, Section::Text) && !self.skips_space {
             out.push_content(StreamEvent::Text(text.to_owned()));
             return;
         }
@@ -69,7 +69,7 @@ impl ThoughtSplitter {
                 let held = std::mem::take(&mut self.held);
                 self.push_thought(held.trim_end(), out);
             }
-            Section::Text => {}
+            Section::Text => self.skips_space = false,
         }
     }
 
@@ -92,7 +92,10 @@ impl ThoughtSplitter {
         match self.section {
             Section::Start => self.split_start(out),
             Section::Thought(close) => self.split_thought(close, out),
-            Section::Text => false,
+            Section::Text => {
+                self.pass_on_text(out);
+                false
+            }
         }
     }
 
@@ -104,7 +107,11 @@ impl ThoughtSplitter {
         // `None` if only what follows decides.
         let is_tag = match found {
             Some((rest, Section::Thought(_))) => rest.chars().next().map(|c| !matches!(c, ' ' | '\t')),
-            Some(_) => Some(true),
+            Some((rest, _)) => rest
+                .trim_start_matches([' ', '\t'])
+                .chars()
+                .next()
+                .map(|c| matches!(c, '\n' | '\r')),
             None if TAGS.iter().any(|(tag, _)| tag.starts_with(start)) => None,
             None => Some(false),
         };
@@ -133,7 +140,7 @@ impl ThoughtSplitter {
         self.push_thought(&thought, out);
         if end.is_some() {
             self.open_thought.clear();
-            (self.section, self.skips_space) = (Section::Start, true);
+            (self.section, self.skips_space) = (Section::Text, true);
         }
         end.is_some()
     }

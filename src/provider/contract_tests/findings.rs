@@ -561,6 +561,18 @@ fn thoughts_at_the_start_of_a_text_become_reasoning() {
         ),
         ("<think>\n\n</think>\n\nHi </think>.", vec![answer()]),
         ("</think>\n\nHi </think>.", vec![answer()]),
+        ("</thinking> \r\nHi </think>.", vec![answer()]),
+        ("\n</think>", vec![]),
+        ("</think> ends it.\n", vec![text("</think> ends it.\n")]),
+        ("</think>ends it.", vec![text("</think>ends it.")]),
+        (
+            "<think>\nHm, <b>.\n</think>\n<think>\nopens it.\n</think>\n",
+            vec![thought(), text("<think>\nopens it.\n</think>\n")],
+        ),
+        (
+            "<think>Hm, <b>.</think></think>\n",
+            vec![thought(), text("</think>\n")],
+        ),
         (
             "<think>\nHm, <b>.\n</th",
             vec![reasoning("Hm, <b>.\n</th"), text("Hm, <b>.\n</th")],
