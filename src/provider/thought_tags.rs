@@ -19,7 +19,7 @@ pub(crate) struct ThoughtSplitter {
     section: Section,
     /// What has arrived and cannot be decided yet.
     held: String,
-    /// White space that comes next belongs to a tag.
+    /// White space that comes next belongs to a tag, except the indentation of a line.
     skips_space: bool,
     /// The thought that no tag has closed yet.
     open_thought: String,
@@ -69,7 +69,10 @@ impl ThoughtSplitter {
                 let held = std::mem::take(&mut self.held);
                 self.push_thought(held.trim_end(), out);
             }
-            Section::Text => self.skips_space = false,
+            Section::Text => {
+                self.held.clear();
+                self.skips_space = false;
+            }
         }
     }
 
@@ -86,8 +89,10 @@ impl ThoughtSplitter {
     /// Returns whether a tag was found, so that more may be decided.
     fn split_held(&mut self, out: &mut EventQueue) -> bool {
         if self.skips_space {
-            self.held = self.held.trim_start().to_owned();
-            self.skips_space = self.held.is_empty();
+            self.skip_space();
+        }
+        if self.skips_space {
+            return false;
         }
         match self.section {
             Section::Start => self.split_start(out),
@@ -97,6 +102,19 @@ impl ThoughtSplitter {
                 false
             }
         }
+    }
+
+    /// Drops white space up to the last line break, and all of it within a line. What follows it decides.
+    fn skip_space(&mut self) {
+        let length = self.held.len() - self.held.trim_start().len();
+        let line_break = self.held[..length].rfind('\n');
+        self.skips_space = length == self.held.len();
+        let dropped = if self.skips_space {
+            line_break.unwrap_or(0)
+        } else {
+            line_break.map_or(length, |at| at + 1)
+        };
+        self.held.drain(..dropped);
     }
 
     fn split_start(&mut self, out: &mut EventQueue) -> bool {

@@ -561,6 +561,15 @@ fn thoughts_at_the_start_of_a_text_become_reasoning() {
         ),
         ("<think>\n\n</think>\n\nHi </think>.", vec![answer()]),
         ("</think>\n\nHi </think>.", vec![answer()]),
+        (
+            "<think>\nHm, <b>.\n</think> \n \n    let x;\n",
+            vec![thought(), text("    let x;\n")],
+        ),
+        (
+            "<think>\n  Hm, <b>.\n</think>  Hi </think>.",
+            vec![reasoning("  Hm, <b>."), answer()],
+        ),
+        ("<think>\nHm, <b>.\n</think>\n\n ", vec![thought()]),
         ("</thinking> \r\nHi </think>.", vec![answer()]),
         ("\n</think>", vec![]),
         ("</think> ends it.\n", vec![text("</think> ends it.\n")]),
