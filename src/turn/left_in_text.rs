@@ -66,16 +66,18 @@ fn names_tool(text: &str, tools: &[&str]) -> bool {
     })
 }
 
-/// Returns whether a thought whose start was in the prompt ends in a text, outside of code and at the end of a line.
+/// Returns whether a thought whose start was in the prompt ends in a text, outside of code: in a line of its own, or at
+/// the end of a paragraph.
 fn has_thought_end(text: &str) -> bool {
     let prose = remove_code(text);
     let mut lines = prose.lines();
-    lines
-        .find(|line| line.contains("<think") || line.contains("</think"))
-        .is_some_and(|line| {
-            let line = line.trim_end();
-            !line.contains("<think") && (line.ends_with("</think>") || line.ends_with("</thinking>"))
-        })
+    let tagged = lines.find(|line| line.contains("<think") || line.contains("</think"));
+    let line = tagged.unwrap_or_default().trim_end();
+    let before = line
+        .strip_suffix("</think>")
+        .or_else(|| line.strip_suffix("</thinking>"));
+    let ends_paragraph = lines.next().is_none_or(|next| next.trim().is_empty());
+    !line.contains("<think") && before.is_some_and(|before| before.trim().is_empty() || ends_paragraph)
 }
 
 /// Replaces each piece of fenced, indented, or quoted code by a backtick.
@@ -237,8 +239,10 @@ mod tests {
     fn the_end_of_a_thought_is_found_outside_of_code_and_prose() {
         for text in [
             "Let me see.\n</think>\n\nHello.",
-            "Let me see.</think> \nHi",
+            "Let me see.</think> \n\nHi",
+            "Let me see.\n </think> \nHi",
             "Hm.\n</thinking>",
+            "Hm.</think>",
         ] {
             assert!(has_thought_end(text), "{text}");
         }
@@ -246,6 +250,8 @@ mod tests {
             "The tag `</think>`\nends it.",
             "```\n</think>\n```",
             "The tag </think> ends it.",
+            "A thought ends with </think>\nand the answer follows.",
+            "A thought ends with </think>\n```\ncode\n```",
             "An example:\n<think>\nHm.\n</think>\n",
         ] {
             assert!(!has_thought_end(text), "{text}");
