@@ -11,7 +11,7 @@ pub(super) struct PolicyState {
     pub(super) degraded: bool,
     /// The plan was requested.
     pub(super) planned: bool,
-    /// The prompt of the next continue, from a stop hook.
+    /// The prompt of the next continue: the objection of a stop hook, or what follows a call in a text.
     pub(super) pending_nudge: Option<String>,
     /// Tool calls since the last reflection.
     pub(super) calls: u32,

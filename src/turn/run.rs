@@ -114,9 +114,7 @@ async fn drive_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, Tur
         emit_transition(cx, next, end.detail.clone()).await?;
         state.record_transition(next, &facts);
         match next {
-            Transition::Continue(reason) => {
-                prepare_continuation(cx, &mut state, &items, reason, end.error).await?
-            }
+            Transition::Continue(reason) => prepare_continuation(cx, &mut state, &items, reason, end).await?,
             Transition::Terminal(reason) => {
                 let error = end.error.filter(|_| !summed_up);
                 return Ok(TurnFinish {
@@ -277,8 +275,9 @@ async fn prepare_continuation(
     state: &mut LoopState,
     items: &[Arc<HistoryItem>],
     reason: ContinueReason,
-    error: Option<AgentError>,
+    end: StepOutcome,
 ) -> Result<(), TurnStopped> {
+    let nudge = state.conduct.pending_nudge.take();
     match reason {
         ContinueReason::CollapseDrainRetry if state.progress.has_shortened() => {
             shorten_recent_results(cx, state, items).await
@@ -299,13 +298,13 @@ async fn prepare_continuation(
             None => Ok(()),
         },
         ContinueReason::Reflection => push_hidden_message(cx, state.conduct.take_reflection_prompt()).await,
-        ContinueReason::NextTurn | ContinueReason::StopHookBlocking => {
-            match state.conduct.pending_nudge.take() {
-                Some(words) => push_hidden_message(cx, words).await,
-                None => Ok(()),
-            }
-        }
-        ContinueReason::ModelFallback => fall_back(cx, state, error).await,
+        // The objection of a stop hook that is overruled is not for the model.
+        ContinueReason::NextTurn if end.outcome != Outcome::CallInText => Ok(()),
+        ContinueReason::NextTurn | ContinueReason::StopHookBlocking => match nudge {
+            Some(words) => push_hidden_message(cx, words).await,
+            None => Ok(()),
+        },
+        ContinueReason::ModelFallback => fall_back(cx, state, end.error).await,
         ContinueReason::Planning | ContinueReason::EmptyResponseRetry | ContinueReason::PauseTurn => Ok(()),
     }
 }

@@ -517,6 +517,36 @@ fn steers_are_taken_while_a_stop_hook_runs() {
     assert_eq!(client.reasons(&session), ["next_turn", "completed"]);
 }
 
+/// The user's message goes on; what the hook has said is no longer wanted.
+#[test]
+fn an_overruled_objection_does_not_follow_a_steer() {
+    let world = world(&hook(
+        "stop",
+        "echo x >> runs; until [ $(wc -l < runs) -lt 4 ] || [ -e go ]; do sleep 0.01; done; \
+         echo 'the tests fail' >&2; exit 2",
+    ));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "work");
+    let runs = world.workspace().join("runs");
+    world.wait_until(|| std::fs::read_to_string(&runs).is_ok_and(|runs| runs.lines().count() == 4));
+    let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": "and on"}));
+    std::fs::write(world.workspace().join("go"), "").unwrap();
+    client.prompt_result(&id);
+    assert_eq!(
+        client.reasons(&session),
+        [
+            "stop_hook_blocking",
+            "stop_hook_blocking",
+            "stop_hook_blocking",
+            "next_turn",
+            "completed"
+        ]
+    );
+    let body = world.wait_for_request(4).body.to_string();
+    assert_eq!(body.matches("objects to ending here").count(), 3, "{body}");
+}
+
 #[test]
 fn failing_hooks_warn_once_and_change_nothing() {
     let cases = [
