@@ -123,7 +123,7 @@ async fn start(
     let mut patience = IdleTimeout::new(limits.first_event);
     // Covers connecting too; the connect limit alone is enforced by the HTTP client.
     let Some(sent) = patience.wait(http.send(request)).await else {
-        return Err(no_first_event(account, &patience));
+        return Err(no_first_event(account, &patience, limits.first_event));
     };
     let response = match sent {
         Ok(response) => response,
@@ -208,20 +208,23 @@ pub(super) fn timed_out(account: &ProviderAccount, phase: TimeoutPhase, limit: D
     Failure::new(ProviderFault::TimedOut(phase), message)
 }
 
-/// Returns the failure for an answer that has not begun in time.
-fn no_first_event(account: &ProviderAccount, timeout: &IdleTimeout) -> Failure {
-    let mut failure = timed_out(account, TimeoutPhase::FirstEvent, timeout.limit());
-    if timeout.is_extended() {
-        failure.message = format!(
-            "{} sent only keep-alives for {} s; to wait longer, set first_event_timeout_s above {}",
-            account.host_and_port(),
-            timeout.limit().as_secs_f64(),
-            timeout.limit().max(KEEP_ALIVE_LIMIT).as_secs_f64(),
-        );
-    } else {
+/// Returns the failure for an answer that has not begun in time; `setting` is the limit without keep-alives.
+fn no_first_event(account: &ProviderAccount, timeout: &IdleTimeout, setting: Duration) -> Failure {
+    let mut failure = timed_out(account, TimeoutPhase::FirstEvent, setting);
+    let (host, limit) = (account.host_and_port(), timeout.limit());
+    if !timeout.is_extended() {
         failure
             .message
             .push_str("; to wait longer, set first_event_timeout_s");
+    } else if limit < KEEP_ALIVE_LIMIT {
+        failure
+            .message
+            .push_str(" after its last keep-alive; to wait longer, raise first_event_timeout_s");
+    } else {
+        let limit = limit.as_secs();
+        failure.message = format!(
+            "{host} sent only keep-alives for {limit} s; to wait longer, set first_event_timeout_s above {limit}"
+        );
     }
     failure
 }
@@ -342,7 +345,7 @@ impl AnswerStream {
             return;
         }
         let failure = if self.waiting_for == TimeoutPhase::FirstEvent {
-            no_first_event(&self.account, &self.idle_timeout)
+            no_first_event(&self.account, &self.idle_timeout, self.limits.first_event)
         } else {
             timed_out(&self.account, self.waiting_for, self.idle_timeout.limit())
         };
@@ -455,6 +458,10 @@ mod tests {
             (
                 vec![(10, PING); 100],
                 "sent only keep-alives for 300 s; to wait longer, set first_event_timeout_s above 300",
+            ),
+            (
+                vec![(10, PING), (20, ": hi\n\n")],
+                "sent nothing for 60 s after its last keep-alive; to wait longer, raise first_event_timeout_s",
             ),
         ] {
             let last = messages(script).collect::<Vec<_>>().await.pop();
