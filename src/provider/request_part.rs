@@ -151,7 +151,7 @@ pub(super) const REFUSAL_RULES: [RefusalRule; 16] = [
             "thinking budget is not supported",
             "only works in thinking mode",
         ],
-        Some(("the setting `reasoning_effort`", "")),
+        Some(("the setting `reasoning_effort`", " until you set another effort")),
     ),
     rule(
         RequestPart::Thinking,
@@ -169,7 +169,7 @@ pub(super) const REFUSAL_RULES: [RefusalRule; 16] = [
             "think value",
             "when `thinking` is enabled",
         ],
-        Some(("the switch of its reasoning", "")),
+        Some(("the switch of its reasoning", " until you set another effort")),
     ),
     rule(
         RequestPart::CacheMarks,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::model_choice::ResolvedModel;
 use crate::domain::{Block, MessageId, ToolSpec};
-use crate::provider::{HistoryItem, ModelRequest, RequestPart};
+use crate::provider::{Effort, HistoryItem, ModelRequest, RequestPart};
 
 /// What the providers of a session count per estimated token (R-CTX-1), by `provider/model`. Each turn starts with what
 /// the previous ones have learned.
@@ -15,11 +15,31 @@ pub struct TokenCalibration {
     /// Output limits learned from a provider's rejections, by `provider/model`.
     outputs: Mutex<BTreeMap<String, u32>>,
     /// What models have refused, with the last message that contained it.
-    refused: Mutex<BTreeMap<(String, RequestPart), Option<MessageId>>>,
+    refused: Mutex<BTreeMap<Refusal, Option<MessageId>>>,
     /// The tools that models have refused.
     refused_tools: Mutex<BTreeSet<(String, String)>>,
     /// The codes of warnings that the session has shown.
     notices: Mutex<BTreeSet<&'static str>>,
+}
+
+/// A part of requests that a model has refused.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Refusal {
+    /// `provider/model`.
+    model: String,
+    part: RequestPart,
+    /// The effort of the request, where it decides about the part: a model may lack one effort and have another.
+    effort: Option<Effort>,
+}
+
+impl Refusal {
+    fn new(model: &ResolvedModel, part: RequestPart, effort: Option<Effort>) -> Self {
+        Self {
+            model: model.label(),
+            part,
+            effort: effort.filter(|_| matches!(part, RequestPart::Effort | RequestPart::Thinking)),
+        }
+    }
 }
 
 impl TokenCalibration {
@@ -52,11 +72,12 @@ impl TokenCalibration {
         notices.insert(code)
     }
 
-    /// Records that `model` refused a part of a request with these messages. Returns whether it was in the request.
+    /// Records that `model` refused a part of a request that began with `effort`. Returns whether it was in the request.
     pub(super) fn record_refusal(
         &self,
         model: &ResolvedModel,
         part: RequestPart,
+        effort: Option<Effort>,
         items: &[Arc<HistoryItem>],
     ) -> bool {
         let last = items
@@ -67,7 +88,7 @@ impl TokenCalibration {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         // Without any signed reasoning, something else is wrong.
         (part != RequestPart::Reasoning || last.is_some())
-            && refused.insert((model.label(), part), last.clone()) != Some(last)
+            && refused.insert(Refusal::new(model, part, effort), last.clone()) != Some(last)
     }
 
     /// Records that `model` refused these tools.
@@ -76,16 +97,21 @@ impl TokenCalibration {
         refused.extend(tools.map(|tool| (model.label(), tool)));
     }
 
-    /// Leaves out of a request what `model` has refused.
-    pub(super) fn adapt_request(&self, model: &ResolvedModel, request: &mut ModelRequest) {
+    /// Leaves out of a request what `model` has refused. `effort` is the one with which the request began.
+    pub(super) fn adapt_request(
+        &self,
+        model: &ResolvedModel,
+        effort: Option<Effort>,
+        request: &mut ModelRequest,
+    ) {
         let label = model.label();
         request.messages = self.strip_refused_reasoning(model, &request.messages);
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let parts = refused.keys().filter(|(model, _)| *model == label);
-        request.omitted = parts.map(|(_, part)| *part).collect();
-        if request.omitted.contains(&RequestPart::Effort) {
-            request.effort = None;
-        }
+        let parts = refused.keys().map(|refusal| refusal.part);
+        request.omitted = parts
+            .filter(|part| refused.contains_key(&Refusal::new(model, *part, effort)))
+            .collect();
+        request.effort = effort.filter(|_| !request.omitted.contains(&RequestPart::Effort));
         let refused = self.refused_tools.lock().unwrap_or_else(PoisonError::into_inner);
         let is_refused = |tool: &ToolSpec| refused.contains(&(label.clone(), tool.name.clone()));
         if !refused.is_empty() && request.tools.iter().any(is_refused) {
@@ -122,7 +148,7 @@ impl TokenCalibration {
 
     fn find_refusal(&self, model: &ResolvedModel, part: RequestPart) -> Option<Option<MessageId>> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.get(&(model.label(), part)).cloned()
+        refused.get(&Refusal::new(model, part, None)).cloned()
     }
 }
 

@@ -88,7 +88,8 @@ pub(super) async fn call_with_retries(
 ) -> Result<CallOutcome, TurnStopped> {
     let mut retry = RetryState::new(model.retry);
     let calibration = &cx.services.statistics.calibration;
-    calibration.adapt_request(model, Arc::make_mut(&mut request));
+    let effort = request.effort;
+    calibration.adapt_request(model, effort, Arc::make_mut(&mut request));
     // A refusal changes the request once for each part and tool, so this loop ends.
     loop {
         // The budget comes first and holds the estimate while the call waits, so that parallel calls cannot overspend
@@ -137,7 +138,7 @@ pub(super) async fn call_with_retries(
             Attempt::Failed {
                 mut error, streamed, ..
             } => {
-                if leave_out_refused(cx, model, &mut request, &mut error).await? {
+                if leave_out_refused(cx, model, effort, &mut request, &mut error).await? {
                     retract_output(cx, streamed).await?;
                     continue;
                 }

@@ -9,21 +9,25 @@ use super::context::TurnContext;
 use super::emit::emit_late_warning;
 use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
-use crate::provider::{ModelRequest, ProviderError, ProviderFault, RequestPart, ToolPointer};
+use crate::provider::{Effort, ModelRequest, ProviderError, ProviderFault, RequestPart, ToolPointer};
 
 /// The code of the warning that a provider rejected a part of our requests.
 const PART_LEFT_OUT: &str = "part_left_out";
 
-/// Leaves out of `request` what `error` refuses. Returns whether the request is another one then.
+/// Leaves out of `request` what `error` refuses. Returns whether the request is another one then. `effort` is the one
+/// with which the request began.
 pub(super) async fn leave_out_refused(
     cx: &TurnContext,
     model: &ResolvedModel,
+    effort: Option<Effort>,
     request: &mut Arc<ModelRequest>,
     error: &mut ProviderError,
 ) -> Result<bool, TurnStopped> {
     let calibration = &cx.services.statistics.calibration;
     let warnings: Vec<(String, &str)> = match &error.fault {
-        ProviderFault::PartRefused(part) if calibration.record_refusal(model, *part, &request.messages) => {
+        ProviderFault::PartRefused(part)
+            if calibration.record_refusal(model, *part, effort, &request.messages) =>
+        {
             part.warning()
                 .map(|(what, effect)| (what.to_owned(), effect))
                 .into_iter()
@@ -57,7 +61,7 @@ pub(super) async fn leave_out_refused(
         _ => return Ok(false),
     };
     tracing::warn!(model = %model.label(), fault = ?error.fault, "a part of the request was rejected");
-    calibration.adapt_request(model, Arc::make_mut(request));
+    calibration.adapt_request(model, effort, Arc::make_mut(request));
     for (what, effect) in warnings {
         let message = format!(
             "{} rejected {what} ({}); leaving it out in this session{effect}",

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::mock_llm::{Api, RecordedRequest, Reply};
 use super::scenario::{Client, Config, Scenario};
 use crate::domain::*;
+use crate::provider::Effort;
 
 /// A scenario with a provider for each API, in which all models reason, with two custom tools and more tables.
 fn with_all_apis(tables: &str) -> Scenario {
@@ -128,6 +129,28 @@ fn refused_optional_parts_are_left_out_for_the_rest_of_the_session() {
             !model.starts_with("mock/") || field != "/thinking"
         );
     }
+}
+
+/// The model may accept another effort. The refused one is never sent again.
+#[test]
+fn a_refused_effort_is_left_out_only_while_it_is_set() {
+    let scenario = with_all_apis("");
+    scenario.mock().respond_with(|request| {
+        let words = "Unsupported value: 'reasoning_effort' does not support 'high' with this model.";
+        (request.body["reasoning_effort"] == "high").then(|| Reply::error(400, "x", words))
+    });
+    let client = scenario.start();
+    let session = client.session_of_model("other/m");
+    let sent = || scenario.wait_for_request(scenario.requests() - 1).body["reasoning_effort"].clone();
+    client.ask(&session, "hello");
+    assert_eq!((sent(), scenario.requests()), (Value::Null, 2));
+    client.set_effort(&session, Effort::Low);
+    client.ask(&session, "again");
+    assert_eq!((sent(), scenario.requests()), (json!("low"), 3));
+    client.set_effort(&session, Effort::High);
+    client.ask(&session, "and now?");
+    assert_eq!((sent(), scenario.requests()), (Value::Null, 4));
+    assert_eq!(left_out(&client, &session).len(), 1);
 }
 
 /// Nothing can be left out of a request that does not have it.

@@ -13,6 +13,7 @@ use crate::base::clock;
 use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::config::{ConfigPaths, ConfigSource, Diagnostic, Env, Flags, Redactor};
 use crate::domain::*;
+use crate::provider::Effort;
 use crate::session::*;
 use crate::store::{ContentChoice, Store};
 use crate::tool::NoEditor;
@@ -290,6 +291,15 @@ impl Client {
     ) -> Result<(), CommandError> {
         let model = Some(model.to_owned());
         self.wait_for(self.sessions.choose_model(&self.configured, session, model, None))
+    }
+
+    /// Changes the reasoning effort for future turns.
+    pub(in crate::session::tests) fn set_effort(&self, session: &SessionId, effort: Effort) {
+        let effort = Some(EffortChoice::Chosen(effort));
+        let chosen = self
+            .sessions
+            .choose_model(&self.configured, session, None, effort);
+        self.wait_for(chosen).unwrap();
     }
 
     /// Reads the configuration again. Returns its problems.
