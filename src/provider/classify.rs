@@ -5,7 +5,9 @@
 //! matters: a prompt that is too long comes first, because its status differs between servers. It decides no
 //! retries: see `error` and `retry`. `tests/e2e/faults/cases.rs` pins every case.
 
+mod error_body;
 mod output_limit;
+mod refusal;
 mod refused_tools;
 mod retry_after;
 #[cfg(test)]
@@ -13,16 +15,16 @@ mod tests;
 
 pub(crate) use retry_after::{days_since_epoch, retry_after};
 
-use std::time::Duration;
+use error_body::ErrorBody;
+use refusal::choose_refusal;
 
 use reqwest::header::HeaderMap;
-use serde_json::Value;
 
 use super::account::{ProviderAccount, naming_at};
 use super::error::{Failure, ProviderFault};
 use super::models::{KnownList, current_day, suggest_model_names};
-use super::request_part::{REFUSAL_RULES, RequestPart, ToolPointer};
-use crate::base::{clock, half_characters, text};
+use super::request_part::RequestPart;
+use crate::base::clock;
 
 /// A response that is not an event stream.
 pub(crate) struct RefusedResponse<'a> {
@@ -116,228 +118,6 @@ fn not_the_api(refusal: &RefusedResponse<'_>) -> String {
         (_, _, Some(kind)) => format!("{host} answered with {kind} instead of an event stream"),
         _ => format!("{host} did not answer with an event stream"),
     }
-}
-
-/// The contents of an error body, in any of the usual forms.
-#[derive(Debug, Default)]
-struct ErrorBody {
-    is_error: bool,
-    /// Code, type and status words in lower case, separated by spaces.
-    code: String,
-    message: String,
-    /// The parameter that the error is about, in lower case (OpenAI).
-    parameter: String,
-    /// The message, and the upstream error that a gateway passes on, in lower case.
-    text: String,
-    /// A status in the body.
-    status: Option<u16>,
-    /// The context window in a separate field (llama.cpp).
-    window: Option<u64>,
-    /// The limit refills within a minute. Google calls that a quota too.
-    per_minute: bool,
-    /// A wait in the body (Google, OpenAI).
-    retry_after: Option<Duration>,
-    request_id: Option<String>,
-}
-
-impl ErrorBody {
-    fn read(body: &str) -> Self {
-        let Ok(value) = half_characters::parse_json::<Value>(body) else {
-            return Self::from_plain_text(body);
-        };
-        let value = match value {
-            // Google's compatible API wraps its error in a list.
-            Value::Array(mut items) if !items.is_empty() => items.swap_remove(0),
-            value => value,
-        };
-        let error = &value["error"];
-        let nested = match error {
-            Value::Object(_) => error,
-            Value::String(_) => &Value::Null,
-            _ => &value,
-        };
-        let message = error
-            .as_str()
-            .map(str::to_owned)
-            .or_else(|| extract_text(&nested["message"]))
-            .or_else(|| extract_text(&nested["detail"]))
-            .or_else(|| extract_text(&value["message"]))
-            .or_else(|| extract_text(&value["detail"]))
-            .unwrap_or_default();
-        let behind = extract_text(&nested["metadata"]["raw"]).unwrap_or_default();
-        let reasons = extract_text(&nested["metadata"]["reasons"]).unwrap_or_default();
-        let code = ["code", "type", "status"]
-            .iter()
-            .filter_map(|key| match &nested[*key] {
-                Value::String(word) => Some(word.to_ascii_lowercase()),
-                _ => None,
-            })
-            .collect::<Vec<_>>()
-            .join(" ");
-        let known = |value: &Value| value.as_u64().and_then(|n| u16::try_from(n).ok());
-        let status = known(&nested["code"]).or_else(|| known(&nested["status"]));
-        let is_error = !error.is_null() || value["object"] == "error" || value["type"] == "error";
-        // "Provider returned error" says nothing; the upstream error does.
-        let message = if message.to_ascii_lowercase().contains("returned error") && !behind.is_empty() {
-            format!("{message}: {}", text::one_line(&behind, 500))
-        } else {
-            message
-        };
-        // An error in an unknown form is better than none.
-        let says_anything = value.as_object().is_some_and(|fields| !fields.is_empty());
-        let message = if message.is_empty() && says_anything {
-            text::one_line(body, 500)
-        } else {
-            message
-        };
-        let text = format!("{message} {behind} {reasons}").to_ascii_lowercase();
-        Self {
-            is_error,
-            code,
-            parameter: nested["param"].as_str().unwrap_or_default().to_ascii_lowercase(),
-            retry_after: retry_after::parse_google_delay(body)
-                .or_else(|| retry_after::parse_delay_text(&text)),
-            text,
-            message,
-            // `code` may also be a number of the vendor's own.
-            status: status.filter(|status| (400..600).contains(status)),
-            window: nested["n_ctx"].as_u64(),
-            per_minute: body.contains("PerMinute"),
-            request_id: value["request_id"].as_str().map(str::to_owned),
-        }
-    }
-
-    fn from_plain_text(body: &str) -> Self {
-        let trimmed = body.trim_start();
-        let message = if trimmed.starts_with('<') {
-            page_title(trimmed).unwrap_or_default()
-        } else {
-            text::one_line(trimmed, 500)
-        };
-        Self {
-            text: message.to_ascii_lowercase(),
-            message,
-            ..Self::default()
-        }
-    }
-
-    fn contains_any(&self, any: &[&str]) -> bool {
-        let fields = [&self.text, &self.code, &self.parameter];
-        any.iter()
-            .any(|words| fields.iter().any(|field| field.contains(words)))
-    }
-
-    /// Returns whether the error refuses the parameter `name` of the request, or its value, in one of the usual phrases.
-    /// The word alone may come from the conversation.
-    fn refuses_parameter(&self, name: &str) -> bool {
-        const BEFORE: [&str; 12] = [
-            "unsupported value:",
-            "unsupported parameter:",
-            "unknown parameter:",
-            "unrecognized parameter:",
-            "unknown name",
-            "unknown field",
-            "unexpected keyword argument",
-            "argument supplied:",
-            "not supported on this model:",
-            "not support the",
-            "not support parameter",
-            "are not allowed (",
-        ];
-        const AFTER: [&str; 10] = [
-            "is not supported",
-            "is unsupported",
-            "is not allowed",
-            "is not permitted",
-            "was unexpected",
-            "parameter is not supported",
-            "extra inputs are not permitted",
-            "extra fields not permitted",
-            // vLLM writes its list of errors as Python does: `'loc': ('body', 'store'), 'msg': 'Extra …'`.
-            "), 'msg': 'extra inputs are not permitted",
-            "input should be",
-        ];
-        let is_mark = |letter: char| letter.is_whitespace() || "'\"`:".contains(letter);
-        let is_refused = |(at, _): (usize, &str)| {
-            let (before, after) = (&self.text[..at], &self.text[at + name.len()..]);
-            let rest = before.trim_end_matches(is_of_path);
-            let before = rest.trim_end_matches(|letter| is_mark(letter) && letter != ':');
-            let after = skip_fields(after).map(|after| after.trim_start_matches(is_mark));
-            is_path_of_ours(&self.text[rest.len()..at])
-                && after.is_some_and(|after| {
-                    BEFORE.iter().any(|words| before.ends_with(words))
-                        || AFTER.iter().any(|words| after.starts_with(words))
-                })
-        };
-        let is_parameter = |(at, _): (usize, &str)| {
-            let (before, after) = (&self.parameter[..at], &self.parameter[at + name.len()..]);
-            is_path_of_ours(before) && skip_fields(after) == Some("")
-        };
-        self.parameter.match_indices(name).any(is_parameter) || self.text.match_indices(name).any(is_refused)
-    }
-}
-
-fn is_of_path(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || "._[]".contains(letter)
-}
-
-/// Returns whether fields at this path are agentls's own, not those of a tool's arguments.
-fn is_path_of_ours(path: &str) -> bool {
-    const OTHERS: [&str; 5] = ["properties", "schema", "parameters", "arguments", ".input."];
-    (path.is_empty() || path.ends_with(['.', ']'])) && !OTHERS.iter().any(|word| path.contains(word))
-}
-
-/// Returns what follows a name and its fields, as in `thinking.budget_tokens: …`; `None` in the middle of a word.
-fn skip_fields(after: &str) -> Option<&str> {
-    let is_end = |letter: char| !letter.is_ascii_alphanumeric() && !"_-".contains(letter);
-    match after.strip_prefix(['.', '[']) {
-        Some(fields) => Some(fields.trim_start_matches(is_of_path)),
-        None => after.chars().next().is_none_or(is_end).then_some(after),
-    }
-}
-
-/// Returns the title of a web page.
-fn page_title(page: &str) -> Option<String> {
-    // ASCII lower case keeps the byte offsets, so they are valid in the original text.
-    let lower = page.to_ascii_lowercase();
-    let from = lower.find("<title>")? + "<title>".len();
-    let to = from + lower[from..].find("</title>")?;
-    Some(text::one_line(page.get(from..to)?, 200))
-}
-
-/// Returns a text in any shape: a string, or strings somewhere in a list (FastAPI).
-fn extract_text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
-        Value::Array(items) => {
-            let parts: Vec<String> = items
-                .iter()
-                .filter_map(|item| extract_text(item).or_else(|| extract_located_text(item)))
-                .collect();
-            (!parts.is_empty()).then(|| parts.join("; "))
-        }
-        Value::Object(map) => map.get("message").and_then(extract_text),
-        _ => None,
-    }
-}
-
-/// Returns the text of FastAPI's errors, after the path of the field: `{"loc": ["body", "store"], "msg": "…"}`.
-fn extract_located_text(item: &Value) -> Option<String> {
-    let text = extract_text(&item["msg"])?;
-    let names = item["loc"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|name| match name {
-            Value::String(name) => name.clone(),
-            other => other.to_string(),
-        });
-    let path: Vec<String> = names.skip_while(|name| name == "body").collect();
-    Some(if path.is_empty() {
-        text
-    } else {
-        format!("{}: {text}", path.join("."))
-    })
 }
 
 /// Chooses the fault. Checks by text come before the status, because one status covers several faults.
@@ -676,45 +456,6 @@ fn image_refused(status: Option<u16>, body: &ErrorBody) -> bool {
         && (body.contains_any(TEXTS)
             || body.contains_any(&["image_url"])
                 && body.contains_any(&["invalid content type", "unknown variant"]))
-}
-
-/// Returns the part of the request that the provider refuses, if the request works without it.
-fn find_refused_part(body: &ErrorBody) -> Option<RequestPart> {
-    let rule = REFUSAL_RULES.iter().find(|rule| {
-        body.contains_any(rule.phrases) || rule.fields.iter().any(|field| body.refuses_parameter(field))
-    })?;
-    // A limit that is too high is lowered instead, and one that is too low is no unknown parameter.
-    let is_too_high = || output_limit::is_refused(&body.text);
-    let is_too_low = || {
-        ["minimum", "at least"]
-            .iter()
-            .any(|words| body.text.contains(words))
-    };
-    let is_value = rule.part == RequestPart::OutputLimit && (is_too_high() || is_too_low());
-    (!is_value).then_some(rule.part)
-}
-
-/// Returns the tools whose definitions the provider refuses: by its field for that, or else by its words.
-fn find_tools(body: &ErrorBody) -> Vec<ToolPointer> {
-    let named = refused_tools::find_refused_tools(&body.parameter);
-    if named.is_empty() {
-        refused_tools::find_refused_tools(&body.text)
-    } else {
-        named
-    }
-}
-
-/// Chooses the fault if the provider refuses a part of the request that it works without.
-fn choose_refusal(status: Option<u16>, body: &ErrorBody) -> Option<ProviderFault> {
-    if status.is_some_and(|status| !matches!(status, 400 | 422)) {
-        return None;
-    }
-    if let Some(part) = find_refused_part(body) {
-        return Some(ProviderFault::PartRefused(part));
-    }
-    Some(find_tools(body))
-        .filter(|tools| !tools.is_empty())
-        .map(ProviderFault::ToolsRefused)
 }
 
 fn content_policy(status: Option<u16>, body: &ErrorBody) -> bool {

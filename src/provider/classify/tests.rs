@@ -1,11 +1,14 @@
 //! Error bodies as the APIs send them, and their classification.
 
+use std::time::Duration;
+
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
 use crate::config::ApiKind;
 use crate::provider::account::tests::build_account;
 use crate::provider::error::Disposition;
+use crate::provider::request_part::ToolPointer;
 
 fn classify(status: u16, body: &str) -> Failure {
     classify_at("https://api.example.com/v1", status, &[], body)

@@ -1,0 +1,116 @@
+//! Recognizes an error that refuses a part of the request, or tools of it, and finds which.
+//!
+//! The words for each part are in `request_part`. Whether the request has the part is the caller's matter.
+
+use super::error_body::ErrorBody;
+use super::output_limit;
+use super::refused_tools::find_refused_tools;
+use crate::provider::error::ProviderFault;
+use crate::provider::request_part::{REFUSAL_RULES, RequestPart, ToolPointer};
+
+/// Chooses the fault if the provider refuses a part of the request that it works without.
+pub(super) fn choose_refusal(status: Option<u16>, body: &ErrorBody) -> Option<ProviderFault> {
+    if status.is_some_and(|status| !matches!(status, 400 | 422)) {
+        return None;
+    }
+    if let Some(part) = find_refused_part(body) {
+        return Some(ProviderFault::PartRefused(part));
+    }
+    Some(find_tools(body))
+        .filter(|tools| !tools.is_empty())
+        .map(ProviderFault::ToolsRefused)
+}
+
+/// Returns the part of the request that the provider refuses, if the request works without it.
+fn find_refused_part(body: &ErrorBody) -> Option<RequestPart> {
+    let rule = REFUSAL_RULES.iter().find(|rule| {
+        body.contains_any(rule.phrases) || rule.fields.iter().any(|field| refuses_parameter(body, field))
+    })?;
+    // A limit that is too high is lowered instead, and one that is too low is no unknown parameter.
+    let is_too_high = || output_limit::is_refused(&body.text);
+    let is_too_low = || {
+        ["minimum", "at least"]
+            .iter()
+            .any(|words| body.text.contains(words))
+    };
+    let is_value = rule.part == RequestPart::OutputLimit && (is_too_high() || is_too_low());
+    (!is_value).then_some(rule.part)
+}
+
+/// Returns the tools whose definitions the provider refuses: by its field for that, or else by its words.
+fn find_tools(body: &ErrorBody) -> Vec<ToolPointer> {
+    let named = find_refused_tools(&body.parameter);
+    if named.is_empty() {
+        find_refused_tools(&body.text)
+    } else {
+        named
+    }
+}
+
+/// Returns whether the error refuses the parameter `name` of the request, or its value, in one of the usual phrases.
+/// The word alone may come from the conversation.
+fn refuses_parameter(body: &ErrorBody, name: &str) -> bool {
+    const BEFORE: [&str; 12] = [
+        "unsupported value:",
+        "unsupported parameter:",
+        "unknown parameter:",
+        "unrecognized parameter:",
+        "unknown name",
+        "unknown field",
+        "unexpected keyword argument",
+        "argument supplied:",
+        "not supported on this model:",
+        "not support the",
+        "not support parameter",
+        "are not allowed (",
+    ];
+    const AFTER: [&str; 10] = [
+        "is not supported",
+        "is unsupported",
+        "is not allowed",
+        "is not permitted",
+        "was unexpected",
+        "parameter is not supported",
+        "extra inputs are not permitted",
+        "extra fields not permitted",
+        // vLLM writes its list of errors as Python does: `'loc': ('body', 'store'), 'msg': 'Extra …'`.
+        "), 'msg': 'extra inputs are not permitted",
+        "input should be",
+    ];
+    let is_mark = |letter: char| letter.is_whitespace() || "'\"`:".contains(letter);
+    let is_refused = |(at, _): (usize, &str)| {
+        let (before, after) = (&body.text[..at], &body.text[at + name.len()..]);
+        let rest = before.trim_end_matches(is_of_path);
+        let before = rest.trim_end_matches(|letter| is_mark(letter) && letter != ':');
+        let after = skip_fields(after).map(|after| after.trim_start_matches(is_mark));
+        is_path_of_ours(&body.text[rest.len()..at])
+            && after.is_some_and(|after| {
+                BEFORE.iter().any(|words| before.ends_with(words))
+                    || AFTER.iter().any(|words| after.starts_with(words))
+            })
+    };
+    let is_parameter = |(at, _): (usize, &str)| {
+        let (before, after) = (&body.parameter[..at], &body.parameter[at + name.len()..]);
+        is_path_of_ours(before) && skip_fields(after) == Some("")
+    };
+    body.parameter.match_indices(name).any(is_parameter) || body.text.match_indices(name).any(is_refused)
+}
+
+fn is_of_path(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "._[]".contains(letter)
+}
+
+/// Returns whether fields at this path are agentls's own, not those of a tool's arguments.
+fn is_path_of_ours(path: &str) -> bool {
+    const OTHERS: [&str; 5] = ["properties", "schema", "parameters", "arguments", ".input."];
+    (path.is_empty() || path.ends_with(['.', ']'])) && !OTHERS.iter().any(|word| path.contains(word))
+}
+
+/// Returns what follows a name and its fields, as in `thinking.budget_tokens: …`; `None` in the middle of a word.
+fn skip_fields(after: &str) -> Option<&str> {
+    let is_end = |letter: char| !letter.is_ascii_alphanumeric() && !"_-".contains(letter);
+    match after.strip_prefix(['.', '[']) {
+        Some(fields) => Some(fields.trim_start_matches(is_of_path)),
+        None => after.chars().next().is_none_or(is_end).then_some(after),
+    }
+}
