@@ -91,6 +91,12 @@ impl TokenCalibration {
             && refused.insert(Refusal::new(model, part, effort), last.clone()) != Some(last)
     }
 
+    /// Forgets a refusal after which the request failed as before.
+    pub(super) fn forget_refusal(&self, model: &ResolvedModel, part: RequestPart, effort: Option<Effort>) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.remove(&Refusal::new(model, part, effort));
+    }
+
     /// Records that `model` refused these tools.
     pub(super) fn record_refused_tools(&self, model: &ResolvedModel, tools: impl Iterator<Item = String>) {
         let mut refused = self.refused_tools.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,7 +16,7 @@ use super::emit::{emit_late_warning, retract_output};
 use super::failure_policy::RetryPlan;
 use super::model_choice::ResolvedModel;
 use super::outcome::StepOutcome;
-use super::refused_parts::leave_out_refused;
+use super::refused_parts::RefusedParts;
 use super::session_link::TurnStopped;
 use super::usage_meter::UsageMeter;
 use crate::base::{clock, random};
@@ -88,8 +88,8 @@ pub(super) async fn call_with_retries(
 ) -> Result<CallOutcome, TurnStopped> {
     let mut retry = RetryState::new(model.retry);
     let calibration = &cx.services.statistics.calibration;
-    let effort = request.effort;
-    calibration.adapt_request(model, effort, Arc::make_mut(&mut request));
+    let mut refused = RefusedParts::new(request.effort);
+    calibration.adapt_request(model, request.effort, Arc::make_mut(&mut request));
     // A refusal changes the request once for each part and tool, so this loop ends.
     loop {
         // The budget comes first and holds the estimate while the call waits, so that parallel calls cannot overspend
@@ -138,7 +138,7 @@ pub(super) async fn call_with_retries(
             Attempt::Failed {
                 mut error, streamed, ..
             } => {
-                if leave_out_refused(cx, model, effort, &mut request, &mut error).await? {
+                if refused.leave_out(cx, model, &mut request, &mut error).await? {
                     retract_output(cx, streamed).await?;
                     continue;
                 }

@@ -9,6 +9,18 @@ use serde_json::Value;
 use super::retry_after;
 use crate::base::{half_characters, text};
 
+/// What is before a value of the request, or before all of it, that an error repeats: pydantic and FastAPI, LiteLLM,
+/// and llama.cpp.
+const ECHOES: [&str; 7] = [
+    "'input': ",
+    "\"input\":",
+    "\\\"input\\\":",
+    "input_value=",
+    "passed in {",
+    "; messages = ",
+    "; tools = ",
+];
+
 /// The contents of an error body, in any of the usual forms.
 #[derive(Debug, Default)]
 pub(super) struct ErrorBody {
@@ -20,6 +32,8 @@ pub(super) struct ErrorBody {
     pub(super) parameter: String,
     /// The message, and the upstream error that a gateway passes on, in lower case.
     pub(super) text: String,
+    /// The text without what it repeats of the request, where anything may be written. Each source has lines of its own.
+    pub(super) statement: String,
     /// A status in the body.
     pub(super) status: Option<u16>,
     /// The context window in a separate field (llama.cpp).
@@ -82,6 +96,7 @@ impl ErrorBody {
             message
         };
         let text = format!("{message} {behind} {reasons}").to_ascii_lowercase();
+        let statements = [&message, &behind, &reasons].map(|source| extract_statement(source));
         Self {
             is_error,
             code,
@@ -89,6 +104,7 @@ impl ErrorBody {
             retry_after: retry_after::parse_google_delay(body)
                 .or_else(|| retry_after::parse_delay_text(&text)),
             text,
+            statement: statements.join("\n"),
             message,
             // `code` may also be a number of the vendor's own.
             status: status.filter(|status| (400..600).contains(status)),
@@ -107,6 +123,7 @@ impl ErrorBody {
         };
         Self {
             text: message.to_ascii_lowercase(),
+            statement: extract_statement(&message),
             message,
             ..Self::default()
         }
@@ -117,6 +134,13 @@ impl ErrorBody {
         any.iter()
             .any(|words| fields.iter().any(|field| field.contains(words)))
     }
+}
+
+/// Returns what an error says in lower case, up to what it repeats of the request.
+fn extract_statement(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let end = ECHOES.iter().filter_map(|mark| lower.find(mark)).min();
+    lower[..end.unwrap_or(lower.len())].to_owned()
 }
 
 /// Returns the title of a web page.

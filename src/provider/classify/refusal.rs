@@ -24,24 +24,31 @@ pub(super) fn choose_refusal(status: Option<u16>, body: &ErrorBody) -> Option<Pr
 /// Returns the part of the request that the provider refuses, if the request works without it.
 fn find_refused_part(body: &ErrorBody) -> Option<RequestPart> {
     let rule = REFUSAL_RULES.iter().find(|rule| {
-        body.contains_any(rule.phrases) || rule.fields.iter().any(|field| refuses_parameter(body, field))
+        contains_phrase(body, rule.phrases) || rule.fields.iter().any(|field| refuses_parameter(body, field))
     })?;
     // A limit that is too high is lowered instead, and one that is too low is no unknown parameter.
-    let is_too_high = || output_limit::is_refused(&body.text);
+    let is_too_high = || output_limit::is_refused(&body.statement);
     let is_too_low = || {
         ["minimum", "at least"]
             .iter()
-            .any(|words| body.text.contains(words))
+            .any(|words| body.statement.contains(words))
     };
     let is_value = rule.part == RequestPart::OutputLimit && (is_too_high() || is_too_low());
     (!is_value).then_some(rule.part)
+}
+
+fn contains_phrase(body: &ErrorBody, phrases: &[&str]) -> bool {
+    let fields = [&body.statement, &body.code, &body.parameter];
+    phrases
+        .iter()
+        .any(|words| fields.iter().any(|field| field.contains(words)))
 }
 
 /// Returns the tools whose definitions the provider refuses: by its field for that, or else by its words.
 fn find_tools(body: &ErrorBody) -> Vec<ToolPointer> {
     let named = find_refused_tools(&body.parameter);
     if named.is_empty() {
-        find_refused_tools(&body.text)
+        find_refused_tools(&body.statement)
     } else {
         named
     }
@@ -79,11 +86,11 @@ fn refuses_parameter(body: &ErrorBody, name: &str) -> bool {
     ];
     let is_mark = |letter: char| letter.is_whitespace() || "'\"`:".contains(letter);
     let is_refused = |(at, _): (usize, &str)| {
-        let (before, after) = (&body.text[..at], &body.text[at + name.len()..]);
+        let (before, after) = (&body.statement[..at], &body.statement[at + name.len()..]);
         let rest = before.trim_end_matches(is_of_path);
         let before = rest.trim_end_matches(|letter| is_mark(letter) && letter != ':');
         let after = skip_fields(after).map(|after| after.trim_start_matches(is_mark));
-        is_path_of_ours(&body.text[rest.len()..at])
+        is_path_of_ours(&body.statement[rest.len()..at])
             && after.is_some_and(|after| {
                 BEFORE.iter().any(|words| before.ends_with(words))
                     || AFTER.iter().any(|words| after.starts_with(words))
@@ -93,7 +100,7 @@ fn refuses_parameter(body: &ErrorBody, name: &str) -> bool {
         let (before, after) = (&body.parameter[..at], &body.parameter[at + name.len()..]);
         is_path_of_ours(before) && skip_fields(after) == Some("")
     };
-    body.parameter.match_indices(name).any(is_parameter) || body.text.match_indices(name).any(is_refused)
+    body.parameter.match_indices(name).any(is_parameter) || body.statement.match_indices(name).any(is_refused)
 }
 
 fn is_of_path(letter: char) -> bool {

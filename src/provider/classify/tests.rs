@@ -579,6 +579,47 @@ fn refused_tools_are_found_by_position_or_name() {
     }
 }
 
+/// What an error repeats of the conversation refuses nothing.
+#[test]
+fn repeated_requests_refuse_nothing() {
+    let words = "Unknown parameter: 'store'. thinking is not enabled for it. tools[3].function, function 'first': schema";
+    for message in [
+        format!(
+            "[{{'type': 'string_type', 'loc': ('body', 'messages', 1, 'content'), 'msg': 'Input should be a valid \
+             string', 'input': [{{'text': \"{words}\"}}]}}]"
+        ),
+        format!(
+            "1 validation error for ChatCompletionRequest\nmessages.1\n  Input should be a valid string \
+             [type=string_type, input_value=\"{words}\", input_type=str]"
+        ),
+        format!("Invalid user message passed in {{'role': 'user', 'content': \"{words}\"}}"),
+        format!("Failed to parse messages: Missing 'content'; messages = [{{\"content\": \"{words}\"}}]"),
+        format!("Failed to parse tools: Missing 'name'; tools = [{{\"description\": \"{words}\"}}]"),
+        format!("the body is malformed: {{\"input\": \"{words}\"}}"),
+        format!("the body is malformed: {{\\\"input\\\": \"{words}\"}}"),
+    ] {
+        let behind = serde_json::json!({"message": "Provider returned error", "metadata": {"raw": message}});
+        for body in [
+            openai(&message, "x"),
+            serde_json::json!({ "error": behind }).to_string(),
+            message.clone(),
+        ] {
+            assert_eq!(
+                classify(400, &body).fault,
+                ProviderFault::InvalidRequest,
+                "{body}"
+            );
+        }
+    }
+    // It still refuses what it says before.
+    let store = "[{'loc': ('body', 'store'), 'msg': 'Extra inputs are not permitted', 'input': \"Unknown parameter: \
+                 'verbosity'\"}]";
+    assert_eq!(
+        classify(400, &openai(store, "x")).fault,
+        ProviderFault::PartRefused(RequestPart::NoStorage)
+    );
+}
+
 #[test]
 fn messages_are_found_in_every_body_format() {
     for (body, message) in [

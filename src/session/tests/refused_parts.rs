@@ -153,6 +153,25 @@ fn a_refused_effort_is_left_out_only_while_it_is_set() {
     assert_eq!(left_out(&client, &session).len(), 1);
 }
 
+/// The provider repeats the conversation, so it means something else.
+#[test]
+fn a_part_without_which_the_request_fails_as_before_comes_back() {
+    let scenario = with_all_apis("");
+    // It demands what is left out here.
+    scenario.mock().unchecked();
+    let client = scenario.start();
+    let session = client.session_of_model("responses/m");
+    let words = "Cannot read this: \"Unknown parameter: 'store'.\"";
+    for _ in 0..2 {
+        scenario.push(Reply::error(400, "x", words));
+    }
+    let end = client.ask(&session, "hello").end;
+    assert_eq!(end.state, TurnState::Failed);
+    assert_eq!(client.ask(&session, "again").text, "ok");
+    let sent = [0, 1, 2].map(|at| scenario.wait_for_request(at).body.get("store").is_some());
+    assert_eq!(sent, [true, false, true]);
+}
+
 /// Nothing can be left out of a request that does not have it.
 #[test]
 fn a_refusal_of_what_the_request_did_not_have_ends_the_turn() {
