@@ -250,7 +250,7 @@ proptest! {
                 Some((HeaderName::from_static(name), HeaderValue::from_bytes(value.as_bytes()).ok()?))
             })
             .collect();
-        let refusal = RefusedResponse { account: &account, model: "m", status, headers: &headers, body: &body };
+        let refusal = RefusedResponse { account: &account, model: "m", status, headers: &headers, body: &body, parts: None };
         for failure in [classify::classify_response(&refusal), classify::classify_stream_error(&account, "m", &body)] {
             let error = account.build_provider_error("m", failure);
             prop_assert!(!error.message.trim().is_empty(), "{:?}", error);

@@ -21,6 +21,7 @@ use super::decode::{DecodeError, EventQueue, StreamDecoder, StreamProgress};
 use super::error::{Failure, ProviderError, ProviderFault, TimeoutPhase};
 use super::http::{BodyStream, Http, is_early_end};
 use super::idle_timeout::IdleTimeout;
+use super::request_part::RequestParts;
 use super::stream::{EventStream, StreamEvent};
 use crate::base::clock;
 use crate::base::error_chain::innermost_message;
@@ -136,8 +137,7 @@ async fn start(
         return Err(failure);
     }
     if !response.status().is_success() || !is_event_stream(response.headers()) {
-        let failure = read_error_response(account, &model, status, response).await;
-        return Err(failure.check_refused_part(&parts));
+        return Err(read_error_response(account, &model, &parts, status, response).await);
     }
     let request_id = classify::request_id(response.headers());
     Ok(AnswerStream {
@@ -167,10 +167,11 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson")
 }
 
-/// Reads a response that is not an event stream and classifies it.
+/// Reads a response that is not an event stream and classifies it. `parts` are the optional ones that the request has.
 pub(super) async fn read_error_response(
     account: &ProviderAccount,
     model: &str,
+    parts: &RequestParts,
     status: u16,
     response: reqwest::Response,
 ) -> Failure {
@@ -194,6 +195,7 @@ pub(super) async fn read_error_response(
         status,
         headers: &headers,
         body: &body,
+        parts: Some(parts),
     })
 }
 

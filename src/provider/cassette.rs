@@ -424,6 +424,7 @@ impl RecordedError {
             status: self.status.unwrap_or(500),
             headers: &headers,
             body: &body,
+            parts: None,
         })
     }
 }

@@ -23,7 +23,7 @@ use reqwest::header::HeaderMap;
 use super::account::{ProviderAccount, naming_at};
 use super::error::{Failure, ProviderFault};
 use super::models::{KnownList, current_day, suggest_model_names};
-use super::request_part::RequestPart;
+use super::request_part::{RequestPart, RequestParts};
 use crate::base::clock;
 
 /// A response that is not an event stream.
@@ -33,6 +33,8 @@ pub(crate) struct RefusedResponse<'a> {
     pub(crate) status: u16,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a str,
+    /// The optional parts that the request has; `None` if nobody knows.
+    pub(crate) parts: Option<&'a RequestParts>,
 }
 
 /// Returns the id that the provider gave a request.
@@ -55,10 +57,10 @@ pub(crate) fn classify_response(refusal: &RefusedResponse<'_>) -> Failure {
     let after = retry_after(refusal.headers, clock::wall_ms());
     let fault = match refusal.status {
         // Some gateways send errors with status 200.
-        200..300 if body.is_error => choose_fault(None, &body, refusal.headers, refusal.model),
+        200..300 if body.is_error => choose_fault(None, &body, refusal),
         // Neither an error nor an event stream, so something other than the API answered.
         200..400 => ProviderFault::NotTheApi,
-        status => choose_fault(Some(status), &body, refusal.headers, refusal.model),
+        status => choose_fault(Some(status), &body, refusal),
     };
     let message = match (&fault, body.message.is_empty()) {
         (ProviderFault::NotTheApi, _) => not_the_api(refusal),
@@ -89,7 +91,15 @@ pub(crate) fn has_message(data: &str) -> bool {
 /// Classifies an error inside a stream; `data` is the whole event.
 pub(crate) fn classify_stream_error(account: &ProviderAccount, model: &str, data: &str) -> Failure {
     let body = ErrorBody::read(data);
-    let fault = choose_fault(body.status, &body, &HeaderMap::new(), model);
+    let response = RefusedResponse {
+        account,
+        model,
+        status: 200,
+        headers: &HeaderMap::new(),
+        body: data,
+        parts: None,
+    };
+    let fault = choose_fault(body.status, &body, &response);
     let message = if body.message.is_empty() {
         "the provider sent an error without a message".to_owned()
     } else {
@@ -120,10 +130,11 @@ fn not_the_api(refusal: &RefusedResponse<'_>) -> String {
     }
 }
 
-/// Chooses the fault. Checks by text come before the status, because one status covers several faults.
-fn choose_fault(status: Option<u16>, body: &ErrorBody, headers: &HeaderMap, model: &str) -> ProviderFault {
+/// Chooses the fault. Checks by text come before the status, because one status covers several faults. `status` may
+/// also come from the body.
+fn choose_fault(status: Option<u16>, body: &ErrorBody, response: &RefusedResponse<'_>) -> ProviderFault {
     let throttled = status == Some(429);
-    let refusal = choose_refusal(status, body);
+    let refusal = choose_refusal(status, body, response.parts);
     // Before the length of the prompt: the description of a tool may be too long.
     if body.parameter.starts_with("tools")
         && let Some(refusal) = &refusal
@@ -138,7 +149,7 @@ fn choose_fault(status: Option<u16>, body: &ErrorBody, headers: &HeaderMap, mode
     // Before the status: a used-up quota often comes with 429, but waiting would not help (R-PROV-2).
     if is_quota_exhausted(status, body) {
         return ProviderFault::QuotaExhausted {
-            reset_at: reset_at(&body.text, headers),
+            reset_at: reset_at(&body.text, response.headers),
         };
     }
     if image_refused(status, body) {
@@ -164,7 +175,9 @@ fn choose_fault(status: Option<u16>, body: &ErrorBody, headers: &HeaderMap, mode
         };
     }
     match status {
-        Some(400 | 401 | 403 | 422) | None if is_model_missing(body, model) => ProviderFault::NotFound,
+        Some(400 | 401 | 403 | 422) | None if is_model_missing(body, response.model) => {
+            ProviderFault::NotFound
+        }
         Some(401 | 403) => ProviderFault::Unauthorized,
         Some(400) | None if key_refused(body) => ProviderFault::Unauthorized,
         Some(404 | 405 | 410) => ProviderFault::NotFound,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::request_part::{RequestPart, RequestParts, ToolPointer};
+use super::request_part::{RequestPart, ToolPointer};
 use crate::domain::{AgentError, ErrorClass, ErrorCode};
 
 /// A failed call. A call produces at most one.
@@ -59,18 +59,6 @@ impl Failure {
     /// Creates the failure of a stream that is malformed or ended before its stop event.
     pub(crate) fn broken_stream(message: impl Into<String>) -> Self {
         Self::new(ProviderFault::BrokenStream, message)
-    }
-
-    /// Corrects a refusal of a part that the request did not have: nothing can be left out.
-    pub(crate) fn check_refused_part(mut self, sent: &RequestParts) -> Self {
-        if let ProviderFault::PartRefused(part) = self.fault
-            // History is no field, so the caller of the provider looks for it.
-            && part != RequestPart::Reasoning
-            && !sent.contains(&part)
-        {
-            self.fault = ProviderFault::InvalidRequest;
-        }
-        self
     }
 
     /// Adds what the user can do.

@@ -20,6 +20,7 @@ use super::models::{ModelOverride, is_same_model, parse_day};
 use super::ollama::{read_set_window, read_show, without_version};
 use super::openai::Flavour;
 use super::registry::{ProviderSpec, unusable_provider_error};
+use super::request_part::RequestParts;
 use crate::base::clock;
 use crate::base::text;
 use crate::config::ApiKind;
@@ -176,7 +177,7 @@ async fn get(
         200..300 => Ok(read_list_response(response).await),
         // Not every server with this API has a list.
         404 | 405 => Ok(None),
-        _ => Err(read_error_response(account, "", status, response).await),
+        _ => Err(read_error_response(account, "", &RequestParts::new(), status, response).await),
     }
 }
 

@@ -1,19 +1,24 @@
 //! Recognizes an error that refuses a part of the request, or tools of it, and finds which.
 //!
-//! The words for each part are in `request_part`. Whether the request has the part is the caller's matter.
+//! The words for each part are in `request_part`. Whether the request has the tools is the caller's matter.
 
 use super::error_body::ErrorBody;
 use super::output_limit;
 use super::refused_tools::find_refused_tools;
 use crate::provider::error::ProviderFault;
-use crate::provider::request_part::{REFUSAL_RULES, RequestPart, ToolPointer};
+use crate::provider::request_part::{REFUSAL_RULES, RequestPart, RequestParts, ToolPointer};
 
 /// Chooses the fault if the provider refuses a part of the request that it works without.
-pub(super) fn choose_refusal(status: Option<u16>, body: &ErrorBody) -> Option<ProviderFault> {
+/// `parts` are those that the request has, if they are known.
+pub(super) fn choose_refusal(
+    status: Option<u16>,
+    body: &ErrorBody,
+    parts: Option<&RequestParts>,
+) -> Option<ProviderFault> {
     if status.is_some_and(|status| !matches!(status, 400 | 422)) {
         return None;
     }
-    if let Some(part) = find_refused_part(body) {
+    if let Some(part) = find_refused_part(body, parts) {
         return Some(ProviderFault::PartRefused(part));
     }
     Some(find_tools(body))
@@ -22,19 +27,23 @@ pub(super) fn choose_refusal(status: Option<u16>, body: &ErrorBody) -> Option<Pr
 }
 
 /// Returns the part of the request that the provider refuses, if the request works without it.
-fn find_refused_part(body: &ErrorBody) -> Option<RequestPart> {
-    let rule = REFUSAL_RULES.iter().find(|rule| {
-        contains_phrase(body, rule.phrases) || rule.fields.iter().any(|field| refuses_parameter(body, field))
-    })?;
+fn find_refused_part(body: &ErrorBody, parts: Option<&RequestParts>) -> Option<RequestPart> {
+    // History is no field, so the caller of the provider looks for reasoning.
+    let is_sent = |part| part == RequestPart::Reasoning || parts.is_none_or(|parts| parts.contains(&part));
     // A limit that is too high is lowered instead, and one that is too low is no unknown parameter.
-    let is_too_high = || output_limit::is_refused(&body.statement);
-    let is_too_low = || {
-        ["minimum", "at least"]
-            .iter()
-            .any(|words| body.statement.contains(words))
-    };
-    let is_value = rule.part == RequestPart::OutputLimit && (is_too_high() || is_too_low());
-    (!is_value).then_some(rule.part)
+    let is_value = |part| part == RequestPart::OutputLimit && refuses_limit(&body.statement);
+    let rule = REFUSAL_RULES.iter().find(|rule| {
+        is_sent(rule.part)
+            && !is_value(rule.part)
+            && (contains_phrase(body, rule.phrases)
+                || rule.fields.iter().any(|field| refuses_parameter(body, field)))
+    })?;
+    Some(rule.part)
+}
+
+/// Returns whether an error refuses the value of an output limit.
+fn refuses_limit(text: &str) -> bool {
+    output_limit::is_refused(text) || ["minimum", "at least"].iter().any(|words| text.contains(words))
 }
 
 fn contains_phrase(body: &ErrorBody, phrases: &[&str]) -> bool {

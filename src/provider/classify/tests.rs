@@ -14,6 +14,18 @@ fn classify(status: u16, body: &str) -> Failure {
     classify_at("https://api.example.com/v1", status, &[], body)
 }
 
+fn classify_with(parts: &[RequestPart], body: &str) -> Failure {
+    let account = build_account("work", ApiKind::OpenAi, "https://api.example.com/v1");
+    classify_response(&RefusedResponse {
+        account: &account,
+        model: "the-model",
+        status: 400,
+        headers: &HeaderMap::new(),
+        body,
+        parts: Some(&parts.iter().copied().collect()),
+    })
+}
+
 fn classify_at(base: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Failure {
     let account = build_account("work", ApiKind::OpenAi, base);
     let headers: HeaderMap = headers
@@ -31,6 +43,7 @@ fn classify_at(base: &str, status: u16, headers: &[(&str, &str)], body: &str) ->
         status,
         headers: &headers,
         body,
+        parts: None,
     })
 }
 
@@ -575,6 +588,32 @@ fn refused_tools_are_found_by_position_or_name() {
             classify(400, &openai(message, "x")).fault,
             ProviderFault::InvalidRequest,
             "{message}"
+        );
+    }
+}
+
+/// Nothing can be left out of a request that does not have it, and no such part hides another one.
+#[test]
+fn only_parts_of_the_request_are_refused() {
+    let effort = openai("`reasoning_effort` is not supported with this model", "x");
+    let failure = classify_with(&[RequestPart::NoStorage], &effort);
+    assert_eq!(failure.fault, ProviderFault::InvalidRequest);
+    let action = failure.user_action.unwrap();
+    assert!(action.starts_with("choose a model other than"), "{action}");
+    let both = openai(
+        "thinking: Extra inputs are not permitted; store: Extra inputs are not permitted",
+        "x",
+    );
+    for (parts, part) in [
+        (&[RequestPart::NoStorage][..], RequestPart::NoStorage),
+        (
+            &[RequestPart::NoStorage, RequestPart::Thinking],
+            RequestPart::Thinking,
+        ),
+    ] {
+        assert_eq!(
+            classify_with(parts, &both).fault,
+            ProviderFault::PartRefused(part)
         );
     }
 }

@@ -161,15 +161,18 @@ fn a_part_without_which_the_request_fails_as_before_comes_back() {
     scenario.mock().unchecked();
     let client = scenario.start();
     let session = client.session_of_model("responses/m");
-    let words = "Cannot read this: \"Unknown parameter: 'store'.\"";
-    for _ in 0..2 {
+    let words = "Cannot read this: \"Unknown parameter: 'store'. Unknown parameter: 'include'.\"";
+    for _ in 0..3 {
         scenario.push(Reply::error(400, "x", words));
     }
     let end = client.ask(&session, "hello").end;
     assert_eq!(end.state, TurnState::Failed);
     assert_eq!(client.ask(&session, "again").text, "ok");
-    let sent = [0, 1, 2].map(|at| scenario.wait_for_request(at).body.get("store").is_some());
-    assert_eq!(sent, [true, false, true]);
+    let sent = [0, 1, 2, 3].map(|at| {
+        let body = &scenario.wait_for_request(at).body;
+        (body.get("include").is_some(), body.get("store").is_some())
+    });
+    assert_eq!(sent, [(true, true), (false, true), (false, false), (true, true)]);
 }
 
 /// Nothing can be left out of a request that does not have it.
