@@ -93,16 +93,25 @@ fn refuses_parameter(body: &ErrorBody, name: &str) -> bool {
         "), 'msg': 'extra inputs are not permitted",
         "input should be",
     ];
+    // What precedes an unquoted name of a parameter. Elsewhere it is a plain word: `Tool usage is not supported`.
+    const BEFORE_NAMES: [&str; 6] = [":", ";", "parameter", "argument", "property", "field"];
     let is_mark = |letter: char| letter.is_whitespace() || "'\"`:".contains(letter);
     let is_refused = |(at, _): (usize, &str)| {
         let (before, after) = (&body.statement[..at], &body.statement[at + name.len()..]);
         let rest = before.trim_end_matches(is_of_path);
         let before = rest.trim_end_matches(|letter| is_mark(letter) && letter != ':');
+        let (path, marks) = (&body.statement[rest.len()..at], &rest[before.len()..]);
+        let is_name = name.contains('_')
+            || !path.is_empty()
+            || after.starts_with(['.', '['])
+            || before.is_empty()
+            || marks.contains(['\'', '"', '`', '\n'])
+            || BEFORE_NAMES.iter().any(|word| before.ends_with(word));
         let after = skip_fields(after).map(|after| after.trim_start_matches(is_mark));
-        is_path_of_ours(&body.statement[rest.len()..at])
+        is_path_of_ours(path)
             && after.is_some_and(|after| {
                 BEFORE.iter().any(|words| before.ends_with(words))
-                    || AFTER.iter().any(|words| after.starts_with(words))
+                    || is_name && AFTER.iter().any(|words| after.starts_with(words))
             })
     };
     let is_parameter = |(at, _): (usize, &str)| {

@@ -508,6 +508,12 @@ fn refused_parts_are_recognized_in_the_words_of_every_server() {
         (error("system.0.cache_control: Extra inputs are not permitted"), RequestPart::CacheMarks),
         (error("tools.3.custom.cache_control.ephemeral.ttl: Extra inputs are not permitted"), RequestPart::CacheMarks),
         (error("Unknown parameter: 'prompt_cache_key'."), RequestPart::CacheKey),
+        (error("Usage is not supported"), RequestPart::CostReport),
+        (error("this model: thinking is not allowed"), RequestPart::Thinking),
+        (error("The parameter verbosity is not supported"), RequestPart::Verbosity),
+        (error("1 validation error for Request\nstore\n  Extra inputs are not permitted [type=extra_forbidden]"), RequestPart::NoStorage),
+        (error("temperature: Input should be less than 1; store: Extra inputs are not permitted"), RequestPart::NoStorage),
+        (error("For this model, stream_options is not supported."), RequestPart::TokenCounts),
         (error("Unrecognized request argument supplied: stream_options"), RequestPart::TokenCounts),
         (r#"{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}"#.to_owned(), RequestPart::TokenCounts),
         (error("[{'type': 'extra_forbidden', 'loc': ('body', 'store'), 'msg': 'Extra inputs are not permitted', 'input': False}]"), RequestPart::NoStorage),
@@ -526,6 +532,9 @@ fn refused_parts_are_recognized_in_the_words_of_every_server() {
         error("Please store is_include in the file"),
         error("messages: I am thinking about 'store'"),
         error("restore is not supported"),
+        error("Tool usage is not supported by this model."),
+        error("Vector store is not supported"),
+        error("With tools, thinking is not allowed."),
         parameter("messages[0].content[0].text"),
     ] {
         assert_eq!(
