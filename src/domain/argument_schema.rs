@@ -21,7 +21,10 @@ const DIGEST: usize = 8;
 const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
 
 /// Keywords with a schema for each of their entries.
-const SCHEMA_MAPS: [&str; 4] = ["$defs", "definitions", "dependentSchemas", "patternProperties"];
+const SCHEMA_MAPS: [&str; 3] = ["$defs", "definitions", "patternProperties"];
+
+/// Keywords with what an argument demands of others: their names, or a schema.
+const DEPENDENCIES: [&str; 3] = ["dependencies", "dependentRequired", "dependentSchemas"];
 
 /// A JSON Schema of arguments as the tool states it, and as models see it.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,7 +121,18 @@ fn rename_arguments(schema: &Value, rename: &mut dyn FnMut(&str) -> String) -> V
     for (word, value) in words {
         let value = match (word.as_str(), value) {
             ("properties", Value::Object(properties)) => rename_properties(properties, rename),
-            ("required", Value::Array(names)) => names.iter().map(|name| rename_text(name, rename)).collect(),
+            ("required", names @ Value::Array(_)) => rename_texts(names, rename),
+            ("$ref", Value::String(pointer)) => json!(rename_pointer(pointer, rename)),
+            (word, Value::Object(demands)) if DEPENDENCIES.contains(&word) => {
+                let entries = demands.iter().map(|(name, demand)| {
+                    let demand = match demand {
+                        Value::Array(_) => rename_texts(demand, rename),
+                        schema => rename_arguments(schema, rename),
+                    };
+                    (rename(name), demand)
+                });
+                Value::Object(entries.collect())
+            }
             (word, value) if DATA.contains(&word) => value.clone(),
             (word, Value::Object(schemas)) if SCHEMA_MAPS.contains(&word) => {
                 let entries = schemas
@@ -153,9 +167,46 @@ fn rename_properties(properties: &Map<String, Value>, rename: &mut dyn FnMut(&st
     Value::Object(renamed)
 }
 
-fn rename_text(name: &Value, rename: &mut dyn FnMut(&str) -> String) -> Value {
-    name.as_str()
-        .map_or_else(|| name.clone(), |name| json!(rename(name)))
+fn rename_texts(names: &Value, rename: &mut dyn FnMut(&str) -> String) -> Value {
+    let names = names.as_array().into_iter().flatten();
+    names
+        .map(|name| {
+            name.as_str()
+                .map_or_else(|| name.clone(), |name| json!(rename(name)))
+        })
+        .collect()
+}
+
+/// Renames the arguments in a pointer within the schema, such as `#/properties/filter[id]`.
+fn rename_pointer(pointer: &str, rename: &mut dyn FnMut(&str) -> String) -> String {
+    let mut renamed: Vec<String> = Vec::new();
+    let mut keyword = "";
+    for piece in pointer.split('/') {
+        let is_argument = keyword == "properties" || DEPENDENCIES.contains(&keyword);
+        let is_entry = is_argument || SCHEMA_MAPS.contains(&keyword);
+        let name = unescape(piece);
+        let sent = if is_argument { rename(&name) } else { name.clone() };
+        renamed.push(if sent == name { piece.to_owned() } else { sent });
+        // What follows the name of an entry is a keyword again.
+        keyword = if is_entry { "" } else { piece };
+    }
+    renamed.join("/")
+}
+
+/// Returns the name that a piece of a pointer in a URL stands for.
+fn unescape(piece: &str) -> String {
+    let mut bytes = Vec::with_capacity(piece.len());
+    let mut rest = piece.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let escaped =
+            (tail.get(..2)).filter(|digits| byte == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
+        let escaped = escaped.and_then(|digits| str::from_utf8(digits).ok());
+        let escaped = escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(escaped.unwrap_or(byte));
+        rest = if escaped.is_some() { &tail[2..] } else { tail };
+    }
+    let name = String::from_utf8(bytes).unwrap_or_else(|_| piece.to_owned());
+    name.replace("~1", "/").replace("~0", "~")
 }
 
 fn is_accepted_character(c: char) -> bool {
@@ -253,6 +304,41 @@ mod tests {
                 .unwrap_or_else(|| kept.clone()),
             kept
         );
+    }
+
+    #[test]
+    fn what_names_arguments_elsewhere_gets_the_new_names() {
+        let string = json!({"type": "string"});
+        let own = json!({
+            "properties": {
+                "a[]": string, "b/%~": string, "properties": {"properties": {"a[]": string}},
+                "c": {"$ref": "#/properties/a[]"}, "d": {"$ref": "#/properties/a%5B%5D/items/0"},
+                "e": {"$ref": "#/properties/b~1%25~0"}, "f": {"$ref": "#/properties/properties/properties/a[]"},
+                "g": {"$ref": "#/$defs/properties/a[]"}, "h": {"$ref": "#/dependencies/a[]"},
+            },
+            "dependentRequired": {"a[]": ["b/%~", "c"], "c": ["a[]"]},
+            "dependencies": {"a[]": ["b/%~"], "c": {"required": ["a[]"]}},
+            "dependentSchemas": {"a[]": {"required": ["b/%~"]}},
+        });
+        let schema = ArgumentSchema::new(own);
+        let [a, b] = ["a[]", "b/%~"].map(|name| build_accepted_name(name, name));
+        let sent = schema.sent();
+        let pointers = ["c", "d", "e", "f", "g", "h"].map(|name| sent["properties"][name]["$ref"].clone());
+        let wanted = [
+            format!("#/properties/{a}"),
+            format!("#/properties/{a}/items/0"),
+            format!("#/properties/{b}"),
+            format!("#/properties/properties/properties/{a}"),
+            "#/$defs/properties/a[]".to_owned(),
+            format!("#/dependencies/{a}"),
+        ];
+        assert_eq!(pointers, wanted.map(Value::from));
+        assert_eq!(sent["dependentRequired"], json!({a.as_str(): [b, "c"], "c": [a]}));
+        assert_eq!(
+            sent["dependencies"],
+            json!({a.as_str(): [b], "c": {"required": [a]}})
+        );
+        assert_eq!(sent["dependentSchemas"], json!({a.as_str(): {"required": [b]}}));
     }
 
     #[test]
