@@ -68,6 +68,40 @@ fn rules_and_people_see_the_corrected_arguments() {
     );
 }
 
+/// Models see another name of an argument whose name a provider refuses.
+#[test]
+fn hooks_and_people_see_an_argument_under_its_own_name() {
+    let tables = "[tool.find]\ndescription = \"Finds.\"\ncommand = \"cat\"\n\
+                  [tool.find.schema.properties.\"filter[id]\"]\ntype = \"string\"\n\
+                  [hook.h]\non = \"pre_tool\"\ncommand = \"cat > seen.json\"\n";
+    let world = World::with(Config {
+        tables: tables.to_owned(),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    let tools = world.wait_for_request(0).body["tools"].clone();
+    let find = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|tool| tool["name"] == "find");
+    let properties = &find.unwrap()["input_schema"]["properties"];
+    let sent = properties.as_object().unwrap().keys().next().unwrap();
+    assert!(sent.starts_with("filter_id__"), "{sent}");
+    world.mock().push(Reply::tool("find", json!({sent: "7"})));
+    let id = client.prompt(&session, "find it");
+    let approval = client.next_approval(&session);
+    let own = json!({"filter[id]": "7"});
+    assert_eq!(approval.params["input"], own);
+    let seen: Value = serde_json::from_str(&world.read("seen.json").unwrap()).unwrap();
+    assert_eq!(seen["input"], own, "{seen}");
+    client.decide(&approval, "allow");
+    client.prompt_result(&id);
+    assert!(last_result(&world).contains("filter[id]"));
+}
+
 #[test]
 fn command_runs_in_the_folder_by_which_it_was_judged() {
     let world = world("allow = [\"bash(touch made)\"]");

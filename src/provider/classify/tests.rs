@@ -536,6 +536,8 @@ fn refused_parts_are_recognized_in_the_words_of_every_server() {
         error("Vector store is not supported"),
         error("With tools, thinking is not allowed."),
         parameter("messages[0].content[0].text"),
+        // A limit that is too low is a known parameter.
+        r#"{"error":{"message":"Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got 1 instead.","param":"max_output_tokens"}}"#.to_owned(),
     ] {
         assert_eq!(
             classify(400, &body).fault,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::mock_llm::{Api, RecordedRequest, Reply};
+use super::mock_llm::{Api, Gate, RecordedRequest, Reply};
 use super::scenario::{Client, Config, Scenario};
 use crate::domain::*;
 use crate::provider::Effort;
@@ -151,6 +151,35 @@ fn a_refused_effort_is_left_out_only_while_it_is_set() {
     client.ask(&session, "and now?");
     assert_eq!((sent(), scenario.requests()), (Value::Null, 4));
     assert_eq!(left_out(&client, &session).len(), 1);
+}
+
+/// Both requests had the part when the first refusal came.
+#[test]
+fn a_part_that_another_request_has_learned_is_left_out() {
+    let scenario = with_all_apis("");
+    scenario.push(
+        Reply::new()
+            .call("delegate", json!({"prompt": "child one"}))
+            .call("delegate", json!({"prompt": "child two"})),
+    );
+    let (gate, mut refusals) = (Gate::new(), 0);
+    scenario.mock().respond_with(move |request| {
+        let is_refused = request.last_text().starts_with("child") && request.body["thinking"].is_object();
+        refusals += u32::from(is_refused);
+        if refusals == 2 {
+            gate.release();
+        }
+        let words = "thinking: Extra inputs are not permitted";
+        is_refused.then(|| Reply::error(400, "invalid_request_error", words).gate_first(&gate))
+    });
+    let client = scenario.start();
+    let session = client.session_of_model("mock/mock-two");
+    assert_eq!(client.ask(&session, "ask both").text, "ok");
+    // The parent twice, and each child twice.
+    assert_eq!(scenario.requests(), 6);
+    let last = scenario.wait_for_request(5);
+    assert!(!last.body.to_string().contains("Extra inputs"), "{}", last.body);
+    assert!(last.body["thinking"].is_null());
 }
 
 /// The provider repeats the conversation, so it means something else.
