@@ -84,6 +84,8 @@ pub(super) struct CompletedMessage {
     pub(super) wanted: Vec<RequestedCall>,
     /// Calls beyond [`MAX_CALLS`].
     pub(super) left_out: usize,
+    /// The calls of a cut message, which do not run: the tool, and how many characters of its input came.
+    pub(super) cut_calls: Vec<(String, usize)>,
     /// What the provider's own search found; nothing unless the request offered it.
     pub(super) findings: SearchFindings,
 }
@@ -346,6 +348,7 @@ impl Accumulator {
         let mut ids = HashSet::new();
         let mut content = Vec::with_capacity(self.blocks.len());
         let mut wanted = Vec::new();
+        let mut cut_calls = Vec::new();
         for draft in self.blocks {
             match draft {
                 // Blank text too, because it was shown (I5). Providers are not sent it.
@@ -364,7 +367,7 @@ impl Accumulator {
                         redacted,
                     });
                 }
-                BlockDraft::Tool { .. } if cut => {}
+                BlockDraft::Tool { name, json, .. } if cut => cut_calls.push((name, json.chars().count())),
                 // R-PROV-3: nothing partial is run.
                 BlockDraft::Tool { complete: false, .. } => {}
                 BlockDraft::Tool {
@@ -410,6 +413,7 @@ impl Accumulator {
             message,
             wanted,
             left_out: self.calls.saturating_sub(MAX_CALLS),
+            cut_calls,
             findings: self.findings,
         }
     }

@@ -275,11 +275,30 @@ fn first_output(model: &ResolvedModel) -> u32 {
     wanted.min(model.info.max_output)
 }
 
-/// Returns the prompt that asks for the rest of a truncated answer.
-pub(super) fn recovery_prompt() -> String {
-    "Your answer was cut off at the output limit. Go on exactly where it stopped, in the middle of the thought, \
-     without an apology and without a recap. Do what is left in smaller pieces."
-        .to_owned()
+/// Returns the prompt that asks for the rest of a truncated answer. `cut_calls` says which calls did not run.
+pub(super) fn recovery_prompt(cut_calls: Option<String>) -> String {
+    cut_calls.unwrap_or_else(|| {
+        "Your answer was cut off at the output limit. Go on exactly where it stopped, in the middle of the thought, \
+         without an apology and without a recap. Do what is left in smaller pieces."
+            .to_owned()
+    })
+}
+
+/// Returns the prompt after an answer that was truncated in its calls, given with the length of their input; `None`
+/// without calls.
+pub(super) fn describe_cut_calls(calls: &[(String, usize)]) -> Option<String> {
+    let named: Vec<String> = calls
+        .iter()
+        .map(|(tool, length)| format!("{tool} (after {length} characters of its input)"))
+        .collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "Your answer was cut off at the output limit while it called {}. Nothing of that has run, and its input is \
+             lost. Call again with less: for a long text, write a part of the file and add the others with further \
+             calls. No apology, no recap.",
+            named.join(", ")
+        )
+    })
 }
 
 /// Returns the prompt that asks the model to keep working.

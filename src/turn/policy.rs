@@ -11,7 +11,8 @@ pub(super) struct PolicyState {
     pub(super) degraded: bool,
     /// The plan was requested.
     pub(super) planned: bool,
-    /// The prompt of the next continue: the objection of a stop hook, or what follows a call in a text.
+    /// The prompt of the next continue: the objection of a stop hook, what follows a call in a text, or what is said of
+    /// calls that were cut off.
     pub(super) pending_nudge: Option<String>,
     /// Tool calls since the last reflection.
     pub(super) calls: u32,

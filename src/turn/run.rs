@@ -292,7 +292,7 @@ async fn prepare_continuation(
             state.raise_output_limit(cx.settings.limits.max_escalations);
             Ok(())
         }
-        ContinueReason::MaxOutputTokensRecovery => push_hidden_message(cx, recovery_prompt()).await,
+        ContinueReason::MaxOutputTokensRecovery => push_hidden_message(cx, recovery_prompt(nudge)).await,
         ContinueReason::TokenBudgetContinuation => match state.target_used(cx.settings.limits.token_target) {
             Some(percent) => push_hidden_message(cx, target_prompt(percent)).await,
             None => Ok(()),

@@ -10,7 +10,7 @@ use super::compact::learn_window;
 use super::context::TurnContext;
 use super::emit::{emit_late_warning, emit_warning, retract_output};
 use super::left_in_text::{CALL_QUESTION, CALL_SWITCHES, has_call, warn_of_marks};
-use super::loop_state::LoopState;
+use super::loop_state::{LoopState, describe_cut_calls};
 use super::model_call::{CallOutcome, call_with_retries};
 use super::model_choice::ResolvedModel;
 use super::outcome::{DeferredMessage, StepOutcome};
@@ -172,7 +172,10 @@ async fn process_answer(
         StopReason::MaxTokens | StopReason::WindowFull if overlong => {
             Some(StepOutcome::from_outcome(Outcome::Overlong))
         }
-        StopReason::MaxTokens | StopReason::WindowFull => Some(StepOutcome::from_outcome(Outcome::Truncated)),
+        StopReason::MaxTokens | StopReason::WindowFull => {
+            state.conduct.pending_nudge = describe_cut_calls(&answer.cut_calls);
+            Some(StepOutcome::from_outcome(Outcome::Truncated))
+        }
         StopReason::EndTurn | StopReason::ToolUse if !has_text && answer.wanted.is_empty() => {
             Some(empty_answer_outcome(model))
         }

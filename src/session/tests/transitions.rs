@@ -442,6 +442,26 @@ fn slightly_larger_limit_continues_instead_of_retrying() {
 }
 
 #[test]
+fn the_model_learns_which_call_was_cut_off() {
+    let scenario = Scenario::new();
+    for reply in [truncated_call(""), truncated_call(""), Reply::text("in pieces")] {
+        scenario.push(reply);
+    }
+    let client = scenario.start();
+    let session = client.session_in_mode(Mode::Full);
+    assert_eq!(client.ask(&session, "write it").text, "in pieces");
+    let asked = scenario.mock().requests()[2]
+        .messages()
+        .last()
+        .unwrap()
+        .to_string();
+    assert!(
+        asked.contains("while it called write_file (after 12 characters of its input)"),
+        "{asked}"
+    );
+}
+
+#[test]
 fn step_limit_ends_a_turn() {
     let scenario = Scenario::with_agent("max_iterations = 3");
     scenario.write("a.txt", "a\n");
