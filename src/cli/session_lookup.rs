@@ -72,24 +72,36 @@ pub(super) async fn newest_session(
 
 /// Returns the line that says how to continue a session, or that it was not stored.
 pub(super) async fn describe_resumption(client: &mut ServerClient, session: &str) -> String {
-    let params = ListSessionsParams {
-        limit: Some(200),
-        ..ListSessionsParams::default()
-    };
-    let mut listed: Result<ListSessionsResult, _> = client.request(method::LIST_SESSIONS, &params).await;
+    let mut listed = is_listed(client, session).await;
     if let Err(ClientError::Refused(_)) = listed {
         // The store may have been replaced just now.
-        listed = client.request(method::LIST_SESSIONS, &params).await;
+        listed = is_listed(client, session).await;
     }
     match listed {
-        Ok(listed) if !listed.sessions.iter().any(|one| one.session_id == session) => {
-            format!("this session could not be stored ({session})")
-        }
+        Ok(false) => format!("this session could not be stored ({session})"),
         Err(ClientError::Refused(error)) => {
             format!("this session could not be stored ({session}): {}", error.message)
         }
         // A server that is gone stored the session before it reported the first event.
         _ => format!("to resume this session: agentls chat --session {session}"),
+    }
+}
+
+/// Returns whether the list of all sessions contains this one. The last used, which it mostly is, come first.
+async fn is_listed(client: &mut ServerClient, session: &str) -> Result<bool, ClientError> {
+    let mut params = ListSessionsParams {
+        limit: Some(200),
+        ..ListSessionsParams::default()
+    };
+    loop {
+        let page: ListSessionsResult = client.request(method::LIST_SESSIONS, &params).await?;
+        if page.sessions.iter().any(|one| one.session_id == session) {
+            return Ok(true);
+        }
+        params.cursor = page.next_cursor;
+        if params.cursor.is_none() {
+            return Ok(false);
+        }
     }
 }
 

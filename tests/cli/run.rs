@@ -497,3 +497,25 @@ fn max_steps_limits_the_model_calls() {
         .run(&["run", "--max-steps", "0", "write it"])
         .assert_exit_code(2);
 }
+
+#[test]
+fn an_old_session_that_was_only_looked_at_can_be_resumed() {
+    let world = World::with(hello());
+    let done = world.run(&["run", "--json", "hello"]);
+    let done = last_line(done.assert_exit_code(0));
+    let session = done["result"]["sessionId"].as_str().unwrap();
+    let path = world.path("home/.local/share/agentls/store.db");
+    let store = rusqlite::Connection::open(path).unwrap();
+    let sql = "WITH RECURSIVE n (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 250)
+               INSERT INTO sessions (id, folder, cwd, title, mode, created_ms, updated_ms)
+               SELECT 'ses_n' || n, '/w', '/w', 'newer', 'ask', 1, updated_ms + n FROM n JOIN sessions WHERE num = 1";
+    assert_eq!(store.execute(sql, []).unwrap(), 250);
+    drop(store);
+    let mut chat = world.terminal(&["chat", "--session", session], &[], 80);
+    chat.wait_for_text("› ");
+    chat.send_keys("/quit\r");
+    chat.wait_for_text(&format!(
+        "to resume this session: agentls chat --session {session}"
+    ));
+    chat.raw_until_end();
+}
