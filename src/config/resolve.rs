@@ -262,7 +262,12 @@ impl Resolver<'_> {
         let proxy = |names: &[&'static str]| {
             let (set_by, url) = match &network.proxy {
                 Some(configured) => ("[network] proxy", configured.clone()),
-                None => variable(names).map(|(name, value)| (name, SecretString::from(value)))?,
+                None => {
+                    let (name, value) = variable(names)?;
+                    // As in other programs, a variable may leave out the scheme.
+                    let scheme = if value.contains("://") { "" } else { "http://" };
+                    (name, SecretString::from(format!("{scheme}{value}")))
+                }
             };
             Some(ProxyAddress { url, set_by })
         };

@@ -580,15 +580,18 @@ fn configured_proxy_overrides_the_environment() {
             settings.network.no_proxy.clone(),
         )
     };
-    let from_env = TestLayers {
-        env: &env,
-        ..TestLayers::default()
+    // A variable may leave out the scheme.
+    for https_proxy in ["http://env:1", "env:1"] {
+        let from_env = TestLayers {
+            env: &[("HTTPS_PROXY", https_proxy), env[1], env[2]],
+            ..TestLayers::default()
+        }
+        .load();
+        assert_eq!(
+            proxy_settings(&from_env.settings),
+            (Some("http://env:1".into()), None, Some("a".into()))
+        );
     }
-    .load();
-    assert_eq!(
-        proxy_settings(&from_env.settings),
-        (Some("http://env:1".into()), None, Some("a".into()))
-    );
     let both = TestLayers {
         user: "[network]\nproxy = 'http://cfg:1'",
         env: &env,
