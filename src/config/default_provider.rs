@@ -73,14 +73,14 @@ pub fn select_for(
     if agent.model_prefix == ModelPrefix::Ignored {
         return choice;
     }
-    complete_choice(choice, settings, agent.model.is_some(), has_model)
+    complete_choice(choice, settings, &agent, has_model)
 }
 
 /// Replaces the model's name as it was written by the name that its provider knows.
 fn complete_choice(
     choice: DefaultChoice,
     settings: &Settings,
-    is_agents: bool,
+    agent: &AgentSettings,
     has_model: HasModel<'_>,
 ) -> DefaultChoice {
     let (provider, named) = match &choice {
@@ -98,10 +98,12 @@ fn complete_choice(
         _ => return choice,
     };
     // Names in a provider's own table are that provider's.
+    let is_agents = agent.model.is_some();
     if !is_agents && provider_prefix(named) != provider {
         return choice;
     }
-    match read_model_name(settings, provider, named, has_model) {
+    let is_stated_together = is_agents && agent.model_prefix == ModelPrefix::Agrees;
+    match read_model_name(settings, provider, named, is_stated_together, has_model) {
         Ok(read) if read == (provider, named) => choice,
         Ok((provider, model)) => DefaultChoice::Configured {
             provider: provider.to_owned(),

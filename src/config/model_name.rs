@@ -76,7 +76,8 @@ pub fn strip_provider<'n>(provider: &str, named: &'n str, has_model: HasModel<'_
     if is_exact { named } else { rest }
 }
 
-/// Reads `named`, which is meant for `provider`. Returns the provider and its own name of the model.
+/// Reads `named`, which is meant for `provider`. Returns the provider and its own name of the model. If the two were
+/// stated together, a name about which nothing is known stays as it is.
 ///
 /// # Errors
 /// The name begins with another configured provider, and is not known as a model of `provider`.
@@ -84,12 +85,18 @@ pub(super) fn read_model_name<'n>(
     settings: &Settings,
     provider: &'n str,
     named: &'n str,
+    is_stated_together: bool,
     has_model: HasModel<'_>,
 ) -> Result<(&'n str, &'n str), String> {
     let Some((prefix, rest)) = named.split_once('/') else {
         return Ok((provider, named));
     };
     if prefix == provider {
+        // Its own name may begin like this: Groq has a `groq/compound`.
+        let is_unknown = has_model(provider, named).is_none() && has_model(provider, rest).is_none();
+        if is_stated_together && is_unknown {
+            return Ok((provider, named));
+        }
         return Ok((provider, strip_provider(provider, named, has_model)));
     }
     let is_known = has_model(provider, named);

@@ -333,8 +333,14 @@ fn first_part_of_a_model_name_selects_its_provider() {
         // A vendor that is not set up is part of the name.
         (second, &[], [None, Some("openai/gpt")], "second: openai/gpt"),
         (second, &[], [None, Some("org/z")], "second: org/z"),
-        // A provider that is stated with the model agrees, or has a model of that name.
-        ("", &[], [Some("work"), Some("work/z")], "work: z"),
+        // A provider that is stated with the model may have a model of that name, such as Groq's `groq/compound`.
+        ("", &[], [Some("work"), Some("work/z")], "work: work/z"),
+        (
+            "[agent.default]\nprovider = 'work'\nmodel = 'work/z'\n",
+            &[],
+            [None, None],
+            "work: work/z",
+        ),
         ("", &[], [Some("work"), Some("z")], "work: z"),
         (
             "",
