@@ -2,7 +2,9 @@
 //!
 //! Invariant: migrations only add (R-SESS-5), so that an older reader still understands the columns it knows.
 
+use std::io;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -192,12 +194,7 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
         let other = std::io::Error::other("it is not a file; remove it");
         return Err(StoreError::from_io("opening", path, other));
     }
-    // SQLite gives its log files the mode of the database, so making this file private is enough.
-    files::private_file()
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(|e| StoreError::from_io("opening", path, e))?;
+    create_if_missing(path).map_err(|e| StoreError::from_io("opening", path, e))?;
     let mut connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -208,6 +205,21 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     migrate_into(&mut connection, MIGRATIONS)?;
     Ok(connection)
+}
+
+/// Creates an empty database for the owner only. SQLite gives its log files the same mode.
+///
+/// Never opens an existing one: closing any descriptor of a file drops all locks of the process on it. Other programs
+/// would then take the database for unused, and delete its log.
+fn create_if_missing(path: &Path) -> io::Result<()> {
+    // No other thread may open the new file before this one has closed it.
+    static CREATION: Mutex<()> = Mutex::new(());
+    let _creation = CREATION.lock().unwrap_or_else(PoisonError::into_inner);
+    let created = files::private_file().write(true).create_new(true).open(path);
+    match created.map(drop) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
 }
 
 /// Configures the connection and migrates the schema to the last of `migrations`.

@@ -206,3 +206,28 @@ async fn no_other_failure_moves_the_store() {
     assert_eq!(recovery::open(&path, schema::BUSY).unwrap().1, None);
     assert!(files_aside(folder.path()).is_empty() && before.len() > 100_000);
 }
+
+/// Closing any descriptor of a file releases all locks of the process on it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn opening_the_store_again_keeps_the_locks_of_an_open_connection() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let connection = schema::open(&path, schema::BUSY).unwrap();
+    let inode = fs::metadata(&path).unwrap().ino();
+    let count_locks = || {
+        let (process, inode) = (format!(" {} ", std::process::id()), format!(":{inode} "));
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        let ours = locks
+            .lines()
+            .filter(|line| line.contains(&process) && line.contains(&inode));
+        ours.count()
+    };
+    let held = count_locks();
+    assert!(held > 0);
+    let second = schema::open(&path, schema::BUSY).unwrap();
+    recovery::replace_damaged(&path).unwrap();
+    assert_eq!(count_locks(), held);
+    drop((connection, second));
+}
