@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::types::ToSqlOutput;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, params_from_iter};
 use rustix::fs::FlockOperation;
 use serde::de::IgnoredAny;
@@ -332,11 +332,15 @@ fn for_each_row(
     }
 }
 
-/// Returns the first values of a row as they are: a damaged text may not be UTF-8.
+/// Returns the first values of a row. Text that is not UTF-8 could never be read again, so it is repaired.
 fn read_values<'r>(row: &'r Row<'_>, count: usize) -> Result<Vec<ToSqlOutput<'r>>, rusqlite::Error> {
-    (0..count)
-        .map(|at| row.get_ref(at).map(ToSqlOutput::Borrowed))
-        .collect()
+    let read_value = |at| {
+        Ok(match row.get_ref(at)? {
+            ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
+            other => ToSqlOutput::Borrowed(other),
+        })
+    };
+    (0..count).map(read_value).collect()
 }
 
 /// Inserts a row. One that violates the schema is damaged, and is left out.

@@ -35,14 +35,23 @@ pub(super) fn list_sessions(
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params_from_iter(values))?;
     let mut page = SessionPage::default();
-    let mut last = None;
+    let (mut seen, mut last) = (0, None);
     while let Some(row) = rows.next()? {
-        if page.sessions.len() == limit {
+        if seen == limit {
             page.next_cursor = last;
             break;
         }
-        let (num, session) = session_row(row)?;
-        last = Some(format!("{}.{num}", session.updated_ms));
+        seen += 1;
+        let (num, updated_ms): (i64, i64) = (row.get("num")?, row.get("updated_ms")?);
+        last = Some(format!("{updated_ms}.{num}"));
+        let session = match session_row(row) {
+            Ok((_, session)) => session,
+            // One damaged row must not hide the others.
+            Err(error) => {
+                tracing::warn!(num, %error, "a session cannot be listed");
+                continue;
+            }
+        };
         let found = match &expression {
             Some(expression) => find(connection, num, expression, &words)?,
             None => None,

@@ -102,6 +102,11 @@ fn overwrite(path: &Path, range: std::ops::Range<usize>) {
     fs::write(path, bytes).unwrap();
 }
 
+/// Damages what no row needs: the number of free pages.
+fn overwrite_free_count(path: &Path) {
+    overwrite(path, 36..40);
+}
+
 #[tokio::test]
 async fn readable_sessions_survive_garbage_in_the_middle() {
     let (notice, whole, cut) = recover_from(|path| {
@@ -230,4 +235,37 @@ async fn opening_the_store_again_keeps_the_locks_of_an_open_connection() {
     recovery::replace_damaged(&path).unwrap();
     assert_eq!(count_locks(), held);
     drop((connection, second));
+}
+
+#[tokio::test]
+async fn a_text_that_is_not_utf8_hides_no_other_session() {
+    let folder = build_store().await;
+    let path = folder.path().join("store.db");
+    let sql = "UPDATE sessions SET title = CAST(x'ff41' AS TEXT) WHERE id = 'ses_1'";
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    let rig = StoreFixture::in_folder(folder);
+    assert_eq!(list(&rig).await.unwrap().len() as u64, SESSIONS - 1);
+    // Nor does a page end at it.
+    let (mut query, mut found) = (SessionQuery::default(), 0);
+    query.limit = 5;
+    loop {
+        let page = rig.store.reader.list_sessions(query.clone()).await.unwrap();
+        found += page.sessions.len() as u64;
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, SESSIONS - 1);
+    let folder = rig.close().await.0;
+    overwrite_free_count(&path);
+    recovery::replace_damaged(&path).unwrap().unwrap();
+    let rig = StoreFixture::in_folder(folder);
+    let sessions = list(&rig).await.unwrap();
+    assert_eq!(sessions.len() as u64, SESSIONS);
+    assert!(
+        sessions
+            .iter()
+            .any(|session| session.title.as_deref() == Some("\u{fffd}A"))
+    );
 }
