@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
 /// Growth of the log, in bytes, that starts the next checkpoint.
 const STEP: u64 = 4 << 20;
@@ -85,9 +85,24 @@ fn checkpoint_wal(connection: &Connection, mode: &str) -> Result<(), rusqlite::E
 }
 
 fn checkpoint_on_own_connection(path: &Path) -> Result<(), rusqlite::Error> {
-    let connection = Connection::open(path)?;
+    // Creates no database: that of a moment when there is none would hide the real one.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
     // A checkpoint that meets a busy database gives up; the next one tries again.
     connection.busy_timeout(Duration::ZERO)?;
     connection.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = NORMAL;")?;
     checkpoint_wal(&connection, "PASSIVE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_creates_no_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        checkpoint_on_own_connection(&path).unwrap_err();
+        assert!(!path.exists());
+    }
 }
