@@ -8,6 +8,8 @@ use crate::store::recovery;
 
 const SESSIONS: u64 = 20;
 const EVENTS: u64 = 40;
+/// The size of a database's page.
+const PAGE: usize = 4_096;
 
 /// A closed store with sessions of equal length.
 async fn build_store() -> Arc<tempfile::TempDir> {
@@ -105,6 +107,14 @@ fn overwrite(path: &Path, range: std::ops::Range<usize>) {
 /// Damages what no row needs: the number of free pages.
 fn overwrite_free_count(path: &Path) {
     overwrite(path, 36..40);
+}
+
+/// Returns where the first page of a table or an index starts.
+fn find_root(path: &Path, name: &str) -> usize {
+    let sql = "SELECT rootpage - 1 FROM sqlite_schema WHERE name = ?";
+    let connection = Connection::open(path).unwrap();
+    let page: i64 = connection.query_row(sql, [name], |row| row.get(0)).unwrap();
+    page as usize * PAGE
 }
 
 #[tokio::test]
@@ -268,4 +278,27 @@ async fn a_text_that_is_not_utf8_hides_no_other_session() {
             .iter()
             .any(|session| session.title.as_deref() == Some("\u{fffd}A"))
     );
+}
+
+#[tokio::test]
+async fn damage_to_an_index_does_not_stop_the_store() {
+    let folder = build_store().await;
+    let path = folder.path().join("store.db");
+    let at = find_root(&path, "sessions_recent");
+    let mut bytes = fs::read(&path).unwrap();
+    // Another time of the last event than in the table.
+    let time = (2_000 + EVENTS as u16).to_be_bytes();
+    for entry in at..at + PAGE - 1 {
+        if bytes[entry..entry + 2] == time {
+            bytes[entry + 1] -= 1;
+        }
+    }
+    fs::write(&path, bytes).unwrap();
+    let rig = StoreFixture::in_folder(folder);
+    rig.send(append("ses_3", EVENTS + 1, build_warning("a"))).await;
+    assert_eq!(rig.barrier().await, StoreHealth::Ok);
+    let published = rig.published.take();
+    assert!(published[0].contains(" is damaged "), "{published:?}");
+    assert_eq!(published[1..], [format!("stored {}", EVENTS + 1)]);
+    assert_eq!(list(&rig).await.unwrap().len(), SESSIONS as usize);
 }
