@@ -82,6 +82,13 @@ pub(super) fn private_file() -> fs::OpenOptions {
     options
 }
 
+/// Returns the path of a file that belongs to the one at `path`.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
 /// The device and number of a file; `None` if there is none.
 pub(super) type FileIdentity = Option<(u64, u64)>;
 

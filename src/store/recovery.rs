@@ -16,9 +16,10 @@ use serde::de::IgnoredAny;
 
 use super::apply::{event_id, event_ids};
 use super::error::StoreError;
+use super::files::{self, with_suffix};
 use super::ops::extract_search_text;
 use super::row_reading::stored_event;
-use super::{files, schema};
+use super::schema;
 use crate::base::clock;
 use crate::domain::{Event, TurnId};
 
@@ -37,9 +38,6 @@ const TABLES: [(&str, bool); 9] = [
     ("choices", false),
     ("tools", false),
 ];
-
-/// How long an empty file must have been there to count as damaged. SQLite creates a new database empty.
-const EMPTY_FOR: Duration = Duration::from_secs(60);
 
 /// The farthest that a copy skips at once to get past damaged rows.
 const MAX_SKIP: i64 = 1 << 24;
@@ -64,13 +62,9 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
 pub(super) fn open(path: &Path, busy: Duration) -> Result<(Connection, Option<String>), StoreError> {
     let opened = {
         let _shared = lock_if_exists(path)?;
-        if is_emptied(path) {
-            None
-        } else {
-            match schema::open(path, busy) {
-                Err(StoreError::Sqlite(error)) if is_damage(&error) => None,
-                other => Some(other?),
-            }
+        match schema::open(path, busy) {
+            Err(StoreError::Sqlite(error)) if is_damage(&error) => None,
+            other => Some(other?),
         }
     };
     match opened {
@@ -151,7 +145,7 @@ fn find_damage(path: &Path) -> Result<Option<String>, StoreError> {
     if !path.exists() {
         return Ok(None);
     }
-    if is_emptied(path) {
+    if schema::is_emptied(path) {
         return Ok(Some("it is empty".to_owned()));
     }
     let check = || -> Result<String, StoreError> {
@@ -182,17 +176,33 @@ fn open_source(path: &Path) -> Result<Connection, rusqlite::Error> {
     Ok(connection)
 }
 
+/// Creates a database at `fresh` with what can be read.
 fn save_readable(path: &Path, fresh: &Path) -> Result<SavedSessions, StoreError> {
-    let source = open_source(path)?;
+    let mut target = schema::open(fresh, schema::BUSY)?;
+    let mut saved = SavedSessions::default();
+    // To open an emptied one would delete its log.
+    if !schema::is_emptied(path) {
+        let transaction = target.transaction()?;
+        copy_readable(&open_source(path)?, &transaction, &mut saved)?;
+        transaction.commit()?;
+    }
+    // The file is complete without its log, which closing would move into it anyway.
+    target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    target.close().map_err(|(_, error)| error)?;
+    Ok(saved)
+}
+
+fn copy_readable(
+    source: &Connection,
+    target: &Transaction<'_>,
+    saved: &mut SavedSessions,
+) -> Result<(), StoreError> {
     // Accepts a file that is shorter than its header says. A file that is no database has nothing to save.
     let _ = source.pragma_update(None, "writable_schema", true);
-    let mut target = schema::open(fresh, schema::BUSY)?;
-    let transaction = target.transaction()?;
     for (table, has_numbers) in TABLES {
-        copy_table(&source, &transaction, table, has_numbers)?;
+        copy_table(source, target, table, has_numbers)?;
     }
-    let mut saved = SavedSessions::default();
-    let sessions: Vec<(i64, u64, Option<String>)> = transaction
+    let sessions: Vec<(i64, u64, Option<String>)> = target
         .prepare("SELECT num, last_seq, title FROM sessions")?
         .query_map([], |row| {
             let title = row.get::<_, Option<String>>(2).unwrap_or_default();
@@ -200,20 +210,16 @@ fn save_readable(path: &Path, fresh: &Path) -> Result<SavedSessions, StoreError>
         })?
         .collect::<Result<_, _>>()?;
     for (num, last_seq, title) in sessions {
-        copy_session(&source, &transaction, num, last_seq, &mut saved)?;
+        copy_session(source, target, num, last_seq, saved)?;
         if let Some(title) = title {
             let id = event_id(num, 0);
-            transaction.execute(
+            target.execute(
                 "INSERT OR REPLACE INTO search (rowid, text) VALUES (?, ?)",
                 (id, title),
             )?;
         }
     }
-    transaction.commit()?;
-    // The file is complete without its log, which closing would move into it anyway.
-    target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    target.close().map_err(|(_, error)| error)?;
-    Ok(saved)
+    Ok(())
 }
 
 /// Copies the events of a session up to the first that cannot be read. Removes a session without any.
@@ -361,15 +367,6 @@ fn list_columns(connection: &Connection, table: &str) -> Result<Vec<String>, rus
     statement.query_map([table], |row| row.get(0))?.collect()
 }
 
-/// Returns whether the file lost its content. A new database is empty too, but not for long.
-fn is_emptied(path: &Path) -> bool {
-    let Ok(file) = fs::symlink_metadata(path) else {
-        return false;
-    };
-    let age = file.modified().ok().and_then(|at| at.elapsed().ok());
-    file.is_file() && file.len() == 0 && age.is_some_and(|age| age > EMPTY_FOR)
-}
-
 /// Waits while another process replaces the database. Without the lock file, nobody ever did.
 fn lock_if_exists(path: &Path) -> Result<Option<File>, StoreError> {
     let Ok(file) = File::open(lock_path(path)) else {
@@ -394,12 +391,6 @@ fn choose_aside_path(path: &Path) -> PathBuf {
         .chain(others)
         .find(is_free)
         .unwrap_or(base)
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 fn remove_if_exists(path: &Path) -> io::Result<()> {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 
 use super::error::StoreError;
 use super::files;
@@ -195,6 +195,11 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
         return Err(StoreError::from_io("opening", path, other));
     }
     create_if_missing(path).map_err(|e| StoreError::from_io("opening", path, e))?;
+    if is_emptied(path) {
+        let error = ffi::Error::new(ffi::SQLITE_NOTADB);
+        let reason = "the database is empty, but has a log".to_owned();
+        return Err(rusqlite::Error::SqliteFailure(error, Some(reason)).into());
+    }
     let mut connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -220,6 +225,12 @@ fn create_if_missing(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
+}
+
+/// Returns whether the database lost its content, but not its log. SQLite would delete the log.
+pub(super) fn is_emptied(path: &Path) -> bool {
+    let measure = |path: &Path| path.metadata().map_or(0, |meta| meta.len());
+    measure(path) == 0 && measure(&files::with_suffix(path, "-wal")) > 0
 }
 
 /// Configures the connection and migrates the schema to the last of `migrations`.

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::{files, schema};
+
 /// Growth of the log, in bytes, that starts the next checkpoint.
 const STEP: u64 = 4 << 20;
 
@@ -26,10 +28,8 @@ pub(super) struct WalCheckpointer {
 impl WalCheckpointer {
     /// Creates it for the database `path`, without threads.
     pub(super) fn new(path: &Path) -> Self {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
         Self {
-            log: log.into(),
+            log: files::with_suffix(path, "-wal"),
             next: STEP,
             threaded: false,
             running: None,
@@ -85,6 +85,9 @@ fn checkpoint_wal(connection: &Connection, mode: &str) -> Result<(), rusqlite::E
 }
 
 fn checkpoint_on_own_connection(path: &Path) -> Result<(), rusqlite::Error> {
+    if schema::is_emptied(path) {
+        return Ok(());
+    }
     // Creates no database: that of a moment when there is none would hide the real one.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;

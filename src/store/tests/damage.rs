@@ -146,16 +146,10 @@ async fn readable_sessions_survive_a_lost_half() {
 
 #[tokio::test]
 async fn a_file_that_is_no_database_gives_way_to_a_new_store() {
-    for content in ["", "# my notes, saved under the wrong name\n"] {
-        let (notice, whole, cut) = recover_from(|path| {
-            fs::write(path, content).unwrap();
-            let file = fs::File::options().write(true).open(path).unwrap();
-            file.set_modified(std::time::UNIX_EPOCH).unwrap();
-        })
-        .await;
-        assert_eq!((whole, cut), (0, 0));
-        assert!(notice.contains("no session in it could be read"), "{notice}");
-    }
+    let (notice, whole, cut) =
+        recover_from(|path| fs::write(path, "# my notes, saved under the wrong name\n").unwrap()).await;
+    assert_eq!((whole, cut), (0, 0));
+    assert!(notice.contains("no session in it could be read"), "{notice}");
 }
 
 #[tokio::test]
@@ -301,4 +295,30 @@ async fn damage_to_an_index_does_not_stop_the_store() {
     assert!(published[0].contains(" is damaged "), "{published:?}");
     assert_eq!(published[1..], [format!("stored {}", EVENTS + 1)]);
     assert_eq!(list(&rig).await.unwrap().len(), SESSIONS as usize);
+}
+
+/// SQLite deletes a log next to an empty database when it opens that.
+#[tokio::test]
+async fn a_log_next_to_an_emptied_database_is_kept() {
+    let rig = StoreFixture::new();
+    rig.create(&["ses_1"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    fs::write(&path, "").unwrap();
+    let log = folder.path().join("store.db-wal");
+    fs::copy(rig.folder.path().join("store.db-wal"), &log).unwrap();
+    let kept = fs::read(&log).unwrap();
+    let notice = recovery::open(&path, schema::BUSY).unwrap().1.unwrap();
+    assert!(notice.contains("it is empty"), "{notice}");
+    let aside = files_aside(folder.path());
+    assert!(
+        aside.iter().any(|path| fs::read(path).unwrap() == kept),
+        "{aside:?}"
+    );
+    // Without a log, nothing is lost.
+    let path = folder.path().join("new.db");
+    fs::write(&path, "").unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(recovery::open(&path, schema::BUSY).unwrap().1, None);
 }
