@@ -289,7 +289,7 @@ fn copy_table(
 ) -> Result<(), StoreError> {
     let known = list_columns(target, table)?;
     // An earlier version lacks some tables and columns.
-    let mut columns = list_columns(source, table).unwrap_or_default();
+    let mut columns = skip_damage(list_columns(source, table))?.unwrap_or_default();
     columns.retain(|column| known.contains(column));
     if columns.is_empty() {
         return Ok(());
@@ -324,18 +324,31 @@ fn for_each_row(
     parameters: impl rusqlite::Params,
     store: &mut dyn FnMut(&Row<'_>) -> Result<bool, rusqlite::Error>,
 ) -> Result<bool, StoreError> {
-    let Ok(mut statement) = source.prepare(sql) else {
+    let Some(mut statement) = skip_damage(source.prepare(sql))? else {
         return Ok(false);
     };
-    let Ok(mut rows) = statement.query(parameters) else {
+    let Some(mut rows) = skip_damage(statement.query(parameters))? else {
         return Ok(false);
     };
     loop {
-        match rows.next() {
-            Ok(Some(row)) if store(row)? => {}
-            Ok(None) => return Ok(true),
-            Ok(Some(_)) | Err(_) => return Ok(false),
+        match skip_damage(rows.next())? {
+            Some(Some(row)) if store(row)? => {}
+            Some(None) => return Ok(true),
+            Some(Some(_)) | None => return Ok(false),
         }
+    }
+}
+
+/// Returns `None` in place of an error that damage explains. Any other, such as a lack of memory, must end the copy.
+fn skip_damage<T>(result: Result<T, rusqlite::Error>) -> Result<Option<T>, rusqlite::Error> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => match error.sqlite_error_code() {
+            // Values of another type; missing tables; lengths beyond the limit.
+            None | Some(ErrorCode::Unknown | ErrorCode::TooBig) => Ok(None),
+            Some(_) if is_damage(&error) => Ok(None),
+            Some(_) => Err(error),
+        },
     }
 }
 
@@ -397,5 +410,29 @@ fn remove_if_exists(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_is_no_damage_ends_the_copy() {
+        let source = Connection::open_in_memory().unwrap();
+        source
+            .execute_batch("CREATE TABLE a (x); INSERT INTO a VALUES (1), (2), (3);")
+            .unwrap();
+        let sql = "SELECT x FROM a";
+        assert!(for_each_row(&source, sql, [], &mut |_| Ok(true)).unwrap());
+        // A table that damage hides.
+        assert!(!for_each_row(&source, "SELECT x FROM b", [], &mut |_| Ok(true)).unwrap());
+        let handle = source.get_interrupt_handle();
+        let error = for_each_row(&source, sql, [], &mut |_| {
+            handle.interrupt();
+            Ok(true)
+        })
+        .unwrap_err();
+        assert!(error.to_string().contains("interrupted"), "{error}");
     }
 }
