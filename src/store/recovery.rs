@@ -23,8 +23,8 @@ use super::schema;
 use crate::base::clock;
 use crate::domain::{Event, TurnId};
 
-/// The files of a database. The log comes first: next to a new database, an old log would be applied to it.
-const SUFFIXES: [&str; 3] = ["-wal", "-shm", ""];
+/// The files next to a database that belong to it.
+const LOGS: [&str; 2] = ["-wal", "-shm"];
 
 /// The tables that are copied row by row, and whether their rows have numbers.
 const TABLES: [(&str, bool); 9] = [
@@ -91,21 +91,11 @@ pub(super) fn replace_damaged(path: &Path) -> Result<Option<String>, StoreError>
         return Ok(None);
     };
     let fresh = with_suffix(path, ".new");
-    for suffix in SUFFIXES {
-        // A crash may have left them.
-        remove_if_exists(&with_suffix(&fresh, suffix)).map_err(failed("replacing"))?;
-    }
+    // A crash may have left one.
+    remove_database(&fresh).map_err(failed("replacing"))?;
     let saved = save_readable(path, &fresh)?;
     let aside = choose_aside_path(path);
-    for suffix in SUFFIXES {
-        match fs::rename(with_suffix(path, suffix), with_suffix(&aside, suffix)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("moving aside")(error));
-            }
-            _ => {}
-        }
-    }
-    fs::rename(&fresh, path).map_err(failed("replacing"))?;
+    swap_files(path, &fresh, &aside).map_err(failed("replacing"))?;
     let notice = format!(
         "the session store {} is damaged ({damage}) and was moved to {}; {}",
         path.display(),
@@ -114,6 +104,29 @@ pub(super) fn replace_damaged(path: &Path) -> Result<Option<String>, StoreError>
     );
     tracing::warn!("{notice}");
     Ok(Some(notice))
+}
+
+/// Moves a database aside, and a new one into its place. There is always one at `path`.
+fn swap_files(path: &Path, fresh: &Path, aside: &Path) -> io::Result<()> {
+    // Not every file system has hard links.
+    fs::hard_link(path, aside).or_else(|_| fs::rename(path, aside))?;
+    // The log goes first: it would be applied to the new database.
+    let swapped = rename_logs(path, aside).and_then(|()| fs::rename(fresh, path));
+    // After an error, all is as before. Of two names of one file, renaming keeps both.
+    if swapped.is_err() && rename_logs(aside, path).is_ok() && fs::rename(aside, path).is_ok() {
+        let _ = fs::remove_file(aside);
+    }
+    swapped
+}
+
+fn rename_logs(from: &Path, to: &Path) -> io::Result<()> {
+    for suffix in LOGS {
+        match fs::rename(with_suffix(from, suffix), with_suffix(to, suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 impl SavedSessions {
@@ -399,18 +412,22 @@ fn choose_aside_path(path: &Path) -> PathBuf {
     let day = chrono::DateTime::from_timestamp_millis(clock::wall_ms()).unwrap_or_default();
     let base = with_suffix(path, &format!(".damaged-{}", day.format("%Y%m%d-%H%M%S")));
     let others = (2..).map(|n| with_suffix(&base, &format!("-{n}")));
-    let is_free = |path: &PathBuf| SUFFIXES.iter().all(|suffix| !with_suffix(path, suffix).exists());
+    let is_free =
+        |path: &PathBuf| !path.exists() && LOGS.iter().all(|suffix| !with_suffix(path, suffix).exists());
     std::iter::once(base.clone())
         .chain(others)
         .find(is_free)
         .unwrap_or(base)
 }
 
-fn remove_if_exists(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+fn remove_database(path: &Path) -> io::Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        match fs::remove_file(with_suffix(path, suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -434,5 +451,33 @@ mod tests {
         })
         .unwrap_err();
         assert!(error.to_string().contains("interrupted"), "{error}");
+    }
+
+    #[test]
+    fn a_swap_that_fails_leaves_the_files_as_they_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, fresh, aside] = ["a", "b", "c"].map(|name| folder.path().join(name));
+        let list = || {
+            let entries = fs::read_dir(folder.path()).unwrap();
+            let files = entries.map(|entry| {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                (name, fs::read_to_string(path).unwrap())
+            });
+            files.collect::<std::collections::BTreeMap<_, _>>()
+        };
+        fs::write(&path, "old").unwrap();
+        fs::write(with_suffix(&path, "-wal"), "log").unwrap();
+        let before = list();
+        // There is no new file.
+        swap_files(&path, &fresh, &aside).unwrap_err();
+        assert_eq!(list(), before);
+        fs::write(&fresh, "new").unwrap();
+        swap_files(&path, &fresh, &aside).unwrap();
+        let after = [("a", "new"), ("c", "old"), ("c-wal", "log")];
+        assert_eq!(
+            list(),
+            after.map(|(name, text)| (name.into(), text.into())).into()
+        );
     }
 }
