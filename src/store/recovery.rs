@@ -39,6 +39,9 @@ const TABLES: [(&str, bool); 9] = [
     ("tools", false),
 ];
 
+/// The highest number of a session; see [`event_id`].
+const MAX_NUMBER: i64 = i32::MAX as i64;
+
 /// The farthest that a copy skips at once to get past damaged rows.
 const MAX_SKIP: i64 = 1 << 24;
 
@@ -48,6 +51,8 @@ struct SavedSessions {
     whole: usize,
     cut: usize,
     left_out: usize,
+    /// Whether rows of the list of sessions could not be read, so that others may be missing.
+    is_list_cut: bool,
 }
 
 /// Returns whether an error means that the file is damaged, or is not a database.
@@ -146,9 +151,12 @@ impl SavedSessions {
         if self.cut > 0 {
             text += &format!(", {} of them without their last part", self.cut);
         }
-        if self.left_out > 0 {
-            text += &format!("; {} could not be read", count(self.left_out));
-        }
+        text += &match (self.left_out, self.is_list_cut) {
+            (0, false) => return text,
+            (0, true) => "; some sessions could not be read".to_owned(),
+            (left_out, false) => format!("; {} could not be read", count(left_out)),
+            (left_out, true) => format!("; at least {} could not be read", count(left_out)),
+        };
         text
     }
 }
@@ -213,8 +221,12 @@ fn copy_readable(
     // Accepts a file that is shorter than its header says. A file that is no database has nothing to save.
     let _ = source.pragma_update(None, "writable_schema", true);
     for (table, has_numbers) in TABLES {
-        copy_table(source, target, table, has_numbers)?;
+        let is_whole = copy_table(source, target, table, has_numbers)?;
+        saved.is_list_cut |= table == "sessions" && !is_whole;
     }
+    // Damage may have made other numbers, from which no ids of events can be built.
+    let sql = "DELETE FROM sessions WHERE num NOT BETWEEN 1 AND ?";
+    saved.left_out += target.execute(sql, [MAX_NUMBER])?;
     let sessions: Vec<(i64, u64, Option<String>)> = target
         .prepare("SELECT num, last_seq, title FROM sessions")?
         .query_map([], |row| {
@@ -232,6 +244,34 @@ fn copy_readable(
             )?;
         }
     }
+    forget_lost_sessions(source, target)?;
+    Ok(())
+}
+
+/// Removes what belongs to sessions that are lost, and keeps a new session from getting the number of one.
+fn forget_lost_sessions(source: &Connection, target: &Transaction<'_>) -> Result<(), rusqlite::Error> {
+    for table in ["pending", "changes", "grants"] {
+        // A grant without a session is one for its folder.
+        let lost = "session IS NOT NULL AND session NOT IN (SELECT num FROM sessions)";
+        target.execute(&format!("DELETE FROM {table} WHERE {lost}"), [])?;
+    }
+    let mut highest = 0;
+    for sql in [
+        "SELECT seq FROM sqlite_sequence WHERE name = 'sessions'",
+        "SELECT max(num) FROM sessions",
+        "SELECT max(id) >> 32 FROM events",
+        "SELECT max(session) FROM pending",
+        "SELECT max(session) FROM changes",
+        "SELECT max(session) FROM grants",
+    ] {
+        for connection in [source, target] {
+            let found = skip_damage(connection.query_row(sql, [], |row| row.get::<_, Option<i64>>(0)))?;
+            highest = highest.max(found.flatten().filter(|num| *num <= MAX_NUMBER).unwrap_or(0));
+        }
+    }
+    target.execute("DELETE FROM sqlite_sequence WHERE name = 'sessions'", [])?;
+    let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('sessions', ?)";
+    target.execute(sql, [highest])?;
     Ok(())
 }
 
@@ -282,7 +322,6 @@ fn copy_session(
     target.execute("DELETE FROM pending WHERE session = ?", [num])?;
     if last == 0 {
         saved.left_out += 1;
-        target.execute("DELETE FROM changes WHERE session = ?", [num])?;
         target.execute("DELETE FROM sessions WHERE num = ?", [num])?;
     } else {
         saved.cut += 1;
@@ -293,19 +332,19 @@ fn copy_session(
     Ok(())
 }
 
-/// Copies the rows of a table that can be read, in the columns that both databases have.
+/// Copies the rows of a table that can be read, in the columns that both databases have. Returns whether these are all.
 fn copy_table(
     source: &Connection,
     target: &Transaction<'_>,
     table: &str,
     has_numbers: bool,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let known = list_columns(target, table)?;
     // An earlier version lacks some tables and columns.
     let mut columns = skip_damage(list_columns(source, table))?.unwrap_or_default();
     columns.retain(|column| known.contains(column));
     if columns.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let (list, marks) = (columns.join(", "), vec!["?"; columns.len()].join(", "));
     let sql = format!("INSERT OR IGNORE INTO {table} ({list}) VALUES ({marks})");
@@ -315,6 +354,7 @@ fn copy_table(
         format!("SELECT {list}, 0 FROM {table} WHERE ? = 0")
     };
     let (mut after, mut skip) = (0_i64, 1);
+    let mut has_skipped = false;
     loop {
         let mut last = None;
         let is_whole = for_each_row(source, &select, [after], &mut |row| {
@@ -322,8 +362,9 @@ fn copy_table(
             insert(target, &sql, read_values(row, columns.len())?)
         })?;
         if is_whole || !has_numbers || skip > MAX_SKIP {
-            return Ok(());
+            return Ok(is_whole && !has_skipped);
         }
+        has_skipped = true;
         // The next row is damaged. Rows beyond its page can be read again.
         skip = if last.is_some() { 1 } else { skip * 2 };
         after = last.unwrap_or(after) + skip;

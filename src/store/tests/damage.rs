@@ -117,6 +117,12 @@ fn find_root(path: &Path, name: &str) -> usize {
     page as usize * PAGE
 }
 
+fn count(path: &Path, from: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM {from}");
+    let connection = Connection::open(path).unwrap();
+    connection.query_row(&sql, [], |row| row.get(0)).unwrap()
+}
+
 #[tokio::test]
 async fn readable_sessions_survive_garbage_in_the_middle() {
     let (notice, whole, cut) = recover_from(|path| {
@@ -321,4 +327,49 @@ async fn a_log_next_to_an_emptied_database_is_kept() {
     let file = fs::File::options().write(true).open(&path).unwrap();
     file.set_modified(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(recovery::open(&path, schema::BUSY).unwrap().1, None);
+}
+
+/// The rows of other tables refer to sessions by number.
+#[tokio::test]
+async fn a_new_session_inherits_nothing_from_a_lost_one() {
+    let folder = build_store().await;
+    let path = folder.path().join("store.db");
+    let last: i64 = 300;
+    {
+        let connection = Connection::open(&path).unwrap();
+        for num in SESSIONS as i64 + 1..=last {
+            let sql = "INSERT INTO sessions (num, id, folder, cwd, mode, title, created_ms, updated_ms)
+                       VALUES (?1, 'ses_n' || ?1, '/w', '/w', 'ask', ?2, 1, 1)";
+            connection.execute(sql, (num, "x".repeat(200))).unwrap();
+        }
+        for num in [1, last] {
+            for sql in [
+                "INSERT INTO pending (session, kind, key, json) VALUES (?, 'queued', 'k', '{}')",
+                "INSERT INTO changes (session, cause, path, json) VALUES (?, 'turn_1', '/w/a', '{}')",
+                "INSERT INTO grants (session, id, folder, rule, at_ms) VALUES (?1, ?1, '/w', 'bash(a)', 1)",
+            ] {
+                connection.execute(sql, [num]).unwrap();
+            }
+        }
+        let sql = "INSERT INTO grants (id, folder, rule, at_ms) VALUES ('all', '/w', 'bash(b)', 1)";
+        connection.execute_batch(sql).unwrap();
+        connection
+            .execute_batch("UPDATE sqlite_sequence SET seq = 0")
+            .unwrap();
+    }
+    // The page of the last sessions is the one that the root names in its header.
+    let root = find_root(&path, "sessions");
+    let bytes = fs::read(&path).unwrap();
+    let page = u32::from_be_bytes(bytes[root + 8..root + 12].try_into().unwrap()) as usize;
+    overwrite(&path, (page - 1) * PAGE..page * PAGE);
+    let notice = recovery::replace_damaged(&path).unwrap().unwrap();
+    assert!(notice.contains("; some sessions could not be read"), "{notice}");
+    assert_eq!(count(&path, &format!("sessions WHERE num = {last}")), 0);
+    for (table, kept) in [("pending", 1), ("changes", 1), ("grants", 2)] {
+        assert_eq!(count(&path, table), kept, "{table}");
+    }
+    let rig = StoreFixture::in_folder(folder);
+    rig.create(&["ses_new"]).await;
+    let new = format!("sessions WHERE id = 'ses_new' AND num > {last}");
+    assert_eq!(count(&path, &new), 1);
 }
