@@ -10,15 +10,16 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::apply::{event_id, event_ids, find_session_number, seq_of};
 use super::error::StoreError;
-use super::files::{self, DataDir, FileIdentity, StorePlace};
+use super::files::{self, DataDir, StorePlace};
 use super::handle::WarningSender;
 use super::records;
+use super::recovery::{self, OpenDatabase};
 use super::row_reading::{SESSION, pending_row, session_row, stored_event, text};
 use super::rows::{
     ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, PendingKind, SessionPage,
     SessionQuery, SessionRow, SkippedRow, StoredEvent, StoredPermissions,
 };
-use super::{recovery, schema, search};
+use super::{schema, search};
 use crate::domain::{
     ApprovalId, Cost, FileChange, Grant, GrantScope, GrantedTool, InquiryId, Mode, OpenApproval, OpenInquiry,
     SessionId, TurnId,
@@ -37,8 +38,7 @@ const CHUNK: usize = 1_000;
 pub struct StoreReader {
     folder: DataDir,
     executor: StorePlace,
-    /// Idle connections, and the file that each has open.
-    idle: Arc<Mutex<Vec<(Connection, FileIdentity)>>>,
+    idle: Arc<Mutex<Vec<OpenDatabase>>>,
     /// Where to report that a damaged database was replaced. Without it, none is replaced.
     warnings: Option<WarningSender>,
 }
@@ -517,21 +517,21 @@ impl StoreReader {
         let (path, idle) = (self.folder.database_path(), self.idle.clone());
         let warnings = self.warnings.clone();
         let read = move || {
-            let file = files::identify_file(&path);
             let idle_connection = lock(&idle).pop();
             // Another server, or the writer, may have replaced a damaged database.
-            let idle_connection = idle_connection.filter(|(_, opened)| *opened == file);
-            let mut connection = match idle_connection {
-                Some((connection, _)) => connection,
+            let idle_connection =
+                idle_connection.filter(|(_, opened)| *opened == files::identify_file(&path));
+            let (mut connection, file) = match idle_connection {
+                Some(opened) => opened,
                 None => match open_existing(&path, warnings.is_some())? {
                     Some((_, Some(notice))) if fails_on_replacement => {
                         return Err(StoreError::Replaced(notice));
                     }
-                    Some((connection, notice)) => {
+                    Some((opened, notice)) => {
                         if let (Some(notice), Some(warnings)) = (notice, &warnings) {
                             warnings.send_warning(notice);
                         }
-                        connection
+                        opened
                     }
                     None => return Ok(T::default()),
                 },
@@ -552,8 +552,7 @@ impl StoreReader {
             // Reached only without an error: a connection that failed is closed, not reused.
             let mut idle = lock(&idle);
             if idle.len() < IDLE {
-                // If it was replaced meanwhile, the next read opens it again.
-                idle.push((connection, file.or_else(|| files::identify_file(&path))));
+                idle.push((connection, file));
             }
             Ok(found)
         };
@@ -562,20 +561,23 @@ impl StoreReader {
 }
 
 /// Opens the database for reading; returns `None` if there is no store yet. Also returns what to tell if it was replaced.
-fn open_existing(path: &Path, may_replace: bool) -> Result<Option<(Connection, Option<String>)>, StoreError> {
+fn open_existing(
+    path: &Path,
+    may_replace: bool,
+) -> Result<Option<(OpenDatabase, Option<String>)>, StoreError> {
     match path.try_exists() {
         Ok(false) => return Ok(None),
         Ok(true) => {}
         Err(error) => return Err(StoreError::from_io("looking for", path, error)),
     }
-    let (connection, notice) = if may_replace {
+    let (opened, notice) = if may_replace {
         recovery::open(path, schema::BUSY)?
     } else {
-        (schema::open(path, schema::BUSY)?, None)
+        (recovery::open_as_is(path, schema::BUSY)?, None)
     };
     // Readers never write, not even by mistake.
-    connection.pragma_update(None, "query_only", true)?;
-    Ok(Some((connection, notice)))
+    opened.0.pragma_update(None, "query_only", true)?;
+    Ok(Some((opened, notice)))
 }
 
 /// Replaces a database whose damage showed while it was read. Returns the error of that read.

@@ -2,7 +2,7 @@
 //!
 //! Only damage of the file itself counts ([`is_damage`]): a full disk, missing permissions, another server's lock, or a
 //! newer version never move a file. Nothing is deleted. A lock file next to the database makes sure that one process
-//! replaces it, and that no other opens it meanwhile.
+//! replaces it, and that no other opens it, or commits to it, meanwhile.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, ffi, params_from_iter};
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde::de::IgnoredAny;
 
 use super::apply::{event_id, event_ids};
 use super::error::StoreError;
-use super::files::{self, with_suffix};
+use super::files::{self, FileIdentity, with_suffix};
 use super::ops::extract_search_text;
 use super::row_reading::stored_event;
 use super::schema;
@@ -38,6 +39,9 @@ const TABLES: [(&str, bool); 9] = [
     ("choices", false),
     ("tools", false),
 ];
+
+/// Time that others wait for a replacement, and a replacement for them.
+const LOCK_WAIT: Duration = Duration::from_secs(60);
 
 /// The highest number of a session; see [`event_id`].
 const MAX_NUMBER: i64 = i32::MAX as i64;
@@ -63,21 +67,68 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
+/// A database that is open, and the file that it is.
+pub(super) type OpenDatabase = (Connection, FileIdentity);
+
 /// Opens the database like [`schema::open`], but replaces a damaged one first. Also returns what to tell about that.
-pub(super) fn open(path: &Path, busy: Duration) -> Result<(Connection, Option<String>), StoreError> {
-    let opened = {
-        let _shared = lock_if_exists(path)?;
-        match schema::open(path, busy) {
-            Err(StoreError::Sqlite(error)) if is_damage(&error) => None,
-            other => Some(other?),
-        }
-    };
-    match opened {
-        Some(connection) => Ok((connection, None)),
-        None => {
+pub(super) fn open(path: &Path, busy: Duration) -> Result<(OpenDatabase, Option<String>), StoreError> {
+    match open_as_is(path, busy) {
+        Err(StoreError::Sqlite(error)) if is_damage(&error) => {
             let notice = replace_damaged(path)?;
-            Ok((schema::open(path, busy)?, notice))
+            Ok((open_as_is(path, busy)?, notice))
         }
+        opened => Ok((opened?, None)),
+    }
+}
+
+/// Opens the database like [`schema::open`], while no other process replaces it.
+pub(super) fn open_as_is(path: &Path, busy: Duration) -> Result<OpenDatabase, StoreError> {
+    if let Some(parent) = path.parent() {
+        files::private_folder(parent).map_err(|e| StoreError::from_io("making the folder", parent, e))?;
+    }
+    // Whoever has no time for another server's transaction has none for its replacement either.
+    let wait = if busy.is_zero() { busy } else { LOCK_WAIT };
+    let _lock = lock_shared(path, wait)?;
+    let connection = schema::open(path, busy)?;
+    Ok((connection, files::identify_file(path)))
+}
+
+/// Keeps the file of the database in its place for as long as the result exists. Waits for a replacement.
+pub(super) fn lock_shared(path: &Path, wait: Duration) -> Result<Option<File>, StoreError> {
+    match acquire_lock(path, FlockOperation::NonBlockingLockShared, wait) {
+        // Whoever may not create the lock may not replace the database either.
+        Err(StoreError::Io { source, .. })
+            if matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            ) =>
+        {
+            Ok(None)
+        }
+        locked => locked.map(Some),
+    }
+}
+
+fn acquire_lock(path: &Path, operation: FlockOperation, wait: Duration) -> Result<File, StoreError> {
+    const STEP: Duration = Duration::from_millis(20);
+    let failed = |error| StoreError::from_io("locking", path, error);
+    let mut options = files::private_file();
+    let lock = options.create(true).append(true).open(with_suffix(path, ".lock"));
+    let lock = lock.map_err(failed)?;
+    // Counts attempts and does not check the clock, which may be paused in tests.
+    let mut attempts = wait.as_millis() / STEP.as_millis();
+    loop {
+        match rustix::fs::flock(&lock, operation) {
+            Ok(()) => return Ok(lock),
+            Err(Errno::WOULDBLOCK) if attempts > 0 => std::thread::sleep(STEP),
+            Err(Errno::WOULDBLOCK) => {
+                let busy = ffi::Error::new(ffi::SQLITE_BUSY);
+                let reason = "another agentls replaces the damaged database".to_owned();
+                return Err(rusqlite::Error::SqliteFailure(busy, Some(reason)).into());
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+        attempts -= 1;
     }
 }
 
@@ -85,13 +136,8 @@ pub(super) fn open(path: &Path, busy: Duration) -> Result<(Connection, Option<St
 /// process has replaced it.
 pub(super) fn replace_damaged(path: &Path) -> Result<Option<String>, StoreError> {
     let failed = |what| move |error| StoreError::from_io(what, path, error);
-    let lock = files::private_file()
-        .create(true)
-        .append(true)
-        .open(lock_path(path))
-        .map_err(failed("locking"))?;
-    rustix::fs::flock(&lock, FlockOperation::LockExclusive)
-        .map_err(|error| failed("locking")(error.into()))?;
+    // Whoever writes holds the lock until the commit, so that nothing is stored in the old file after it was copied.
+    let _lock = acquire_lock(path, FlockOperation::NonBlockingLockExclusive, LOCK_WAIT)?;
     let Some(damage) = find_damage(path)? else {
         return Ok(None);
     };
@@ -218,6 +264,8 @@ fn copy_readable(
     target: &Transaction<'_>,
     saved: &mut SavedSessions,
 ) -> Result<(), StoreError> {
+    // All tables as of one moment, whoever writes.
+    source.execute_batch("BEGIN")?;
     // Accepts a file that is shorter than its header says. A file that is no database has nothing to save.
     let _ = source.pragma_update(None, "writable_schema", true);
     for (table, has_numbers) in TABLES {
@@ -432,20 +480,6 @@ fn insert(
 fn list_columns(connection: &Connection, table: &str) -> Result<Vec<String>, rusqlite::Error> {
     let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?)")?;
     statement.query_map([table], |row| row.get(0))?.collect()
-}
-
-/// Waits while another process replaces the database. Without the lock file, nobody ever did.
-fn lock_if_exists(path: &Path) -> Result<Option<File>, StoreError> {
-    let Ok(file) = File::open(lock_path(path)) else {
-        return Ok(None);
-    };
-    rustix::fs::flock(&file, FlockOperation::LockShared)
-        .map_err(|error| StoreError::from_io("locking", path, error.into()))?;
-    Ok(Some(file))
-}
-
-fn lock_path(path: &Path) -> PathBuf {
-    with_suffix(path, ".lock")
 }
 
 /// Returns a path next to the database that no file has.

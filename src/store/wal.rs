@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{files, schema};
+use super::error::StoreError;
+use super::{files, recovery, schema};
 
 /// Growth of the log, in bytes, that starts the next checkpoint.
 const STEP: u64 = 4 << 20;
@@ -84,7 +85,8 @@ fn checkpoint_wal(connection: &Connection, mode: &str) -> Result<(), rusqlite::E
     connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
 }
 
-fn checkpoint_on_own_connection(path: &Path) -> Result<(), rusqlite::Error> {
+fn checkpoint_on_own_connection(path: &Path) -> Result<(), StoreError> {
+    let _lock = recovery::lock_shared(path, Duration::ZERO)?;
     if schema::is_emptied(path) {
         return Ok(());
     }
@@ -94,7 +96,8 @@ fn checkpoint_on_own_connection(path: &Path) -> Result<(), rusqlite::Error> {
     // A checkpoint that meets a busy database gives up; the next one tries again.
     connection.busy_timeout(Duration::ZERO)?;
     connection.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = NORMAL;")?;
-    checkpoint_wal(&connection, "PASSIVE")
+    checkpoint_wal(&connection, "PASSIVE")?;
+    Ok(())
 }
 
 #[cfg(test)]

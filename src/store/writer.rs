@@ -3,22 +3,23 @@
 //! A failing disk (R-ERR-2) causes one warning. Durable writes then stay in memory, in order, and are retried every
 //! second. Invariant (I7): a published event was committed, or the warning went ahead of it. Contains no SQL.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::time::Duration;
 
-use rusqlite::{Connection, TransactionBehavior, ffi};
+use rusqlite::{TransactionBehavior, ffi};
 use tokio::sync::oneshot;
 
 use super::apply;
 use super::error::StoreError;
-use super::files::{self, DataDir, FileIdentity};
+use super::files::{self, DataDir};
 use super::health::{HealthWatch, LossReason, StoreHealth};
 use super::ops::{EventOp, Priority, WriteOp};
+use super::recovery::{self, OpenDatabase};
 use super::rows::{PendingEvent, PendingKey};
+use super::schema;
 use super::wal::WalCheckpointer;
 use super::write::{FaultHook, StoreWrite, WriteFault};
-use super::{recovery, schema};
 use crate::base::clock::{self, Instant};
 use crate::domain::{DeltaEnvelope, Envelope, EventSink, SessionId};
 
@@ -36,8 +37,7 @@ pub(super) struct StoreWriter {
     folder: DataDir,
     outlet: Box<dyn EventSink>,
     health: HealthWatch,
-    /// The connection, and the file that it has open.
-    connection: Option<(Connection, FileIdentity)>,
+    connection: Option<OpenDatabase>,
     checkpoints: WalCheckpointer,
     buffered: BufferedWrites,
     retry_at: Option<Instant>,
@@ -332,7 +332,7 @@ impl StoreWriter {
     fn try_commit_ops(&mut self, ops: &[WriteOp]) -> Result<(), StoreError> {
         let fault = self.faults.as_mut().and_then(|hook| hook());
         let server = self.folder.server_id().to_owned();
-        let transaction = self.begin_transaction()?;
+        let (_lock, transaction) = self.begin_transaction()?;
         let applied = apply::apply(&transaction, ops, &server)?;
         if ops.is_empty() {
             // A retry without writes must write something, or it would not see whether the disk works again.
@@ -355,24 +355,31 @@ impl StoreWriter {
     }
 
     /// Opens the database if necessary and starts a transaction, unless a newer agentls has migrated the store.
-    fn begin_transaction(&mut self) -> Result<rusqlite::Transaction<'_>, StoreError> {
+    ///
+    /// Until the returned lock is dropped, which must be after the commit, nobody replaces the database.
+    fn begin_transaction(&mut self) -> Result<(Option<File>, rusqlite::Transaction<'_>), StoreError> {
         // While the disk fails, each attempt must be short: events wait behind it.
         let busy = match self.retry_at {
             None => schema::BUSY,
             Some(_) => Duration::ZERO,
         };
         let path = self.folder.database_path();
-        // Another server may have replaced a damaged database.
-        let opened = self.connection.take();
-        let opened = opened.filter(|(_, file)| *file == files::identify_file(&path));
-        let opened = match opened {
-            Some(opened) => opened,
-            None => {
-                let (connection, notice) = recovery::open(&path, busy)?;
-                if let Some(notice) = notice {
-                    self.outlet.publish_warning("store", &notice);
+        let mut opened = self.connection.take();
+        let (opened, lock) = loop {
+            let current = match opened.take() {
+                Some(current) => current,
+                None => {
+                    let (current, notice) = recovery::open(&path, busy)?;
+                    if let Some(notice) = notice {
+                        self.outlet.publish_warning("store", &notice);
+                    }
+                    current
                 }
-                (connection, files::identify_file(&path))
+            };
+            let lock = recovery::lock_shared(&path, busy)?;
+            // Another server may have replaced a damaged database.
+            if current.1 == files::identify_file(&path) {
+                break (current, lock);
             }
         };
         let (connection, _) = self.connection.insert(opened);
@@ -385,7 +392,7 @@ impl StoreWriter {
                 known: schema::VERSION,
             });
         }
-        Ok(transaction)
+        Ok((lock, transaction))
     }
 
     fn delete_session(&mut self, session: &SessionId) -> Result<(), StoreError> {
@@ -410,7 +417,7 @@ impl StoreWriter {
         if let Some(fault) = self.faults.as_mut().and_then(|hook| hook()) {
             return Err(fault.to_sqlite_error().into());
         }
-        let transaction = self.begin_transaction()?;
+        let (_lock, transaction) = self.begin_transaction()?;
         apply::delete_session(&transaction, session)?;
         transaction.commit()?;
         Ok(())

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FlockOperation;
+
 use super::*;
 use crate::store::recovery;
 
@@ -372,4 +374,27 @@ async fn a_new_session_inherits_nothing_from_a_lost_one() {
     rig.create(&["ses_new"]).await;
     let new = format!("sessions WHERE id = 'ses_new' AND num > {last}");
     assert_eq!(count(&path, &new), 1);
+}
+
+#[tokio::test]
+async fn a_write_waits_for_a_replacement_and_goes_to_the_new_file() {
+    let rig = StoreFixture::new();
+    rig.create(&["ses_1"]).await;
+    let path = rig.folder.path().join("store.db");
+    let copy = rig.folder.path().join("copy.db");
+    let mut options = fs::File::options();
+    options.create(true).append(true);
+    let lock = options.open(rig.folder.path().join("store.db.lock")).unwrap();
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive).unwrap();
+    rig.database().execute("VACUUM INTO ?", [copy.to_str()]).unwrap();
+    rig.send(append("ses_1", 1, build_warning("a"))).await;
+    assert!(matches!(rig.barrier().await, StoreHealth::Degraded { .. }));
+    for suffix in ["-wal", "-shm"] {
+        // The last connection to a database removes them.
+        let _ = fs::remove_file(rig.folder.path().join(format!("store.db{suffix}")));
+    }
+    fs::rename(&copy, &path).unwrap();
+    drop(lock);
+    assert_eq!(rig.barrier().await, StoreHealth::Ok);
+    assert_eq!(count(&path, "events"), 1);
 }
