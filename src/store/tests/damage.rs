@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 
 use super::*;
+use crate::base::clock;
 use crate::store::recovery;
 
 const SESSIONS: u64 = 20;
@@ -199,16 +201,39 @@ async fn servers_that_start_together_replace_a_damaged_store_once() {
     assert_eq!(files_aside(folder.path()).len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_other_failure_moves_the_store() {
+    use std::os::unix::fs::PermissionsExt;
     let folder = build_store().await;
     let path = folder.path().join("store.db");
-    let before = fs::read(&path).unwrap();
+    let before = files::identify_file(&path);
     assert_eq!(recovery::replace_damaged(&path).unwrap(), None);
-    // Another server holds it.
+    clock::sleep(Duration::from_secs(61)).await;
+    // The disk is full.
+    let rig = StoreFixture::in_folder(folder);
+    rig.set_fault(Some(WriteFault::DiskFull));
+    rig.send(append("ses_1", EVENTS + 1, build_warning("a"))).await;
+    assert!(matches!(rig.barrier().await, StoreHealth::Degraded { .. }));
+    rig.set_fault(None);
+    let folder = rig.close().await.0;
+    // Permissions are missing. The superuser needs none.
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        recovery::open(&path, schema::BUSY).unwrap_err();
+        recovery::replace_damaged(&path).unwrap_err();
+        clock::sleep(Duration::from_secs(61)).await;
+    }
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    // Another program has it for itself.
     let holder = Connection::open(&path).unwrap();
-    holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    assert!(recovery::open(&path, std::time::Duration::ZERO).is_ok_and(|(_, notice)| notice.is_none()));
+    holder
+        .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT;")
+        .unwrap();
+    let error = recovery::open(&path, Duration::ZERO).unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Sqlite(error) if schema::is_busy(error)),
+        "{error}"
+    );
     drop(holder);
     // A newer agentls wrote it.
     let newer = Connection::open(&path).unwrap();
@@ -218,10 +243,8 @@ async fn no_other_failure_moves_the_store() {
     assert!(matches!(error, StoreError::NewerSchema { .. }), "{error}");
     let error = recovery::replace_damaged(&path).unwrap_err();
     assert!(matches!(error, StoreError::NewerSchema { .. }), "{error}");
-    // A new file is empty for a moment.
-    fs::write(&path, "").unwrap();
-    assert_eq!(recovery::open(&path, schema::BUSY).unwrap().1, None);
-    assert!(files_aside(folder.path()).is_empty() && before.len() > 100_000);
+    assert!(files_aside(folder.path()).is_empty());
+    assert_eq!(files::identify_file(&path), before);
 }
 
 /// Closing any descriptor of a file releases all locks of the process on it.
