@@ -4,9 +4,11 @@
 //! newer version never move a file. Nothing is deleted. A lock file next to the database makes sure that one process
 //! replaces it, and that no other opens it, or commits to it, meanwhile.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -21,7 +23,7 @@ use super::files::{self, FileIdentity, with_suffix};
 use super::ops::extract_search_text;
 use super::row_reading::stored_event;
 use super::schema;
-use crate::base::clock;
+use crate::base::clock::{self, Instant};
 use crate::domain::{Event, TurnId};
 
 /// The files next to a database that belong to it.
@@ -42,6 +44,9 @@ const TABLES: [(&str, bool); 9] = [
 
 /// Time that others wait for a replacement, and a replacement for them.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
+
+/// Time between two attempts to replace a database.
+const ATTEMPT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The highest number of a session; see [`event_id`].
 const MAX_NUMBER: i64 = i32::MAX as i64;
@@ -133,9 +138,24 @@ fn acquire_lock(path: &Path, operation: FlockOperation, wait: Duration) -> Resul
 }
 
 /// Replaces the database if it is damaged, and returns what to tell about that. `None` if it is not, such as when another
-/// process has replaced it.
+/// process has replaced it, or if an attempt failed less than a minute ago.
 pub(super) fn replace_damaged(path: &Path) -> Result<Option<String>, StoreError> {
-    let failed = |what| move |error| StoreError::from_io(what, path, error);
+    // An attempt reads the whole file, while all writes wait.
+    static ATTEMPTS: Mutex<BTreeMap<PathBuf, Instant>> = Mutex::new(BTreeMap::new());
+    let attempts = || ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = attempts().get(path).copied();
+    if last.is_some_and(|last| clock::now() < last + ATTEMPT_INTERVAL) {
+        return Ok(None);
+    }
+    let replaced = try_replacing(path);
+    if !matches!(replaced, Ok(Some(_))) {
+        attempts().insert(path.to_owned(), clock::now());
+    }
+    replaced
+}
+
+fn try_replacing(path: &Path) -> Result<Option<String>, StoreError> {
+    let failed = |error| StoreError::from_io("replacing", path, error);
     // Whoever writes holds the lock until the commit, so that nothing is stored in the old file after it was copied.
     let _lock = acquire_lock(path, FlockOperation::NonBlockingLockExclusive, LOCK_WAIT)?;
     let Some(damage) = find_damage(path)? else {
@@ -143,10 +163,17 @@ pub(super) fn replace_damaged(path: &Path) -> Result<Option<String>, StoreError>
     };
     let fresh = with_suffix(path, ".new");
     // A crash may have left one.
-    remove_database(&fresh).map_err(failed("replacing"))?;
-    let saved = save_readable(path, &fresh)?;
+    remove_database(&fresh).map_err(failed)?;
     let aside = choose_aside_path(path);
-    swap_files(path, &fresh, &aside).map_err(failed("replacing"))?;
+    let saved = save_readable(path, &fresh).and_then(|saved| {
+        swap_files(path, &fresh, &aside).map_err(failed)?;
+        Ok(saved)
+    });
+    if saved.is_err() {
+        // On a full disk, others need the space.
+        let _ = remove_database(&fresh);
+    }
+    let saved = saved?;
     let notice = format!(
         "the session store {} is damaged ({damage}) and was moved to {}; {}",
         path.display(),

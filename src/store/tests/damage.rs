@@ -421,3 +421,23 @@ async fn a_write_waits_for_a_replacement_and_goes_to_the_new_file() {
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
     assert_eq!(count(&path, "events"), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_fails_moves_nothing_and_is_tried_again_after_a_minute() {
+    let folder = build_store().await;
+    let path = folder.path().join("store.db");
+    overwrite_free_count(&path);
+    let before = fs::read(&path).unwrap();
+    // In place of a full disk: nothing can be written there.
+    let obstacle = folder.path().join("store.db.new");
+    fs::create_dir(&obstacle).unwrap();
+    let error = recovery::replace_damaged(&path).unwrap_err().to_string();
+    assert!(error.starts_with("replacing "), "{error}");
+    fs::remove_dir(&obstacle).unwrap();
+    assert_eq!(recovery::replace_damaged(&path).unwrap(), None);
+    assert!(files_aside(folder.path()).is_empty());
+    assert_eq!(fs::read(&path).unwrap(), before);
+    clock::sleep(Duration::from_secs(61)).await;
+    assert!(recovery::replace_damaged(&path).unwrap().is_some());
+    assert!(!files_aside(folder.path()).is_empty());
+}
