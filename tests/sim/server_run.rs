@@ -23,7 +23,7 @@ use agentls::base::sim_schedule::{self, YieldRate};
 use agentls::base::spawn::{AbortOnDrop, spawn};
 use agentls::base::{clock, random};
 use agentls::config::SandboxSettings;
-use agentls::domain::{Mode, SessionId};
+use agentls::domain::{Attendance, Mode, SessionId};
 use agentls::mcp::McpManager;
 use agentls::provider::{Accounts, CallSlots};
 use agentls::session::{
@@ -328,9 +328,13 @@ fn build_services(world: &Arc<World>, store: Store, mcp: &Arc<McpManager>) -> Se
         totals: Arc::new(Totals::default()),
         pool: ByteBudget::new(world.settings.pool),
         client_name: Arc::new(|| "sim".to_owned()),
-        questions: {
-            let questions = world.settings.questions;
-            Arc::new(move || questions)
+        attendance: {
+            let attendance = if world.settings.questions {
+                Attendance::Questions
+            } else {
+                Attendance::Approvals
+            };
+            Arc::new(move || attendance)
         },
         idle: world.settings.idle,
     }
