@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::context::History;
+use crate::context::results::*;
 use crate::domain::{CompactTrigger, Event, MediaData, ToolCallStatus, ToolCallUpdate};
 
 fn message(id: &str, role: Role, content: Vec<Block>) -> Event {

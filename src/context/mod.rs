@@ -7,6 +7,7 @@ pub mod compact;
 mod environment;
 mod history;
 mod prompts;
+pub mod results;
 mod sandbox;
 mod system;
 mod tokens;

@@ -18,7 +18,7 @@ use super::tool_execution::store_output;
 use super::transition::Outcome;
 use crate::base::spawn::run_blocking;
 use crate::context::compact::{self, CompactionRange};
-use crate::context::{estimate_text, estimate_tool_tokens};
+use crate::context::{estimate_text, estimate_tool_tokens, results};
 use crate::domain::{
     AgentError, CompactTrigger, Compaction, ErrorCode, Event, Summary, ToolCallId, ToolResult,
 };
@@ -126,7 +126,7 @@ pub(super) async fn collapse_large_results(
         cx,
         state,
         items,
-        compact::large_results(items),
+        results::large_results(items),
         CompactTrigger::Overflow,
     )
     .await
@@ -138,7 +138,7 @@ async fn stub_outdated_results(
     state: &LoopState,
     items: &[Arc<HistoryItem>],
 ) -> Result<bool, TurnStopped> {
-    let outdated = compact::outdated_results(items);
+    let outdated = results::outdated_results(items);
     replace_by_stubs(cx, state, items, outdated, CompactTrigger::Threshold).await
 }
 
@@ -149,12 +149,12 @@ pub(super) async fn shorten_recent_results(
     items: &[Arc<HistoryItem>],
 ) -> Result<(), TurnStopped> {
     let mut shortened = Vec::new();
-    for (call, result) in compact::long_recent_results(items) {
+    for (call, result) in results::long_recent_results(items) {
         let location = locate_text(cx, call, result.clone()).await;
-        shortened.push(compact::shorten_result(call, result, location));
+        shortened.push(results::shorten_result(call, result, location));
     }
     let smaller = Compaction {
-        stubs: compact::large_results(items),
+        stubs: results::large_results(items),
         shortened,
         ..as_it_is(state, items, CompactTrigger::Overflow)
     };

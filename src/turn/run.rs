@@ -31,7 +31,7 @@ use super::tool_refresh::{await_tools, refresh_tools};
 use super::tool_step::settle_carried_calls;
 use super::transition::{Outcome, TransitionFacts, TurnProgress, next_transition};
 use super::unconfined::warn_of_unconfined;
-use crate::context::compact;
+use crate::context::{compact, results};
 use crate::domain::{
     AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, Role, TerminalReason, Transition,
 };
@@ -232,11 +232,11 @@ async fn gather_facts(
         larger_output: state.larger_output(cx.settings.limits.max_escalations).is_some(),
         collapsible: may_shrink
             && end.outcome == Outcome::PromptTooLong
-            && !compact::large_results(items).is_empty(),
+            && !results::large_results(items).is_empty(),
         shortenable: end.outcome == Outcome::PromptTooLong
             && state.auto_compact()
             && (may_shrink || ends_with_results(items))
-            && compact::long_recent_results(items).next().is_some(),
+            && results::long_recent_results(items).next().is_some(),
         compactable: may_shrink && state.may_compact() && find_overflow_range(state, items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_media(items),
         under_target: state.target_used(cx.settings.limits.token_target).is_some(),
