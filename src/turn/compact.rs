@@ -226,6 +226,59 @@ enum SummaryFailure {
     Limited(Box<StepOutcome>),
 }
 
+/// What a summary replaces, and what stays.
+struct SummaryPlan {
+    middle: CompactionRange,
+    /// The user's messages of the range that stay.
+    kept: Vec<Arc<HistoryItem>>,
+    trigger: CompactTrigger,
+    /// What follows the notes: how many of the user's messages are only in them, and the state of the work.
+    ending: Vec<String>,
+    /// The estimated tokens of all messages, and of those that stay.
+    before: u64,
+    staying: u64,
+}
+
+impl SummaryPlan {
+    /// Builds the summary with these notes, and returns its tokens together with those of what stays.
+    fn build_summary(&self, items: &[Arc<HistoryItem>], notes: &str, digest: bool) -> (Summary, u64) {
+        let ending = self.ending.iter().map(String::as_str);
+        let parts: Vec<&str> = std::iter::once(notes.trim())
+            .chain(ending)
+            .filter(|part| !part.is_empty())
+            .collect();
+        let text = parts.join("\n\n");
+        let after = self.staying + compact::summary_tokens(&text);
+        (self.middle.build_summary(items, &self.kept, text, digest), after)
+    }
+}
+
+/// Plans a summary. Returns why there is none if nothing can be summarized.
+fn plan_summary(
+    cx: &TurnContext,
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+    trigger: CompactTrigger,
+) -> Result<SummaryPlan, &'static str> {
+    let middle = match trigger {
+        CompactTrigger::Overflow => find_overflow_range(state, items),
+        _ => compact::find_compaction_range(items),
+    };
+    let middle = middle.ok_or("the conversation is short; nothing to compact")?;
+    let kept = choose_kept(state, items, middle, trigger);
+    let dropped = middle.describe_dropped(items, &kept).unwrap_or_default();
+    let work = compact::describe_work(items, middle, &describe_processes(cx));
+    let staying = estimate_staying(items, middle, &kept);
+    Ok(SummaryPlan {
+        middle,
+        trigger,
+        ending: [dropped, work].map(|part| part.trim().to_owned()).to_vec(),
+        before: compact::estimate_total_tokens(items),
+        staying,
+        kept,
+    })
+}
+
 /// Replaces the middle of the history by a summary, or by a rule-based digest if there is no good summary (R-CTX-2).
 pub(super) async fn summarize_history(
     cx: &TurnContext,
@@ -234,41 +287,21 @@ pub(super) async fn summarize_history(
     trigger: CompactTrigger,
     instructions: Option<&str>,
 ) -> Result<SummaryOutcome, TurnStopped> {
-    let middle = match trigger {
-        CompactTrigger::Overflow => find_overflow_range(state, items),
-        _ => compact::find_compaction_range(items),
-    };
-    let Some(middle) = middle else {
-        return Ok(SummaryOutcome::Same(
-            "the conversation is short; nothing to compact",
-        ));
+    let plan = match plan_summary(cx, state, items, trigger) {
+        Ok(plan) => plan,
+        Err(reason) => return Ok(SummaryOutcome::Same(reason)),
     };
     // Set even if the summary fails, so that the check before the next call does not repeat it.
     state.compaction.is_recent = true;
-    let kept = choose_kept(state, items, middle, trigger);
-    let work = compact::describe_work(items, middle, &describe_processes(cx));
-    let dropped = middle.describe_dropped(items, &kept).unwrap_or_default();
-    let replace = |text: String, digest| {
-        let parts = [text.trim(), &dropped, &work].map(str::trim);
-        let text = parts
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join("\n\n");
-        middle.build_summary(items, &kept, text, digest)
-    };
-    let before = compact::estimate_total_tokens(items);
-    let staying = estimate_staying(items, middle, &kept);
-    let after = |summary: &Summary| staying + compact::summary_tokens(&summary.text);
     // Even an empty summary would be too long, so nobody should pay for one.
-    if trigger != CompactTrigger::Overflow && !compact::is_sufficient_reduction(before, staying) {
+    if trigger != CompactTrigger::Overflow && !compact::is_sufficient_reduction(plan.before, plan.staying) {
         return Ok(SummaryOutcome::Same(
             "nearly all of the conversation is recent or what you said yourself; nothing to compact",
         ));
     }
-    let written = write_notes(cx, state, middle, items, &kept, trigger, instructions).await?;
-    let reason = match written.map(|notes| replace(notes, false)) {
-        Ok(summary) if compact::is_sufficient_reduction(before, after(&summary)) => {
+    let written = write_notes(cx, state, items, &plan, instructions).await?;
+    let reason = match written.map(|notes| plan.build_summary(items, &notes, false)) {
+        Ok((summary, after)) if compact::is_sufficient_reduction(plan.before, after) => {
             state.compaction.failures = 0;
             replace_middle(cx, state, items, summary, trigger).await?;
             return Ok(SummaryOutcome::Smaller);
@@ -285,8 +318,9 @@ pub(super) async fn summarize_history(
             Some(_) | None => return Ok(SummaryOutcome::Limited(end)),
         },
     };
-    let digest = replace(compact::build_digest(middle.slice_items(items), &kept), true);
-    let helps = compact::is_digest_worthwhile(before, after(&digest));
+    let digest = compact::build_digest(plan.middle.slice_items(items), &plan.kept);
+    let (digest, after) = plan.build_summary(items, &digest, true);
+    let helps = compact::is_digest_worthwhile(plan.before, after);
     emit_failure(cx, state, &reason, helps).await?;
     if !helps {
         return Ok(SummaryOutcome::Same("no summary made the conversation shorter"));
@@ -375,13 +409,12 @@ async fn emit_failure(
 async fn write_notes(
     cx: &TurnContext,
     state: &mut LoopState,
-    middle: CompactionRange,
     items: &[Arc<HistoryItem>],
-    kept: &[Arc<HistoryItem>],
-    trigger: CompactTrigger,
+    plan: &SummaryPlan,
     instructions: Option<&str>,
 ) -> Result<Result<String, SummaryFailure>, TurnStopped> {
     let model = resolve_notes_model(cx, state).await?;
+    let (middle, trigger) = (plan.middle, plan.trigger);
     let mut part = middle;
     // A compaction by hand has no alternative: it fails with its error.
     let without =
@@ -404,11 +437,8 @@ async fn write_notes(
         match outcome {
             CallOutcome::Answered(model_answer) => {
                 // The part that the model did not read is not lost: a digest of it precedes the summary.
-                let unread = compact::build_digest(
-                    &middle.slice_items(items)
-                        [..middle.slice_items(items).len() - part.slice_items(items).len()],
-                    kept,
-                );
+                let unread = middle.slice_items(items).len() - part.slice_items(items).len();
+                let unread = compact::build_digest(&middle.slice_items(items)[..unread], &plan.kept);
                 return Ok(extract_notes(&model, *model_answer)
                     .map(|text| format!("{unread}\n{text}").trim().to_owned())
                     .map_err(SummaryFailure::Useless));
