@@ -9,8 +9,10 @@ use serde_json::Value;
 use super::models::{ModelOverride, is_same_model, parse_day};
 use crate::domain::Price;
 
-/// The fields that contain the window, by frequency (OpenRouter, Groq, Mistral, vLLM, Anthropic, Google).
-const WINDOW_FIELDS: [&str; 6] = [
+/// The fields that contain the window. What an engine has loaded counts before what the model could have (LM Studio); the
+/// others are by frequency (OpenRouter, Groq, Mistral, vLLM and SGLang, Anthropic, Google).
+const WINDOW_FIELDS: [&str; 7] = [
+    "loaded_context_length",
     "context_length",
     "context_window",
     "max_context_length",
@@ -75,6 +77,11 @@ pub(super) fn find_entry<'a, T>(entries: &'a BTreeMap<String, T>, model: &str) -
 /// Reads one entry of a list.
 pub(super) fn read_facts(entry: &Value) -> ModelOverride {
     let window = WINDOW_FIELDS.iter().find_map(|name| entry[*name].as_u64());
+    // llama.cpp: the window of each request. For a model that is not loaded, and in older versions, only the one that it was
+    // trained with.
+    let meta = &entry["meta"];
+    let loaded = meta["n_ctx"].as_u64().filter(|window| *window > 0);
+    let window = window.or_else(|| loaded.or_else(|| meta["n_ctx_train"].as_u64()));
     // OpenRouter's best provider may have a smaller window than the model.
     let served = entry["top_provider"]["context_length"].as_u64();
     let window = window.map(|window| served.map_or(window, |served| served.min(window)));
@@ -159,6 +166,16 @@ mod tests {
         let groq = json!({"context_window": 131_072, "max_completion_tokens": 32_768});
         assert_eq!(sizes(groq), (Some(131_072), Some(32_768)));
         assert_eq!(sizes(json!({"max_model_len": 40_960})), (Some(40_960), None));
+        let llama_cpp = json!({"id": "qwen3", "meta": {"n_ctx": 16_384, "n_ctx_train": 131_072}});
+        assert_eq!(sizes(llama_cpp), (Some(16_384), None));
+        for meta in [
+            json!({"n_ctx_train": 131_072}),
+            json!({"n_ctx": 0, "n_ctx_train": 131_072}),
+        ] {
+            assert_eq!(sizes(json!({"id": "qwen3", "meta": meta})), (Some(131_072), None));
+        }
+        let lm_studio = json!({"max_context_length": 131_072, "loaded_context_length": 4_096});
+        assert_eq!(sizes(lm_studio), (Some(4_096), None));
         assert_eq!(
             sizes(json!({"context_length": 0, "max_tokens": "many"})),
             (None, None)
