@@ -78,6 +78,35 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
     result.map_err(|failure| account.build_provider_error("", failure))
 }
 
+/// Returns the list of a local engine, with the windows of what it has loaded. LM Studio reports them only in an API of its
+/// own.
+///
+/// # Errors
+///
+/// Fails as [`fetch_list`] does.
+pub async fn fetch_engine_list(
+    spec: &ProviderSpec,
+    limit: Duration,
+) -> Result<Option<ModelList>, ProviderError> {
+    let list = fetch_list(spec, limit).await?;
+    let has_window = |list: &ModelList| list.facts.values().any(|facts| facts.window.is_some());
+    if list.as_ref().is_none_or(has_window) {
+        return Ok(list);
+    }
+    let base = url::Url::parse(spec.base_url.as_deref().unwrap_or_default());
+    let own_api = ProviderSpec {
+        base_url: base.ok().map(|base| without_version(&base).to_string()),
+        ..spec.clone()
+    };
+    let account = account_of(&own_api)?;
+    let request = clock::timeout(limit, get(&own_api, &account, "api/v0/models"));
+    match request.await {
+        Ok(Ok(Some(own))) if has_window(&own) => Ok(Some(own)),
+        // Other engines do not have it.
+        Ok(Ok(_) | Err(_)) | Err(_) => Ok(list),
+    }
+}
+
 /// What a probe has confirmed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProbeResult {

@@ -6,6 +6,7 @@
 
 mod check;
 mod credentials;
+mod engines;
 mod keys;
 mod lists;
 
@@ -377,6 +378,9 @@ impl Models {
 
     fn model_info(&self, spec: &ProviderSpec, model: &str) -> ModelInfo {
         let mut info = spec.model_info(model);
+        if let Some(window) = self.find_engine_window(spec, model) {
+            info.window = window;
+        }
         if let Some(learnt) = self.learnt.find(&spec.name, model).window {
             // R-CTX-3: an overflow has named the real window, which is never larger than the known one.
             info.window = info.window.min(learnt);
@@ -686,8 +690,10 @@ impl Models {
         let ChosenModel::Known { provider, model, .. } = chosen else {
             return;
         };
-        let settings = self.settings.providers.get(provider);
-        if let Some(settings) = settings.filter(|settings| settings.kind == ApiKind::Ollama) {
+        let Some(settings) = self.settings.providers.get(provider) else {
+            return;
+        };
+        if settings.kind == ApiKind::Ollama {
             let model = model.clone();
             self.read_list(&ProviderSettings {
                 model,
@@ -695,6 +701,7 @@ impl Models {
             })
             .await;
         }
+        self.read_engine_windows(settings, model.as_deref()).await;
     }
 
     async fn probe_model(&self, wanted: Option<String>) -> Result<ChosenModel, AgentError> {

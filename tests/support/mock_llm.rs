@@ -217,7 +217,7 @@ struct State {
     /// The listed models, and the number of list requests.
     listed: Vec<String>,
     lists: usize,
-    /// What Ollama says about its models, by name.
+    /// What Ollama and lists say about models, by name.
     shown: HashMap<String, Value>,
 }
 
@@ -382,7 +382,7 @@ impl MockLlm {
         self.state().listed = names.iter().map(|name| (*name).to_owned()).collect();
     }
 
-    /// Sets what Ollama's API says about a model.
+    /// Sets what Ollama's API says about a model, and what lists contain besides its name.
     pub fn show_model(&self, name: &str, facts: Value) {
         self.state().shown.insert(name.to_owned(), facts);
     }
@@ -618,12 +618,21 @@ impl<R: AsyncRead + Unpin, W: ServerWrite> Connection<R, W> {
             }
             path if gemini::model_in(path).is_some() => Api::Gemini,
             _ => {
-                let (right, listed) = {
+                let (right, listed, shown) = {
                     let mut state = shared.state.lock().expect("the mock's state");
                     state.lists += 1;
-                    (state.right_key.clone(), state.listed.clone())
+                    (state.right_key.clone(), state.listed.clone(), state.shown.clone())
                 };
-                let entries = |key: &str| -> Value { listed.iter().map(|name| json!({key: name})).collect() };
+                let entry = |key: &str, name: &String| {
+                    let mut entry = shown.get(name).cloned().unwrap_or_else(|| json!({}));
+                    entry[key] = json!(name);
+                    if !path.ends_with("/api/v0/models") {
+                        // Only LM Studio's own API says it.
+                        entry["loaded_context_length"] = Value::Null;
+                    }
+                    entry
+                };
+                let entries = |key: &str| -> Value { listed.iter().map(|name| entry(key, name)).collect() };
                 let given_key = headers
                     .iter()
                     .find(|(name, _)| {

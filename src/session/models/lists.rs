@@ -24,11 +24,16 @@ const FRESH: Duration = Duration::from_secs(600);
 /// The cached lists, and the default models that were derived from them.
 #[derive(Debug, Default)]
 pub struct ModelLists {
-    entries: Mutex<HashMap<String, CachedModelList>>,
+    entries: Mutex<ListCache>,
+    /// What local engines say about their windows; see `engines`.
+    engines: Mutex<ListCache>,
     /// The default model of each provider at an address, once it was needed. A list that is read later must not change
     /// the model of a conversation.
     defaults: Mutex<HashMap<String, String>>,
 }
+
+/// Lists by the name of their provider.
+type ListCache = HashMap<String, CachedModelList>;
 
 #[derive(Debug)]
 struct CachedModelList {
@@ -41,24 +46,41 @@ struct CachedModelList {
 impl ModelLists {
     /// Returns the cached list of a provider, if it is fresh and was read with this address and key.
     fn get(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
-        let lists = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = lists.get(&provider.name)?;
-        let is_fresh = clock::now().saturating_duration_since(entry.read_at) < FRESH;
-        let is_same =
-            entry.address == provider.base_url && is_same_key(entry.key.as_ref(), provider.api_key.as_ref());
-        (is_fresh && is_same).then(|| entry.list.clone())
+        find_fresh(&self.entries, provider)
     }
 
     fn store_list(&self, provider: &ProviderSettings, list: Arc<ModelList>) {
-        let entry = CachedModelList {
-            address: provider.base_url.clone(),
-            key: provider.api_key.clone(),
-            read_at: clock::now(),
-            list,
-        };
-        let mut lists = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        lists.insert(provider.name.clone(), entry);
+        store(&self.entries, provider, list);
     }
+
+    /// Returns what a local engine has said about its windows, under the same conditions.
+    pub(super) fn find_engine(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
+        find_fresh(&self.engines, provider)
+    }
+
+    pub(super) fn store_engine(&self, provider: &ProviderSettings, list: Arc<ModelList>) {
+        store(&self.engines, provider, list);
+    }
+}
+
+fn find_fresh(cache: &Mutex<ListCache>, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
+    let lists = cache.lock().unwrap_or_else(PoisonError::into_inner);
+    let entry = lists.get(&provider.name)?;
+    let is_fresh = clock::now().saturating_duration_since(entry.read_at) < FRESH;
+    let is_same =
+        entry.address == provider.base_url && is_same_key(entry.key.as_ref(), provider.api_key.as_ref());
+    (is_fresh && is_same).then(|| entry.list.clone())
+}
+
+fn store(cache: &Mutex<ListCache>, provider: &ProviderSettings, list: Arc<ModelList>) {
+    let entry = CachedModelList {
+        address: provider.base_url.clone(),
+        key: provider.api_key.clone(),
+        read_at: clock::now(),
+        list,
+    };
+    let mut lists = cache.lock().unwrap_or_else(PoisonError::into_inner);
+    lists.insert(provider.name.clone(), entry);
 }
 
 impl Models {

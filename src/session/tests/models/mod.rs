@@ -1,6 +1,7 @@
 //! Models: listing, prices, which one a session uses, and the remembered choice.
 
 mod choice;
+mod engines;
 mod lists;
 mod ollama;
 mod remembered;
