@@ -32,6 +32,8 @@ pub enum RequestPart {
     /// The request to store nothing.
     NoStorage,
     OutputLimit,
+    /// The request to refuse a prompt that is too long, and to end an answer that is, instead of dropping the start.
+    NoTruncation,
     /// `strict: false` in the definitions of tools.
     StrictFlag,
 }
@@ -72,7 +74,7 @@ const fn rule(
 }
 
 /// All parts. The first one that an error fits counts.
-pub(super) const REFUSAL_RULES: [RefusalRule; 16] = [
+pub(super) const REFUSAL_RULES: [RefusalRule; 17] = [
     rule(
         RequestPart::Reasoning,
         "reasoning_refused",
@@ -223,6 +225,16 @@ pub(super) const REFUSAL_RULES: [RefusalRule; 16] = [
         ],
         &[],
         None,
+    ),
+    rule(
+        RequestPart::NoTruncation,
+        "no_truncation_refused",
+        &["truncate", "shift"],
+        &[],
+        Some((
+            "the request not to truncate prompts",
+            "; a prompt that is too long may lose its start",
+        )),
     ),
     rule(RequestPart::StrictFlag, "strict_refused", &["strict"], &[], None),
 ];

@@ -178,6 +178,11 @@ impl LoopState {
         }
         self.context = tokens;
         let ratio = tokens as f64 / estimate as f64;
+        // Some local servers truncate a prompt that is too long, and count what is left of it. The request had at least
+        // as many tokens.
+        if is_at_window(tokens, self.model.info.window) && ratio < self.tokens.correction {
+            return;
+        }
         self.tokens.correction = ratio.clamp(*PLAUSIBLE.start(), *PLAUSIBLE.end());
         // An implausible ratio serves this turn, clamped, but is not passed on to the session's other turns.
         if PLAUSIBLE.contains(&ratio) {
@@ -263,6 +268,11 @@ impl LoopState {
         let percent = self.used.totals().usage.output.saturating_mul(100) / target;
         (percent < TARGET_PERCENT).then_some(percent)
     }
+}
+
+/// Returns whether a count of tokens fills the window, to within a percent.
+fn is_at_window(tokens: u64, window: u64) -> bool {
+    tokens.saturating_add(window / 100) >= window
 }
 
 /// Returns the output limit of a model's first request.
@@ -388,6 +398,30 @@ mod tests {
         state.learn_window(128_000);
         state.learn_window(500_000);
         assert_eq!(state.model.info.window, 128_000);
+    }
+
+    #[test]
+    fn a_count_at_the_window_may_be_that_of_a_truncated_prompt() {
+        let items = [HistoryItem::new(crate::domain::Message::user_text(
+            "x".repeat(79_584),
+        ))];
+        for (counted, then) in [
+            (16_384, 20_000),
+            (16_300, 20_000),
+            // Below the window, a count counts.
+            (16_000, 16_000),
+            // The estimate was lower: the request has at least as many.
+            (16_384, 16_384),
+        ] {
+            let mut state = LoopState::new(model(16_384, 8_000), 100, true);
+            assert_eq!(state.estimate_tokens(&items), 20_000);
+            if then == 16_384 {
+                state.record_token_count(&items, 10_000);
+            }
+            state.record_token_count(&items, counted);
+            assert_eq!(state.estimate_tokens(&items), then, "{counted}");
+            assert_eq!(state.context, counted);
+        }
     }
 
     #[test]

@@ -518,6 +518,7 @@ fn refused_parts_are_recognized_in_the_words_of_every_server() {
         (r#"{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}"#.to_owned(), RequestPart::TokenCounts),
         (error("[{'type': 'extra_forbidden', 'loc': ('body', 'store'), 'msg': 'Extra inputs are not permitted', 'input': False}]"), RequestPart::NoStorage),
         (error("Additional properties are not allowed ('store' was unexpected) - 'store'"), RequestPart::NoStorage),
+        (error("json: unknown field \"shift\""), RequestPart::NoTruncation),
         (parameter("tools[0].strict"), RequestPart::StrictFlag),
         (error("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."), RequestPart::OutputLimit),
         (error("'messages.2' : property 'reasoning_content' is unsupported"), RequestPart::ReasoningContent),

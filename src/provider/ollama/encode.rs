@@ -21,7 +21,9 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     body.push_raw(",\"stream\":true,\"options\":");
     body.push_json(&build_options(request));
     let think = build_think(request).map(|think| (RequestPart::Thinking, "think", think));
-    body.push_options(&request.omitted, think);
+    // Without these, Ollama drops the start of what does not fit, in silence.
+    let whole = ["truncate", "shift"].map(|key| (RequestPart::NoTruncation, key, json!(false)));
+    body.push_options(&request.omitted, whole.into_iter().chain(think));
     write_tools(&mut body, request);
     body.push_raw(",\"messages\":[");
     let mut first = true;
@@ -186,6 +188,19 @@ mod tests {
         let mut request = build_request("qwen3:8b", every_block());
         request.context_window = Some(40_960);
         insta::assert_snapshot!(serde_json::to_string_pretty(&json_of(&request)).unwrap());
+    }
+
+    #[test]
+    fn prompts_are_not_truncated_unless_that_is_refused() {
+        let mut request = build_request("qwen3:8b", every_block());
+        let body = json_of(&request);
+        assert_eq!(
+            (&body["truncate"], &body["shift"]),
+            (&json!(false), &json!(false))
+        );
+        request.omitted.insert(RequestPart::NoTruncation);
+        let body = json_of(&request);
+        assert_eq!((&body["truncate"], &body["shift"]), (&Value::Null, &Value::Null));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A local Ollama: its windows, and its names.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::mock_llm::Reply;
 use super::scenario::Scenario;
 use super::{list_models, listed_by};
 use crate::domain::*;
@@ -99,4 +100,27 @@ fn an_ollama_name_without_a_tag_is_the_latest_and_is_asked_for_first() {
         listed.iter().all(|(_, listed)| *listed == Some(true)),
         "{listed:?}"
     );
+}
+
+#[test]
+fn an_ollama_that_refuses_to_be_told_about_truncation_is_asked_without() {
+    let scenario = ollama(&["qwen3:8b"], "");
+    let refusal = json!({"error": "json: unknown field \"truncate\""});
+    let refusal = Reply::status(400)
+        .header("content-type", "application/json")
+        .body(refusal.to_string());
+    scenario.push(refusal);
+    let client = scenario.start();
+    let session = client.session_of_model("ollama/qwen3:8b");
+    assert_eq!(client.ask(&session, "hello").text, "ok");
+    let told = |at: usize| {
+        let body = &scenario.wait_for_request(at).body;
+        (body["truncate"].clone(), body["shift"].clone())
+    };
+    assert_eq!(told(0), (json!(false), json!(false)));
+    assert_eq!(told(1), (Value::Null, Value::Null));
+    let warnings = client.warnings(&session, "part_left_out");
+    assert!(warnings[0].contains("not to truncate prompts"), "{warnings:?}");
+    client.ask(&session, "again");
+    assert_eq!(told(2), (Value::Null, Value::Null));
 }
