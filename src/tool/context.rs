@@ -122,6 +122,12 @@ pub enum PartialReason {
 }
 
 impl ToolContext {
+    /// Returns the longest result in bytes that the model has room for, at most `most`.
+    pub fn max_result_bytes(&self, most: usize) -> usize {
+        let model = self.model.as_ref();
+        model.map_or(most, |model| model.max_result_bytes().min(most))
+    }
+
     /// Resolves a path from the call's arguments.
     ///
     /// # Errors

@@ -14,6 +14,9 @@ pub trait CurrentModel: Send + Sync {
     /// Returns the tool with which it changes parts of files.
     fn edit_tool(&self) -> EditTool;
 
+    /// Returns the longest result of one call that its window has room for, in bytes.
+    fn max_result_bytes(&self) -> usize;
+
     /// Returns whether it can search the web.
     fn can_search(&self) -> bool;
 

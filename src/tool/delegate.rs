@@ -293,7 +293,9 @@ impl Tool for Delegate {
             return Err(ToolError::Cancelled);
         }
         let reports = plan.run_tasks(&cx).await;
-        let output = build_output(&plan, &reports, |full_text| store_full_text(&cx, full_text));
+        let output = build_output(&plan, &reports, cx.max_result_bytes(ANSWERS), |full_text| {
+            store_full_text(&cx, full_text)
+        });
         // A canceled call keeps the partial results of its sub-agents (R-SUB).
         if cx.cancel.is_cancelled() {
             Err(ToolError::CutShort(Box::new(output)))
@@ -303,10 +305,11 @@ impl Tool for Delegate {
     }
 }
 
-/// Builds the result for the model; `keep` stores answers that are too long for it.
+/// Builds the result for the model, with at most `max_answers` characters of answers; `keep` stores longer ones.
 fn build_output(
     plan: &Plan,
     reports: &[SubagentReport],
+    max_answers: usize,
     keep: impl Fn(&str) -> Option<ContentRef>,
 ) -> ToolOutput {
     let ends: Vec<_> = reports.iter().map(|report| Some(report.state)).collect();
@@ -320,7 +323,7 @@ fn build_output(
         DelegateOutcome::Failed => Some(DelegateResult::Failed),
         DelegateOutcome::Violated => Some(DelegateResult::Violated),
     };
-    let limit = limit_for_each(reports);
+    let limit = limit_for_each(reports, max_answers);
     let full_text = format_reports(plan, reports, joined, None);
     let cut = reports
         .iter()
@@ -338,14 +341,14 @@ fn build_output(
     }
 }
 
-/// Returns the longest answer that is not cut. Short answers leave their share of [`ANSWERS`] to longer ones.
-fn limit_for_each(reports: &[SubagentReport]) -> usize {
+/// Returns the longest answer that is not cut. Short answers leave their share of `max_answers` to longer ones.
+fn limit_for_each(reports: &[SubagentReport], max_answers: usize) -> usize {
     let mut lengths: Vec<usize> = reports
         .iter()
         .map(|report| report.text.trim().chars().count())
         .collect();
     lengths.sort_unstable();
-    let mut remaining = ANSWERS;
+    let mut remaining = max_answers;
     for (at, length) in lengths.iter().enumerate() {
         let share = remaining / (lengths.len() - at);
         if *length > share {
@@ -353,7 +356,7 @@ fn limit_for_each(reports: &[SubagentReport]) -> usize {
         }
         remaining -= length;
     }
-    ANSWERS
+    max_answers
 }
 
 /// Formats the reports, with each answer cut to `limit` characters.
@@ -483,7 +486,7 @@ mod tests {
                     cost: None,
                 })
                 .collect();
-            assert_eq!(limit_for_each(&reports), expected, "{lengths:?}");
+            assert_eq!(limit_for_each(&reports, ANSWERS), expected, "{lengths:?}");
         }
     }
 

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::file_filter::FileFilter;
 use super::files;
-use super::grep_hits::{GrepOutput, HitCollector, OutputMode};
+use super::grep_hits::{self, GrepOutput, HitCollector, OutputMode};
 use super::output::refuse_input;
 use super::skipped::{SkipReason, SkippedEntries};
 use super::text_reader::TextReader;
@@ -246,7 +246,13 @@ impl<'a> GrepSearch<'a> {
             starts,
             filter: Rc::new(filter),
             bound,
-            out: GrepOutput::new(mode, context > 0, input.offset.unwrap_or(0), input.limit),
+            out: GrepOutput::new(
+                mode,
+                context > 0,
+                input.offset.unwrap_or(0),
+                input.limit,
+                cx.max_result_bytes(grep_hits::MAX_BYTES),
+            ),
             skipped: SkippedEntries::default(),
             rules: String::new(),
             denied: cx.workspace.shared().read_deny(Some(&cx.cwd)),

@@ -47,6 +47,7 @@ pub(super) struct GrepOutput {
     /// How many results are left out at the start.
     offset: usize,
     limit: usize,
+    max_bytes: usize,
     /// All results so far, those left out at the start included.
     results: usize,
     /// All matches in files that were counted.
@@ -55,8 +56,15 @@ pub(super) struct GrepOutput {
 }
 
 impl GrepOutput {
-    pub(super) fn new(mode: OutputMode, has_context: bool, offset: usize, limit: Option<usize>) -> Self {
+    pub(super) fn new(
+        mode: OutputMode,
+        has_context: bool,
+        offset: usize,
+        limit: Option<usize>,
+        max_bytes: usize,
+    ) -> Self {
         Self {
+            max_bytes,
             text: String::new(),
             mode,
             has_context,
@@ -80,7 +88,7 @@ impl GrepOutput {
 
     /// Counts a result, and returns whether it is shown; `None` if no more fit.
     fn add_result(&mut self) -> Option<bool> {
-        if self.results >= self.offset.saturating_add(self.limit) || self.text.len() > MAX_BYTES {
+        if self.results >= self.offset.saturating_add(self.limit) || self.text.len() > self.max_bytes {
             self.is_full = true;
             return None;
         }
@@ -187,7 +195,7 @@ impl<'a> HitCollector<'a> {
             let line = replace_binary(line);
             let visible = shorten_line(&line, matcher);
             let _ = writeln!(lines, "{path}{sign}{number}{sign}{visible}");
-            if lines.len() > MAX_BYTES {
+            if lines.len() > self.out.max_bytes {
                 lines.push_str("[… the rest of the match is left out …]\n");
                 break;
             }

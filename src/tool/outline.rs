@@ -16,13 +16,14 @@ use crate::base::uri;
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Most symbols that are listed.
 const MAX_SYMBOLS: usize = 200;
-/// Most bytes of the list.
+/// Most bytes of the list. In a small window, it is a quarter of a result.
 const MAX_BYTES: usize = 8 << 10;
 
 /// Appends the symbols of the resolved `path` with their lines.
 pub(super) async fn append_outline(cx: &ToolContext, path: &Path, output: &mut ToolOutput) {
     if let Some(symbols) = request_symbols(cx, path).await {
-        output.text.push_str(&format_outline(symbols));
+        let max_bytes = MAX_BYTES.min(cx.max_result_bytes(usize::MAX) / 4);
+        output.text.push_str(&format_outline(symbols, max_bytes));
     }
 }
 
@@ -46,7 +47,7 @@ async fn request_symbols(cx: &ToolContext, path: &Path) -> Option<Vec<EditorSymb
     }
 }
 
-fn format_outline(mut symbols: Vec<EditorSymbol>) -> String {
+fn format_outline(mut symbols: Vec<EditorSymbol>, max_bytes: usize) -> String {
     if symbols.len() > MAX_SYMBOLS {
         symbols.retain(is_landmark);
     }
@@ -57,7 +58,7 @@ fn format_outline(mut symbols: Vec<EditorSymbol>) -> String {
     for symbol in symbols.iter().take(MAX_SYMBOLS) {
         let range = symbol.selection.unwrap_or(symbol.location.range);
         let line = format!("{}\t{}\n", range.start.line + 1, describe_symbol(symbol));
-        if list.len() + line.len() > MAX_BYTES {
+        if list.len() + line.len() > max_bytes {
             break;
         }
         list.push_str(&line);
@@ -197,15 +198,15 @@ mod tests {
     fn a_long_outline_lists_what_matters() {
         let mut symbols: Vec<EditorSymbol> = (0..300).map(|line| symbol(line, 13, "local")).collect();
         symbols.push(symbol(150, 12, "run"));
-        let outline = format_outline(symbols);
+        let outline = format_outline(symbols, MAX_BYTES);
         assert!(outline.ends_with("symbol]\n151\tfunction run\n"), "{outline}");
         let many = (0..300).map(|line| symbol(line, 12, "f")).collect();
-        let outline = format_outline(many);
+        let outline = format_outline(many, MAX_BYTES);
         assert!(
             outline.ends_with("200\tfunction f\n[100 more symbols; find_symbol finds them by their names]")
         );
         let wide = (0..300).map(|line| symbol(line, 12, &"f".repeat(80))).collect();
-        assert!(format_outline(wide).len() < MAX_BYTES + 200);
-        assert_eq!(format_outline(Vec::new()), "");
+        assert!(format_outline(wide, MAX_BYTES).len() < MAX_BYTES + 200);
+        assert_eq!(format_outline(Vec::new(), MAX_BYTES), "");
     }
 }

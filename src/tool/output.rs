@@ -16,10 +16,11 @@ pub struct CallPreview {
 /// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
-    /// For the model. The caller cuts it beyond 30,000 bytes unless `paged` is set.
+    /// For the model. The caller cuts it beyond 30,000 bytes unless `paged` is set, and beyond the model's share of its
+    /// window for one result in any case.
     pub text: String,
-    /// The tool itself limits its text, to at most 64 KiB or 30,000 bytes plus a few status lines, and states what
-    /// is missing. The caller does not cut it further.
+    /// The tool itself limits its text, to at most [`super::ToolContext::max_result_bytes`] plus a few status lines, and
+    /// states what is missing.
     pub paged: bool,
     /// For the model.
     pub media: Vec<MediaData>,

@@ -24,7 +24,7 @@ use crate::workspace::{Buffer, LoadError, load};
 
 /// Most lines per call (R-TOOL).
 const MAX_LINES: usize = 2_000;
-/// Most bytes per call (R-TOOL).
+/// Most bytes per call (R-TOOL). A small window has room for less.
 const MAX_BYTES: usize = 64 << 10;
 /// Most pictures of a notebook that one call shows.
 const MAX_PICTURES: usize = 5;
@@ -101,6 +101,11 @@ impl Tool for ReadFile {
     }
 }
 
+/// Returns the most bytes of one call.
+fn result_limit(cx: &ToolContext) -> usize {
+    cx.max_result_bytes(MAX_BYTES)
+}
+
 /// What a call has read.
 struct ReadResult {
     output: ToolOutput,
@@ -111,7 +116,13 @@ struct ReadResult {
 fn read(cx: &ToolContext, input: &ReadFileInput, stop: &CancellationToken) -> Result<ReadResult, ToolError> {
     if let Some(name) = stored_output::stored_name(&input.path) {
         let reader = BufReader::new(cx.open_stored_output(name)?);
-        let output = read_stream(input, reader, stop, "the whole output of a call")?;
+        let output = read_stream(
+            input,
+            reader,
+            stop,
+            "the whole output of a call",
+            result_limit(cx),
+        )?;
         return Ok(ReadResult {
             output: ToolOutput {
                 paged: true,
@@ -194,7 +205,7 @@ fn read_disk(
     };
     let start = BufReader::new(file.into_file().map_err(failed)?);
     Ok(ReadResult {
-        output: read_stream(input, start, stop, note)?,
+        output: read_stream(input, start, stop, note, result_limit(cx))?,
         cut_path: None,
     })
 }
@@ -206,10 +217,11 @@ fn read_text(
     text: &str,
     buffer: &Buffer,
 ) -> Result<ReadResult, ToolError> {
+    let max_bytes = result_limit(cx);
     let (mut output, is_cut) = if is_notebook(path) {
-        (read_notebook(input, text)?, false)
+        (read_notebook(input, text, max_bytes)?, false)
     } else {
-        let window = render_window(input, text)?;
+        let window = render_window(input, text, max_bytes)?;
         let is_cut = window.last < window.total;
         (ToolOutput::text(window.text), is_cut)
     };
@@ -228,11 +240,11 @@ fn read_text(
 }
 
 /// Shows a notebook by its cells, with the pictures of the lines shown.
-fn read_notebook(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolError> {
+fn read_notebook(input: &ReadFileInput, text: &str, max_bytes: usize) -> Result<ToolOutput, ToolError> {
     let rendered = match notebook::render(text) {
         Ok(rendered) => rendered,
         Err(reason) => {
-            let shown = render_window(input, text)?.text;
+            let shown = render_window(input, text, max_bytes)?.text;
             return Ok(ToolOutput::text(format!(
                 "[not a valid notebook ({reason}): this is its text]\n{shown}"
             )));
@@ -241,7 +253,7 @@ fn read_notebook(input: &ReadFileInput, text: &str) -> Result<ToolOutput, ToolEr
     if rendered.text.is_empty() {
         return Ok(ToolOutput::text("[the notebook has no cells]"));
     }
-    let window = render_window(input, &rendered.text)?;
+    let window = render_window(input, &rendered.text, max_bytes)?;
     let mut images: Vec<MediaData> = rendered
         .pictures
         .into_iter()
@@ -271,7 +283,7 @@ struct Window {
     total: usize,
 }
 
-fn render_window(input: &ReadFileInput, text: &str) -> Result<Window, ToolError> {
+fn render_window(input: &ReadFileInput, text: &str, max_bytes: usize) -> Result<Window, ToolError> {
     let (first, total) = (input.first_line(), count_lines(text));
     if text.is_empty() {
         return Ok(Window {
@@ -294,7 +306,7 @@ fn render_window(input: &ReadFileInput, text: &str) -> Result<Window, ToolError>
         .take(input.line_limit());
     for (number, line) in (first..).zip(lines) {
         let bare = line.strip_suffix('\n').unwrap_or(line);
-        listing.push(number, bare, bare.len(), MAX_BYTES);
+        listing.push(number, bare, bare.len(), max_bytes);
         if listing.full {
             break;
         }
@@ -325,6 +337,7 @@ fn read_stream(
     mut reader: impl BufRead,
     stop: &CancellationToken,
     note: &str,
+    max_bytes: usize,
 ) -> Result<ToolOutput, ToolError> {
     let first = input.first_line();
     let mut listing = NumberedLines::default();
@@ -348,7 +361,7 @@ fn read_stream(
         }
         let text = String::from_utf8_lossy(&line);
         let text = text.strip_suffix('\n').unwrap_or(&text);
-        listing.push(number, text, length, MAX_BYTES);
+        listing.push(number, text, length, max_bytes);
         if listing.full {
             break true;
         }

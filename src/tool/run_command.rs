@@ -264,7 +264,11 @@ impl RunningCommand {
                 watched,
                 confinement,
             },
-            text: CommandText::new(cx.content_sink.clone(), format!("{}-output.txt", cx.call)),
+            text: CommandText::new(
+                cx.content_sink.clone(),
+                format!("{}-output.txt", cx.call),
+                cx.max_result_bytes(usize::MAX),
+            ),
         }
     }
 

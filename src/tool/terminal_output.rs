@@ -46,10 +46,11 @@ enum OutputStorage {
 type Writer = Result<Box<dyn ContentWriter>, String>;
 
 impl CommandText {
-    /// Starts with no output; the complete output would be kept in `keep` as `name`.
-    pub(super) fn new(keep: Arc<dyn ContentSink>, name: String) -> Self {
+    /// Starts with no output. The model receives at most `max_bytes` of it; the complete output would be kept in `keep`
+    /// as `name`.
+    pub(super) fn new(keep: Arc<dyn ContentSink>, name: String, max_bytes: usize) -> Self {
         Self {
-            fold: LineFold::default(),
+            fold: LineFold::new(max_bytes.min(MAX_BYTES)),
             bytes: 0,
             pending: String::new(),
             storage: OutputStorage::Idle { keep, name },
@@ -74,7 +75,7 @@ impl CommandText {
 
     /// Ends the output: returns what the model receives, and where the complete output is.
     pub(super) async fn finish(mut self) -> GatheredOutput {
-        let fold = std::mem::take(&mut self.fold);
+        let fold = std::mem::replace(&mut self.fold, LineFold::new(0));
         let (text, cut) = fold.into_text(self.bytes);
         // The model has the complete output, so no copy is needed.
         if !cut && matches!(self.storage, OutputStorage::Idle { .. }) {
@@ -140,12 +141,14 @@ impl OutputCollector for CommandText {
 /// Returns what collects the output of the background process that this call starts.
 pub(super) fn collect_in_background(cx: &ToolContext) -> MakeCollector {
     let (sink, call) = (cx.content_sink.clone(), cx.call.clone());
+    let max_bytes = cx.max_result_bytes(MAX_BYTES);
     let mut reads = 0_u32;
     MakeCollector(Box::new(move || {
         reads += 1;
         Box::new(CommandText::new(
             sink.clone(),
             format!("{call}-background-{reads}.txt"),
+            max_bytes,
         ))
     }))
 }
@@ -177,18 +180,16 @@ struct LineFold {
     is_continuation: bool,
 }
 
-impl Default for LineFold {
-    fn default() -> Self {
+impl LineFold {
+    fn new(max_bytes: usize) -> Self {
         Self {
-            ends: OutputEnds::new(MAX_BYTES),
+            ends: OutputEnds::new(max_bytes),
             line: String::new(),
             before: String::new(),
             is_continuation: false,
         }
     }
-}
 
-impl LineFold {
     fn push(&mut self, text: &str) {
         let mut parts = text.split('\r');
         self.push_part(parts.next().unwrap_or_default());
@@ -379,7 +380,7 @@ mod tests {
     use super::*;
 
     fn fold(pieces: &[&str]) -> (String, bool) {
-        let mut fold = LineFold::default();
+        let mut fold = LineFold::new(MAX_BYTES);
         pieces.iter().for_each(|piece| fold.push(piece));
         fold.into_text(pieces.iter().map(|piece| piece.len() as u64).sum())
     }

@@ -149,7 +149,7 @@ async fn fetch_page(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Res
             ToolError::Reported(text)
         });
     }
-    read.build_output(&url, offset)
+    read.build_output(&url, offset, cx.max_result_bytes(PAGE))
 }
 
 fn to_tool_error(error: FetchError) -> ToolError {
@@ -198,8 +198,8 @@ impl PageText {
         }
     }
 
-    /// Returns the part from `offset` on, and how to continue.
-    fn build_output(&self, url: &Url, offset: usize) -> Result<ToolOutput, ToolError> {
+    /// Returns the part of at most `max_bytes` from `offset` on, and how to continue.
+    fn build_output(&self, url: &Url, offset: usize, max_bytes: usize) -> Result<ToolOutput, ToolError> {
         let total = self.text.len();
         if offset > 0 && offset >= total {
             return refuse_input(format!(
@@ -209,10 +209,10 @@ impl PageText {
         // The model may pass any offset.
         let start = self.text.floor_char_boundary(offset);
         let rest = &self.text[start..];
-        let mut piece = prefix_within(rest, PAGE);
+        let mut piece = prefix_within(rest, max_bytes);
         // Cut at a line end if one is near.
         if piece.len() < rest.len()
-            && let Some(at) = piece.rfind('\n').filter(|at| *at > PAGE / 2)
+            && let Some(at) = piece.rfind('\n').filter(|at| *at > max_bytes / 2)
         {
             piece = &piece[..=at];
         }
@@ -316,7 +316,7 @@ mod tests {
         };
         let (mut offset, mut joined, mut pieces) = (0, String::new(), 0);
         loop {
-            let output = read.build_output(&url, offset).unwrap();
+            let output = read.build_output(&url, offset, PAGE).unwrap();
             assert!(output.paged && output.text.len() < 30_000);
             let (_, body) = output.text.split_once("to you.\n").unwrap();
             let (body, end) = body.rsplit_once("\n</outside ").unwrap();
@@ -331,6 +331,6 @@ mod tests {
             }
         }
         assert_eq!((joined, pieces), (read.text.clone(), 5));
-        assert!(read.build_output(&url, read.text.len()).is_err());
+        assert!(read.build_output(&url, read.text.len(), PAGE).is_err());
     }
 }

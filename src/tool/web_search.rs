@@ -170,6 +170,10 @@ mod tests {
             EditTool::default()
         }
 
+        fn max_result_bytes(&self) -> usize {
+            usize::MAX
+        }
+
         fn can_search(&self) -> bool {
             true
         }

@@ -70,6 +70,10 @@ impl CurrentModel for TurnModel {
         self.model.edit_tool
     }
 
+    fn max_result_bytes(&self) -> usize {
+        self.cx.settings.context.max_result_bytes(self.model.info.window)
+    }
+
     fn can_search(&self) -> bool {
         self.model.info.search.is_some()
     }

@@ -9,7 +9,7 @@ use super::hooks::Hooks;
 use super::model_choice::{ModelChoice, ModelSource};
 use super::transition::TurnLimits;
 use crate::config::{FailurePolicy, SandboxSettings};
-use crate::context::SystemText;
+use crate::context::{SystemText, max_result_bytes, usable_tokens};
 use crate::domain::{InstructionFile, Mode};
 use crate::workspace::prompts::Skills;
 
@@ -94,7 +94,18 @@ impl Default for ContextPolicy {
 impl ContextPolicy {
     /// Returns whether a request with `tokens` tokens is compacted before it is sent.
     pub(super) fn is_due(&self, tokens: u64, window: u64) -> bool {
-        tokens > self.limit || tokens as f64 > self.available_tokens(window) as f64 * self.threshold
+        tokens > self.compaction_limit(window)
+    }
+
+    /// Returns the tokens above which a request is compacted before it is sent.
+    pub(super) fn compaction_limit(&self, window: u64) -> u64 {
+        let share = self.available_tokens(window) as f64 * self.threshold;
+        self.limit.min(share as u64)
+    }
+
+    /// Returns the longest result of one tool call, in bytes, for a model with this window.
+    pub(super) fn max_result_bytes(&self, window: u64) -> usize {
+        max_result_bytes(usable_tokens(window, self.compaction_limit(window)))
     }
 
     /// Returns whether a request with `tokens` tokens leaves no room for an answer.

@@ -258,8 +258,8 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
         is_error: output.is_error,
         full: output.full.clone(),
     };
-    if !output.paged
-        && let Some(cut) = terminal_output::cut_long_text(&output.text, MODEL_BYTES)
+    if let Some(most) = max_result_bytes(cx, output)
+        && let Some(cut) = terminal_output::cut_long_text(&output.text, most)
     {
         if result.full.is_none() {
             match store_output(&*cx.services.content_sink, call.id.as_str(), &output.text) {
@@ -275,6 +275,18 @@ fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolR
         result.text = "(no output)".to_owned();
     }
     result
+}
+
+/// Returns the longest text of a result for the model in bytes, if there is a limit besides the tool's own.
+fn max_result_bytes(cx: &TurnContext, output: &ToolOutput) -> Option<usize> {
+    let model = cx.tools.current_model();
+    let share = model.map(|model| model.max_result_bytes());
+    if output.paged {
+        // Status lines and outlines may follow what the tool has limited.
+        share.map(|share| share + share / 2)
+    } else {
+        Some(share.map_or(MODEL_BYTES, |share| share.min(MODEL_BYTES)))
+    }
 }
 
 /// Describes for the model where the complete output can be read, if the result is only a part of it.
