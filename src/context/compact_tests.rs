@@ -70,6 +70,11 @@ fn compaction(summary: Option<Summary>) -> Compaction {
     }
 }
 
+/// Returns the sizes for a window that is compacted when it is full.
+fn sizes(window: u64) -> ContextSizes {
+    ContextSizes::new(window, window, 0, 1.0)
+}
+
 /// Describes each message by one word.
 fn shape(items: &[Arc<HistoryItem>]) -> Vec<String> {
     items
@@ -86,7 +91,7 @@ fn shape(items: &[Arc<HistoryItem>]) -> Vec<String> {
 fn the_first_message_and_the_last_six_stay_and_no_call_loses_its_result() {
     let mut history = history(&long(10));
     let items = history.to_messages();
-    let middle = find_compaction_range(&items).unwrap();
+    let middle = find_compaction_range(&items, u64::MAX).unwrap();
     assert_eq!(middle.slice_items(&items).len(), 14);
     let summary = middle.build_summary(&items, &[], "notes".to_owned(), false);
     history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
@@ -107,7 +112,7 @@ fn the_first_message_and_the_last_six_stay_and_no_call_loses_its_result() {
     let mut grown = history.to_messages();
     grown.remove(1);
     let items = [&long_items(10)[..], &grown[7..]].concat();
-    let until = super::find_compaction_range(&items)
+    let until = super::find_compaction_range(&items, u64::MAX)
         .unwrap()
         .slice_items(&items)
         .last()
@@ -131,12 +136,12 @@ fn a_summary_in_the_first_place_becomes_a_part_of_the_next() {
     let items = history.to_messages();
     assert_eq!(shape(&items)[..2], ["summary", "results"]);
     for range in [
-        find_compaction_range(&items),
-        find_overflow_range(&items, u64::MAX),
+        find_compaction_range(&items, u64::MAX),
+        find_overflow_range(&items, u64::MAX, u64::MAX),
     ] {
         let range = range.unwrap();
         assert_eq!(shape(range.slice_items(&items))[0], "summary");
-        assert!(build_summary_prompt(&items, range, None).contains("earlier"));
+        assert!(build_summary_prompt(&items, range, None, None).contains("earlier"));
     }
 }
 
@@ -156,8 +161,8 @@ fn an_overflow_omits_more_until_the_rest_fits() {
     let omitted = |first: usize, second: usize, room: u64| {
         let prompts = [prompt("p1", first), prompt("p2", second), prompt("p3", 9_000)].concat();
         let items = history(&prompts[..5]).to_messages();
-        let range = find_overflow_range(&items, room).map(|range| shape(range.slice_items(&items)));
-        assert_eq!(find_compaction_range(&items), None);
+        let range = find_overflow_range(&items, room, u64::MAX).map(|range| shape(range.slice_items(&items)));
+        assert_eq!(find_compaction_range(&items, u64::MAX), None);
         range.unwrap()
     };
     assert_eq!(omitted(10, 9_000, u64::MAX), ["of p1", "p2", "of p2"]);
@@ -166,16 +171,20 @@ fn an_overflow_omits_more_until_the_rest_fits() {
     assert_eq!(omitted(9_000, 9_000, 0), ["p1", "of p1", "p2", "of p2"]);
     assert_eq!(omitted(9_000, 30_000, u64::MAX), ["of p1", "p2", "of p2"]);
     let items = history(&prompt("only", 9_000)).to_messages();
-    assert_eq!(find_overflow_range(&items, 0), None);
+    assert_eq!(find_overflow_range(&items, 0, u64::MAX), None);
     assert!(is_digest_worthwhile(100, 90) && !is_digest_worthwhile(39_681, 39_527));
 }
 
 #[test]
 fn a_short_history_has_nothing_to_omit() {
     for rounds in 0..4 {
-        assert_eq!(find_compaction_range(&long_items(rounds)), None, "{rounds}");
+        assert_eq!(
+            find_compaction_range(&long_items(rounds), u64::MAX),
+            None,
+            "{rounds}"
+        );
     }
-    assert!(find_compaction_range(&long_items(5)).is_some());
+    assert!(find_compaction_range(&long_items(5), u64::MAX).is_some());
 }
 
 #[test]
@@ -183,7 +192,7 @@ fn a_later_compaction_replaces_the_summary() {
     let mut history = history(&long(10));
     for round in 0..3 {
         let items = history.to_messages();
-        let middle = find_compaction_range(&items).unwrap();
+        let middle = find_compaction_range(&items, u64::MAX).unwrap();
         let notes = format!("notes {round}");
         let summary = middle.build_summary(&items, &[], notes.clone(), false);
         history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
@@ -217,13 +226,13 @@ fn what_the_user_said_stays_word_for_word_up_to_a_limit() {
         (100, &[]),
     ] {
         let items = history.to_messages();
-        let middle = find_compaction_range(&items).unwrap();
-        let found = middle.find_kept(&items, window);
+        let middle = find_compaction_range(&items, u64::MAX).unwrap();
+        let found = middle.find_kept(&items, &sizes(window));
         assert_eq!(shape(&found), kept, "{window}");
     }
     let items = history.to_messages();
-    let middle = find_compaction_range(&items).unwrap();
-    let kept = middle.find_kept(&items, 10_000);
+    let middle = find_compaction_range(&items, u64::MAX).unwrap();
+    let kept = middle.find_kept(&items, &sizes(10_000));
     let dropped = middle.describe_dropped(&items, &kept);
     assert_eq!(
         dropped.as_deref(),
@@ -242,7 +251,7 @@ fn what_the_user_said_stays_word_for_word_up_to_a_limit() {
     );
     // They are the user's messages for the next compaction too.
     let items = history.to_messages();
-    let middle = find_compaction_range(&items).unwrap();
+    let middle = find_compaction_range(&items, u64::MAX).unwrap();
     assert_eq!(shape(middle.slice_items(&items))[..3], ["u2", "u3", "summary"]);
 }
 
@@ -255,10 +264,10 @@ fn all_that_the_user_said_stays_unless_the_history_must_shrink() {
     }
     events.extend(long(3).into_iter().skip(1));
     let items = history(&events).to_messages();
-    let middle = find_compaction_range(&items).unwrap();
+    let middle = find_compaction_range(&items, u64::MAX).unwrap();
     let all = ["u0", "u1", "u2", "u3", "u4", "u5", "u6", "u7"];
-    assert_eq!(shape(&middle.find_kept(&items, 200_000)), all);
-    assert_eq!(shape(&middle.find_fewer_kept(&items, 200_000)), all[6..]);
+    assert_eq!(shape(&middle.find_kept(&items, &sizes(200_000))), all);
+    assert_eq!(shape(&middle.find_fewer_kept(&items, &sizes(200_000))), all[6..]);
 }
 
 #[test]
@@ -272,8 +281,8 @@ fn all_that_the_user_said_stays_if_there_is_much_else_to_omit() {
         events.push(result(&format!("l{n}"), ToolResult::ok("y")));
     }
     let items = history(&events).to_messages();
-    let middle = find_compaction_range(&items).unwrap();
-    let kept = middle.find_kept(&items, 200_000);
+    let middle = find_compaction_range(&items, u64::MAX).unwrap();
+    let kept = middle.find_kept(&items, &sizes(200_000));
     assert!(shape(&kept).contains(&"pasted".to_owned()), "{:?}", shape(&kept));
     assert_eq!(middle.describe_dropped(&items, &kept), None);
 }
@@ -298,7 +307,7 @@ fn a_summary_of_unknown_messages_changes_nothing() {
 fn old_large_results_become_stubs_once() {
     let mut history = history(&long(10));
     let items = history.to_messages();
-    let stubs = large_results(&items);
+    let stubs = choose_stubs(&items, &sizes(200_000), 0).calls;
     // The last six of the 21 messages contain three results.
     assert_eq!(stubs.len(), 7);
     let smaller = Compaction {
@@ -308,7 +317,7 @@ fn old_large_results_become_stubs_once() {
     history.apply(&Event::Compacted(Arc::new(smaller)));
     let after = history.to_messages();
     assert_eq!(after.len(), items.len());
-    assert_eq!(large_results(&after), []);
+    assert_eq!(choose_stubs(&after, &sizes(200_000), 0).calls, []);
     assert!(is_sufficient_reduction(
         estimate_total_tokens(&items),
         estimate_total_tokens(&after)
@@ -374,7 +383,7 @@ fn outdated_results_become_stubs_many_at_once() {
         events
     };
     let outdated = |events: &[Event]| {
-        let ids = outdated_results(&history(events).to_messages());
+        let ids = outdated_results(&history(events).to_messages(), &sizes(200_000));
         ids.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -391,7 +400,7 @@ fn outdated_results_become_stubs_many_at_once() {
     let mut patched = with_results(14);
     patched.extend(edit_with("p", "apply_patch", Arc::new(patch)));
     assert_eq!(outdated(&patched), ["c1", "c3", "c4"]);
-    let stubs = outdated_results(&history(&events).to_messages());
+    let stubs = outdated_results(&history(&events).to_messages(), &sizes(200_000));
     events.push(Event::Compacted(Arc::new(Compaction {
         stubs,
         ..compaction(None)
@@ -427,7 +436,7 @@ fn the_work_is_described_as_it_is() {
     events.extend([call, result("e4", ToolResult::error("no match"))]);
     events.extend(long(4).split_off(1));
     let items = history(&events).to_messages();
-    let middle = find_compaction_range(&items).unwrap();
+    let middle = find_compaction_range(&items, u64::MAX).unwrap();
     let processes = ["bg1: npm run dev".to_owned()];
     assert_eq!(
         describe_work(&items, middle, &processes),
@@ -435,7 +444,7 @@ fn the_work_is_described_as_it_is() {
          - b.rs\n- c.rs\n- d.rs\nBackground processes that run now:\n- bg1: npm run dev"
     );
     let idle = history(&long(10)).to_messages();
-    let middle = find_compaction_range(&idle).unwrap();
+    let middle = find_compaction_range(&idle, u64::MAX).unwrap();
     assert_eq!(describe_work(&idle, middle, &[]), "");
     // A later digest leaves out an earlier state.
     let earlier = format!("{PREFIX}\n- notes\n\n{WORK_HEADING}\nPlan:\n- [pending] old");
@@ -463,7 +472,7 @@ fn a_later_summary_keeps_the_plan_and_the_files_of_an_earlier_one() {
                   - [completed] parse\n- [in progress] test\nFiles changed so far:\n- a.rs\n- and 7 more\n\
                   Background processes that run now:\n- bg1: gone";
     items.insert(1, summary(before));
-    let middle = find_compaction_range(&items).unwrap();
+    let middle = find_compaction_range(&items, u64::MAX).unwrap();
     assert_eq!(
         describe_work(&items, middle, &[]),
         "## State of the work\nPlan:\n- [completed] parse\n- [in progress] test\nFiles changed so far:\n- a.rs\n\
@@ -533,8 +542,8 @@ fn the_digest_lists_prompts_files_the_last_error_and_tools() {
 #[test]
 fn the_transcript_shortens_each_result() {
     let items = long_items(7);
-    let range = find_compaction_range(&items).unwrap();
-    let text = build_summary_prompt(&items, range, Some("keep the numbers"));
+    let range = find_compaction_range(&items, u64::MAX).unwrap();
+    let text = build_summary_prompt(&items, range, Some("keep the numbers"), None);
     assert!(text.contains("Agent: calls bash {\"path\":\"c0.rs\"}"));
     assert!(text.contains("keep the numbers"));
     let results = range.slice_items(&items).len() / 2;
@@ -544,8 +553,8 @@ fn the_transcript_shortens_each_result() {
 #[test]
 fn the_summarizing_model_reads_the_first_message_once() {
     let items = long_items(7);
-    let range = find_compaction_range(&items).unwrap();
-    let text = build_summary_prompt(&items, range, None);
+    let range = find_compaction_range(&items, u64::MAX).unwrap();
+    let text = build_summary_prompt(&items, range, None, None);
     assert!(text.starts_with("The user's first message, which stays:\n\nUser: build it\n\nTranscript:\n\n"));
     assert_eq!(text.matches("build it").count(), 1);
     let huge = [
@@ -553,7 +562,7 @@ fn the_summarizing_model_reads_the_first_message_once() {
         items[1..].to_vec(),
     ]
     .concat();
-    let longer = build_summary_prompt(&huge, range, None).len() - text.len();
+    let longer = build_summary_prompt(&huge, range, None, None).len() - text.len();
     assert!(longer < MAX_TASK_CHARACTERS + 100, "{longer}");
 }
 
@@ -565,7 +574,7 @@ fn a_range_that_does_not_fit_loses_its_older_half() {
         events.push(text_message(&format!("a{n}"), Role::Assistant, "ok"));
     }
     let items = history(&events).to_messages();
-    let mut middle = find_compaction_range(&items);
+    let mut middle = find_compaction_range(&items, u64::MAX);
     let mut lengths = Vec::new();
     while let Some(part) = middle {
         lengths.push(part.slice_items(&items).len());
@@ -620,13 +629,13 @@ proptest! {
                 }
                 _ => {
                     let items = history.to_messages();
-                    let summary = find_compaction_range(&items).map(|middle| {
-                        let kept = middle.find_fewer_kept(&items, 2_000);
+                    let summary = find_compaction_range(&items, u64::MAX).map(|middle| {
+                        let kept = middle.find_fewer_kept(&items, &sizes(2_000));
                         let digest = build_digest(middle.slice_items(&items), &kept);
                         middle.build_summary(&items, &kept, digest, true)
                     });
                     let smaller = Compaction {
-                        stubs: large_results(&items),
+                        stubs: choose_stubs(&items, &sizes(200_000), 0).calls,
                         ..compaction(summary)
                     };
                     history.apply(&Event::Compacted(Arc::new(smaller)));
@@ -646,7 +655,7 @@ proptest! {
             ..Message::user_text("")
         })];
         let all = CompactionRange { from: 0, until: 1 };
-        prop_assert!(build_summary_prompt(&items, all, None).len() < 10_000);
+        prop_assert!(build_summary_prompt(&items, all, None, None).len() < 10_000);
         let _ = build_digest(&items, &[]);
     }
 }

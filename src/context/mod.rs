@@ -19,6 +19,6 @@ pub use environment::{
 pub use history::{History, OpenCall};
 pub use prompts::built_in_prompt;
 pub use sandbox::describe_sandbox;
-pub use sizes::{max_result_bytes, usable_tokens};
+pub use sizes::{ContextSizes, max_result_bytes, usable_tokens};
 pub use system::{SystemInputs, SystemText, system_prompt};
 pub use tokens::{estimate_message_tokens, estimate_text_tokens as estimate_text, estimate_tool_tokens};

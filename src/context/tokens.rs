@@ -2,7 +2,10 @@
 //!
 //! Pure; `turn` corrects the estimates by the usage that the provider reports.
 
+use std::sync::Arc;
+
 use crate::domain::{Block, MediaData, Message, ToolResult, ToolSpec};
+use crate::provider::HistoryItem;
 
 /// The estimate for one image, whatever its size.
 const IMAGE_TOKENS: u64 = 1_600;
@@ -14,6 +17,14 @@ const DOCUMENT_CHARACTERS: u64 = 64;
 /// Estimates the tokens of a message, including 4 for its frame.
 pub fn estimate_message_tokens(message: &Message) -> u64 {
     message.content.iter().map(estimate_block_tokens).sum::<u64>() + 4
+}
+
+/// Estimates the tokens of all messages.
+pub fn estimate_total_tokens(items: &[Arc<HistoryItem>]) -> u64 {
+    items
+        .iter()
+        .map(|item| item.estimated_tokens(estimate_message_tokens))
+        .sum()
 }
 
 fn estimate_block_tokens(block: &Block) -> u64 {

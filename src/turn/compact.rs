@@ -17,12 +17,13 @@ use super::session_link::TurnStopped;
 use super::tool_execution::store_output;
 use super::transition::Outcome;
 use crate::base::spawn::run_blocking;
+use crate::base::text::cut_middle;
 use crate::context::compact::{self, CompactionRange};
-use crate::context::{estimate_text, estimate_tool_tokens, results};
+use crate::context::{ContextSizes, estimate_text, estimate_tool_tokens, results};
 use crate::domain::{
     AgentError, CompactTrigger, Compaction, ErrorCode, Event, Summary, ToolCallId, ToolResult,
 };
-use crate::provider::{HistoryItem, StopReason};
+use crate::provider::{HistoryItem, ModelRequest, StopReason};
 use crate::tool::stored_output;
 
 /// Retries of a summary call that is itself too long, each without the older half (R-CTX-2).
@@ -30,6 +31,9 @@ const SHORTER: u32 = 3;
 
 /// How many tokens a summary has at least, as a rule.
 const NOTES_TOKENS: u64 = 2_000;
+
+/// The tokens of what surrounds the notes of a summary.
+const SUMMARY_FRAME: u64 = 50;
 
 /// The code of the warning that a summary failed. The session counts these warnings.
 pub const COMPACTION_FAILED: &str = "compaction_failed";
@@ -52,11 +56,13 @@ pub(super) async fn fit_history(
     if state.may_compact() && stub_outdated_results(cx, state, &items).await? {
         items = begin(cx, state).await?;
     }
-    let due = cx
-        .settings
-        .context
-        .is_due(state.estimate_tokens(&items), state.model.info.window);
-    if !due || state.compaction.is_recent || !state.may_compact() || lacks_floor(state, &items) {
+    if !is_due(cx, state, &items) || !state.may_compact() || lacks_floor(state, &items) {
+        return Ok(items);
+    }
+    if stub_before_summary(cx, state, &items).await? {
+        return begin(cx, state).await;
+    }
+    if state.compaction.is_recent {
         return Ok(items);
     }
     match summarize_history(cx, state, &items, CompactTrigger::Threshold, None).await? {
@@ -65,6 +71,12 @@ pub(super) async fn fit_history(
         // After a stop at a limit, the budget refuses the step's own call too.
         SummaryOutcome::Same(_) | SummaryOutcome::Failed(_) | SummaryOutcome::Limited(_) => Ok(items),
     }
+}
+
+/// Returns whether a request with these messages is made smaller before it is sent.
+fn is_due(cx: &TurnContext, state: &LoopState, items: &[Arc<HistoryItem>]) -> bool {
+    let tokens = state.estimate_tokens(items);
+    cx.settings.context.is_due(tokens, state.model.info.window)
 }
 
 /// Prepares a fallback (R-PROV-4) with `state.model` already set to the new model. Compacts the history if that model's
@@ -109,27 +121,33 @@ pub(super) fn no_room(
     items: &[Arc<HistoryItem>],
 ) -> Option<StepOutcome> {
     let window = state.model.info.window;
-    if lacks_floor(state, items) {
+    // What is known to be too long is shortened before the provider refuses or truncates it.
+    if lacks_floor(state, items) || state.may_compact() && state.is_too_long(items) {
         return Some(StepOutcome::no_room(Outcome::PromptTooLong, window));
     }
     let full = !state.may_compact() && cx.settings.context.is_full(state.estimate_tokens(items), window);
     full.then(|| StepOutcome::no_room(Outcome::WindowFull, window))
 }
 
-/// Replaces large old results by stubs. Returns whether there were any.
+/// Replaces large old results by stubs, the oldest first, until an overflow is over. Returns whether there were any.
 pub(super) async fn collapse_large_results(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<HistoryItem>],
 ) -> Result<bool, TurnStopped> {
-    replace_by_stubs(
-        cx,
-        state,
-        items,
-        results::large_results(items),
-        CompactTrigger::Overflow,
-    )
-    .await
+    let sizes = state.context_sizes(&cx.settings.context);
+    let stubs = results::choose_stubs(items, &sizes, state.overflow_goal(items, &sizes)).calls;
+    replace_by_stubs(cx, state, items, stubs, CompactTrigger::Overflow).await
+}
+
+/// Returns whether there are large old results that stubs can replace.
+pub(super) fn has_collapsible_results(
+    cx: &TurnContext,
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+) -> bool {
+    let sizes = state.context_sizes(&cx.settings.context);
+    !results::choose_stubs(items, &sizes, 0).calls.is_empty()
 }
 
 /// Replaces large results that are long past by stubs, many at once. Returns whether there were enough of them.
@@ -138,27 +156,58 @@ async fn stub_outdated_results(
     state: &LoopState,
     items: &[Arc<HistoryItem>],
 ) -> Result<bool, TurnStopped> {
-    let outdated = results::outdated_results(items);
+    let sizes = state.context_sizes(&cx.settings.context);
+    let outdated = results::outdated_results(items, &sizes);
     replace_by_stubs(cx, state, items, outdated, CompactTrigger::Threshold).await
 }
 
-/// Replaces large old results by stubs, and shortens the long ones among the newest messages.
+/// Replaces old results of a small conversation by stubs if that spares it a summary. Returns whether it does.
+async fn stub_before_summary(
+    cx: &TurnContext,
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+) -> Result<bool, TurnStopped> {
+    let sizes = state.context_sizes(&cx.settings.context);
+    let trigger = CompactTrigger::Threshold;
+    let summary_helps = compact::find_compaction_range(items, sizes.retained).is_some_and(|middle| {
+        let kept = choose_kept(&sizes, items, middle, trigger);
+        estimate_staying(items, middle, &kept) + sizes.notes.min(NOTES_TOKENS) <= sizes.room
+    });
+    let stubs = results::stubs_before_summary(items, &sizes, summary_helps);
+    replace_by_stubs(cx, state, items, stubs, trigger).await
+}
+
+/// Replaces large old results by stubs, and shortens the long ones among the newest messages until the rest fits.
 pub(super) async fn shorten_recent_results(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<HistoryItem>],
 ) -> Result<(), TurnStopped> {
-    let mut shortened = Vec::new();
-    for (call, result) in results::long_recent_results(items) {
-        let location = locate_text(cx, call, result.clone()).await;
-        shortened.push(results::shorten_result(call, result, location));
-    }
-    let smaller = Compaction {
-        stubs: results::large_results(items),
-        shortened,
+    let sizes = state.context_sizes(&cx.settings.context);
+    let stubs = Compaction {
+        stubs: results::choose_stubs(items, &sizes, 0).calls,
         ..as_it_is(state, items, CompactTrigger::Overflow)
     };
+    let rest = compact::apply_to_copy(items, &stubs);
+    let plan = results::plan_shortening(&rest, &sizes, state.overflow_goal(&rest, &sizes));
+    let mut shortened = Vec::new();
+    for (call, result) in plan.results {
+        let location = locate_text(cx, call, result.clone()).await;
+        shortened.push(results::shorten_result(call, result, plan.characters, location));
+    }
+    let smaller = Compaction { shortened, ..stubs };
     emit_compaction(cx, state, items, smaller).await
+}
+
+/// Returns whether there are long results among the newest messages that can be shortened.
+pub(super) fn has_long_recent_results(
+    cx: &TurnContext,
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+) -> bool {
+    let sizes = state.context_sizes(&cx.settings.context);
+    let plan = results::plan_shortening(items, &sizes, state.overflow_goal(items, &sizes));
+    !plan.results.is_empty()
 }
 
 /// Stores the text of a result unless it is stored already, and says where it can be read.
@@ -237,6 +286,8 @@ struct SummaryPlan {
     /// The estimated tokens of all messages, and of those that stay.
     before: u64,
     staying: u64,
+    /// The most tokens of the notes; 0 if a digest must do.
+    most_notes: u64,
 }
 
 impl SummaryPlan {
@@ -260,22 +311,42 @@ fn plan_summary(
     items: &[Arc<HistoryItem>],
     trigger: CompactTrigger,
 ) -> Result<SummaryPlan, &'static str> {
+    let sizes = state.context_sizes(&cx.settings.context);
     let middle = match trigger {
-        CompactTrigger::Overflow => find_overflow_range(state, items),
-        _ => compact::find_compaction_range(items),
+        CompactTrigger::Overflow => find_overflow_range(cx, state, items),
+        _ => compact::find_compaction_range(items, sizes.retained),
     };
     let middle = middle.ok_or("the conversation is short; nothing to compact")?;
-    let kept = choose_kept(state, items, middle, trigger);
+    let kept = choose_kept(&sizes, items, middle, trigger);
     let dropped = middle.describe_dropped(items, &kept).unwrap_or_default();
     let work = compact::describe_work(items, middle, &describe_processes(cx));
+    let ending = [dropped, work].map(|part| part.trim().to_owned()).to_vec();
+    let before = compact::estimate_total_tokens(items);
     let staying = estimate_staying(items, middle, &kept);
+    let ending_tokens: u64 = ending.iter().map(|part| estimate_text(part)).sum();
+    // What the notes may have if the history shall shrink enough.
+    let left = (before / 5 * 4).saturating_sub(staying + ending_tokens + SUMMARY_FRAME);
+    let (most_notes, is_worthwhile) = match trigger {
+        // Something must go, by a digest if no notes could be short enough.
+        CompactTrigger::Overflow if left == 0 => (0, true),
+        CompactTrigger::Overflow => (sizes.notes, true),
+        CompactTrigger::Threshold => (sizes.notes.min(left), left >= sizes.notes.min(NOTES_TOKENS)),
+        CompactTrigger::Manual | CompactTrigger::Picture => {
+            (sizes.notes, compact::is_sufficient_reduction(before, staying))
+        }
+    };
+    // Notes that could not help have no price that anybody should pay, and their lack is no failure.
+    if !is_worthwhile {
+        return Err("nearly all of the conversation is recent or what you said yourself; nothing to compact");
+    }
     Ok(SummaryPlan {
         middle,
-        trigger,
-        ending: [dropped, work].map(|part| part.trim().to_owned()).to_vec(),
-        before: compact::estimate_total_tokens(items),
-        staying,
         kept,
+        trigger,
+        ending,
+        before,
+        staying,
+        most_notes,
     })
 }
 
@@ -293,11 +364,8 @@ pub(super) async fn summarize_history(
     };
     // Set even if the summary fails, so that the check before the next call does not repeat it.
     state.compaction.is_recent = true;
-    // Even an empty summary would be too long, so nobody should pay for one.
-    if trigger != CompactTrigger::Overflow && !compact::is_sufficient_reduction(plan.before, plan.staying) {
-        return Ok(SummaryOutcome::Same(
-            "nearly all of the conversation is recent or what you said yourself; nothing to compact",
-        ));
+    if plan.most_notes == 0 {
+        return replace_by_digest(cx, state, items, &plan, None).await;
     }
     let written = write_notes(cx, state, items, &plan, instructions).await?;
     let reason = match written.map(|notes| plan.build_summary(items, &notes, false)) {
@@ -318,33 +386,45 @@ pub(super) async fn summarize_history(
             Some(_) | None => return Ok(SummaryOutcome::Limited(end)),
         },
     };
+    replace_by_digest(cx, state, items, &plan, Some(&reason)).await
+}
+
+/// Replaces the middle by a digest, if that helps. `failure` is why no model has written a summary; `None` if none should.
+async fn replace_by_digest(
+    cx: &TurnContext,
+    state: &mut LoopState,
+    items: &[Arc<HistoryItem>],
+    plan: &SummaryPlan,
+    failure: Option<&str>,
+) -> Result<SummaryOutcome, TurnStopped> {
     let digest = compact::build_digest(plan.middle.slice_items(items), &plan.kept);
     let (digest, after) = plan.build_summary(items, &digest, true);
     let helps = compact::is_digest_worthwhile(plan.before, after);
-    emit_failure(cx, state, &reason, helps).await?;
+    if let Some(reason) = failure {
+        emit_failure(cx, state, reason, helps).await?;
+    }
     if !helps {
         return Ok(SummaryOutcome::Same("no summary made the conversation shorter"));
     }
-    replace_middle(cx, state, items, digest, trigger).await?;
+    replace_middle(cx, state, items, digest, plan.trigger).await?;
     Ok(SummaryOutcome::Smaller)
 }
 
 /// Returns the user's messages of the range that stay word for word. If the history must shrink and would not with all of
 /// them, some go.
 fn choose_kept(
-    state: &LoopState,
+    sizes: &ContextSizes,
     items: &[Arc<HistoryItem>],
     middle: CompactionRange,
     trigger: CompactTrigger,
 ) -> Vec<Arc<HistoryItem>> {
-    let window = state.model.info.window;
-    let kept = middle.find_kept(items, window);
+    let kept = middle.find_kept(items, sizes);
     let before = compact::estimate_total_tokens(items);
-    let after = estimate_staying(items, middle, &kept) + NOTES_TOKENS;
+    let after = estimate_staying(items, middle, &kept) + NOTES_TOKENS.min(sizes.notes);
     if trigger == CompactTrigger::Manual || compact::is_sufficient_reduction(before, after) {
         kept
     } else {
-        middle.find_fewer_kept(items, window)
+        middle.find_fewer_kept(items, sizes)
     }
 }
 
@@ -354,9 +434,20 @@ fn estimate_staying(items: &[Arc<HistoryItem>], middle: CompactionRange, kept: &
         + compact::estimate_total_tokens(kept)
 }
 
-/// Returns what to omit from a history that exceeded the window.
-pub(super) fn find_overflow_range(state: &LoopState, items: &[Arc<HistoryItem>]) -> Option<CompactionRange> {
-    compact::find_overflow_range(items, state.room_for_messages())
+/// Returns what to omit from a history that exceeded the window; `None` if that would save too little.
+pub(super) fn find_overflow_range(
+    cx: &TurnContext,
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+) -> Option<CompactionRange> {
+    let sizes = state.context_sizes(&cx.settings.context);
+    let range = compact::find_overflow_range(items, state.room_for_messages(), sizes.retained)?;
+    let kept = choose_kept(&sizes, items, range, CompactTrigger::Overflow);
+    let (before, staying) = (
+        compact::estimate_total_tokens(items),
+        estimate_staying(items, range, &kept),
+    );
+    compact::is_digest_worthwhile(before, staying).then_some(range)
 }
 
 /// Returns a line for each background process that runs.
@@ -420,8 +511,8 @@ async fn write_notes(
     let without =
         (trigger != CompactTrigger::Manual).then_some("the conversation continues without a summary");
     for shorter in 0.. {
-        let prompt = compact::build_summary_prompt(items, part, instructions);
-        let request = Arc::new(build_auxiliary_request(&model, compact::SUMMARY_SYSTEM, prompt));
+        let (fitting, request) = build_notes_request(state, &model, items, part, (plan, instructions));
+        part = fitting;
         // An auxiliary call never falls back: what `without` says happens instead.
         let fallbacks = state.access.disable_fallback(without);
         let outcome = call_with_retries(
@@ -440,7 +531,7 @@ async fn write_notes(
                 let unread = middle.slice_items(items).len() - part.slice_items(items).len();
                 let unread = compact::build_digest(&middle.slice_items(items)[..unread], &plan.kept);
                 return Ok(extract_notes(&model, *model_answer)
-                    .map(|text| format!("{unread}\n{text}").trim().to_owned())
+                    .map(|text| cut_notes(format!("{unread}\n{text}").trim(), plan.most_notes))
                     .map_err(SummaryFailure::Useless));
             }
             CallOutcome::TooLong { error, limit } => {
@@ -463,6 +554,32 @@ async fn write_notes(
         }
     }
     unreachable!("it ends by itself")
+}
+
+/// Builds the request for notes about `part`, or about as much of its end as the model's window has room for.
+fn build_notes_request(
+    state: &LoopState,
+    model: &ResolvedModel,
+    items: &[Arc<HistoryItem>],
+    mut part: CompactionRange,
+    (plan, instructions): (&SummaryPlan, Option<&str>),
+) -> (CompactionRange, Arc<ModelRequest>) {
+    // Most notes are shorter than that anyway.
+    let words = (plan.most_notes < NOTES_TOKENS).then_some(plan.most_notes * 2 / 3);
+    loop {
+        let prompt = compact::build_summary_prompt(items, part, instructions, words);
+        let request = build_auxiliary_request(model, compact::SUMMARY_SYSTEM, prompt);
+        match part.without_older_half(items) {
+            Some(smaller) if !state.has_room_for(model, &request) => part = smaller,
+            _ => return (part, Arc::new(request)),
+        }
+    }
+}
+
+/// Returns the notes, without their middle if they have more than about this many tokens.
+fn cut_notes(notes: &str, most_tokens: u64) -> String {
+    let most = usize::try_from(most_tokens.saturating_mul(4)).unwrap_or(usize::MAX);
+    cut_middle(notes, most).unwrap_or_else(|| notes.to_owned())
 }
 
 /// Returns the text that the model wrote.

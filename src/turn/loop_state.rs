@@ -10,11 +10,12 @@ use super::environment_state::EnvironmentState;
 use super::model_choice::ResolvedModel;
 use super::policy::PolicyState;
 use super::route::Route;
+use super::settings::ContextPolicy;
 use super::transition::{TransitionFacts, TurnLimits, TurnProgress};
 use super::usage_meter::UsageMeter;
-use crate::context::compact;
+use crate::context::{ContextSizes, compact, estimate_text};
 use crate::domain::Transition;
-use crate::provider::{HistoryItem, is_thinking_enabled};
+use crate::provider::{HistoryItem, ModelRequest, is_thinking_enabled};
 
 /// Failed summaries in a row after which automatic compaction is disabled for the session (R-CTX-2).
 pub(super) const MAX_FAILED_COMPACTIONS: u32 = 3;
@@ -162,10 +163,37 @@ impl LoopState {
         ((self.tokens.prefix + compact::estimate_total_tokens(items)) as f64 * self.tokens.correction) as u64
     }
 
+    /// Returns the sizes of what the next request contains.
+    pub(super) fn context_sizes(&self, policy: &ContextPolicy) -> ContextSizes {
+        let window = self.model.info.window;
+        let limit = policy.compaction_limit(window);
+        ContextSizes::new(window, limit, self.tokens.prefix, self.tokens.correction)
+    }
+
+    /// Returns whether a request with these messages leaves no room for even the shortest answer.
+    pub(super) fn is_too_long(&self, items: &[Arc<HistoryItem>]) -> bool {
+        self.estimate_tokens(items) + u64::from(LEAST_OUTPUT) > self.model.info.window
+    }
+
     /// Returns how many estimated tokens of messages leave a quarter of the window free.
     pub(super) fn room_for_messages(&self) -> u64 {
         let room = self.model.info.window as f64 * 0.75 / self.tokens.correction;
         (room as u64).saturating_sub(self.tokens.prefix)
+    }
+
+    /// Returns how many tokens of messages stay of `items`, which have exceeded the window: not so many that they would be
+    /// compacted at once. The provider may count more than is estimated, so a quarter goes in any case.
+    pub(super) fn overflow_goal(&self, items: &[Arc<HistoryItem>], sizes: &ContextSizes) -> u64 {
+        let room = self.room_for_messages().min(sizes.room);
+        room.min(compact::estimate_total_tokens(items) / 4 * 3)
+    }
+
+    /// Returns whether the window of `model` has room for an auxiliary request and its answer.
+    pub(super) fn has_room_for(&self, model: &ResolvedModel, request: &ModelRequest) -> bool {
+        let correction = self.tokens.calibration.ratio_for(&model.label());
+        let prompt = estimate_text(&request.system) + compact::estimate_total_tokens(&request.messages);
+        let answer = u64::from(request.max_output_tokens);
+        (prompt as f64 * correction) as u64 + answer + SPARE <= model.info.window
     }
 
     /// Records that the provider counted `tokens` for a request with these messages.

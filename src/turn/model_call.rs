@@ -66,7 +66,10 @@ pub(super) fn build_auxiliary_request(model: &ResolvedModel, system: &str, promp
         system: system.into(),
         messages: vec![HistoryItem::new(Message::user_text(prompt))],
         tools: Arc::new([]),
-        max_output_tokens: longest.min(model.info.max_output),
+        // In a small window, the prompt needs room too.
+        max_output_tokens: longest
+            .min(model.info.max_output)
+            .min(u32::try_from(model.info.window / 4).unwrap_or(u32::MAX).max(1)),
         is_limit_assumed: false,
         effort,
         cache_key: None,

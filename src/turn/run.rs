@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::admission::build_provider_access;
 use super::compact::{
     SummaryOutcome, collapse_large_results, drop_pictures, estimate_prefix_tokens, find_overflow_range,
-    fit_history, lacks_floor, no_room, shorten_recent_results, summarize_history,
+    fit_history, has_collapsible_results, has_long_recent_results, lacks_floor, no_room,
+    shorten_recent_results, summarize_history,
 };
 use super::context::{TurnContext, TurnTask};
 use super::created_files::{warn_of_left_files, warn_of_new_files};
@@ -31,7 +32,7 @@ use super::tool_refresh::{await_tools, refresh_tools};
 use super::tool_step::settle_carried_calls;
 use super::transition::{Outcome, TransitionFacts, TurnProgress, next_transition};
 use super::unconfined::warn_of_unconfined;
-use crate::context::{compact, results};
+use crate::context::compact;
 use crate::domain::{
     AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, Role, TerminalReason, Transition,
 };
@@ -232,12 +233,12 @@ async fn gather_facts(
         larger_output: state.larger_output(cx.settings.limits.max_escalations).is_some(),
         collapsible: may_shrink
             && end.outcome == Outcome::PromptTooLong
-            && !results::large_results(items).is_empty(),
+            && has_collapsible_results(cx, state, items),
         shortenable: end.outcome == Outcome::PromptTooLong
             && state.auto_compact()
             && (may_shrink || ends_with_results(items))
-            && results::long_recent_results(items).next().is_some(),
-        compactable: may_shrink && state.may_compact() && find_overflow_range(state, items).is_some(),
+            && has_long_recent_results(cx, state, items),
+        compactable: may_shrink && state.may_compact() && find_overflow_range(cx, state, items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_media(items),
         under_target: state.target_used(cx.settings.limits.token_target).is_some(),
         next_on_route: end.outcome == Outcome::ProviderFailed && has_fallback(cx, state).await?,

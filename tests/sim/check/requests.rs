@@ -127,8 +127,9 @@ impl ShownSession {
         }
     }
 
-    /// A compaction keeps the first message and the last six, and reports correct counts. After an overflow, it may
-    /// keep only the last prompt and what follows it. A summary in the first place becomes a part of the next one.
+    /// A compaction keeps the first message and what the model has not answered, and reports correct counts. After an
+    /// overflow, it may keep only the last prompt and what follows it. A summary in the first place becomes a part of the
+    /// next one.
     pub(super) fn check_compaction(&mut self, compaction: &Compaction) -> Result<(), String> {
         self.matched.clear();
         let before = self.fold.history.to_messages();
@@ -163,7 +164,10 @@ impl ShownSession {
         };
         let keeps = |first: usize, n: usize| ids(&before, first, n) == ids(&after, first, n);
         let first = usize::from(earlier_summary.is_none());
-        let keeps_what_must_stay = keeps(first, 6.min(before.len().saturating_sub(1)))
+        let is_answer = |item: &Arc<HistoryItem>| item.message.role == Role::Assistant;
+        let answered = before.iter().rposition(is_answer).map_or(0, |at| at + 1);
+        let unanswered = (before.len() - answered).min(before.len().saturating_sub(1));
+        let keeps_what_must_stay = keeps(first, unanswered)
             || (compaction.trigger == CompactTrigger::Overflow && keeps(0, before.len() - last_prompt));
         if self.is_cut_off || keeps_what_must_stay {
             check_history(&after, true).or_else(|violation| {

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod recovery;
+mod small_windows;
 mod summaries;
 mod thresholds;
 

@@ -64,7 +64,10 @@ fn repeated_recovery_cases() -> Vec<RecoveryCase> {
             vec![
                 too_long(),
                 notes(),
-                read("a.txt"),
+                read("b0.txt"),
+                read("b1.txt"),
+                read("b2.txt"),
+                read("b3.txt"),
                 too_long(),
                 notes(),
                 uncounted_ok(),
@@ -72,7 +75,22 @@ fn repeated_recovery_cases() -> Vec<RecoveryCase> {
             vec![
                 "reactive_compact_retry",
                 "next_turn",
+                "next_turn",
+                "next_turn",
+                "next_turn",
                 "reactive_compact_retry",
+                "completed",
+                DONE,
+            ],
+        ),
+        (
+            "a new result is shortened if little else can go",
+            false,
+            vec![too_long(), notes(), read("a.txt"), too_long(), uncounted_ok()],
+            vec![
+                "reactive_compact_retry",
+                "next_turn",
+                "collapse_drain_retry",
                 "completed",
                 DONE,
             ],
@@ -97,6 +115,9 @@ fn each_recovery_from_a_full_window_has_its_reason() {
     for (name, with_results, replies, wanted) in cases {
         let scenario = Scenario::new();
         scenario.write("a.txt", "0123456789\n".repeat(1_000));
+        for short in 0..4 {
+            scenario.write(&format!("b{short}.txt"), "0123456789\n".repeat(120));
+        }
         scenario.mock().allow_rewrites();
         if with_results {
             scenario.push(read("a.txt"));
