@@ -14,6 +14,7 @@ use std::io::{self, Read as _, Seek as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use rustix::fs::{self, Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -193,6 +194,13 @@ pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, OpenError> {
 /// Returns whether an open failed because a part of the path is a symbolic link.
 pub fn is_link_error(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// Returns when the file at `path` was created on its disk, in ns since 1970; `None` if the system does not say. A file that
+/// was moved keeps this time.
+pub fn birth_ns(path: &Path) -> Option<u128> {
+    let born = std::fs::symlink_metadata(path).ok()?.created().ok()?;
+    Some(born.duration_since(UNIX_EPOCH).ok()?.as_nanos())
 }
 
 /// Returns the metadata of what is at the resolved absolute `path`; a link at its end is not followed.

@@ -19,7 +19,7 @@ use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
 use crate::workspace::git_traces::{GitTraces, HeadMove};
 use crate::workspace::running_commands::CommandBase;
-use crate::workspace::watch::{ChangedFile, FileStamp, KnownStates, WatchedTree};
+use crate::workspace::watch::{ChangedFile, FileStamp, WatchedTree};
 
 /// Largest content left by a command that is kept for the diff, in bytes.
 const MAX_STORED_AFTER: u64 = 1 << 20;
@@ -156,7 +156,7 @@ pub(super) async fn find_changes(
         }
         // Not the command's own changes.
         changed.retain(|change| !base.external_writes.has_external_write(&change.path));
-        let found = collect_changes(&inner, &changed, &base.known);
+        let found = collect_changes(&inner, &changed, &base);
         let next = CommandBase {
             watched,
             known: inner.workspace.known_files().copy_states(),
@@ -247,7 +247,7 @@ fn is_change_doubtful(change: &ChangedFile, before: &FileState) -> bool {
 /// The changes found, each with the stamps by which an unknown old content can still be found.
 type FoundChanges = Vec<(ChangedFile, FileChange)>;
 
-fn collect_changes(cx: &ToolContext, changed: &[ChangedFile], known: &KnownStates) -> FoundChanges {
+fn collect_changes(cx: &ToolContext, changed: &[ChangedFile], base: &CommandBase) -> FoundChanges {
     let mut available = READ_AFTER;
     let mut created = HashMap::new();
     let mut found = FoundChanges::new();
@@ -256,10 +256,12 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile], known: &KnownState
         let Some(path) = change.path.to_str() else {
             continue;
         };
+        // To undo its change would delete what may be the only copy.
+        let was_moved_in = base.watched.was_moved_in(change);
         let before = match change.was {
-            None if !change.is_before_known => FileState::Unknown,
+            None if was_moved_in || !change.is_before_known => FileState::Unknown,
             None => FileState::Absent,
-            Some(was) => known.find(&change.path, was).unwrap_or(FileState::Unknown),
+            Some(was) => (base.known.find(&change.path, was)).unwrap_or(FileState::Unknown),
         };
         let is_same_file = change
             .was
@@ -269,9 +271,11 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile], known: &KnownState
         if is_same_file && before == FileState::Unknown {
             continue;
         }
-        let after = change.is.map_or(FileState::Absent, |is| {
-            read_current_state(cx, &change.path, is, &mut available)
-        });
+        let after = match change.is {
+            None => FileState::Absent,
+            Some(_) if was_moved_in && change.was.is_some() => FileState::Unknown,
+            Some(is) => read_current_state(cx, &change.path, is, &mut available),
+        };
         if let Some(is) = change.is
             && change
                 .was

@@ -420,6 +420,22 @@ impl WatchedTree {
         }
     }
 
+    /// Returns whether a file came from a place that the snapshot does not have, such as an ignored one: its content may
+    /// exist nowhere else. A copy is new, even if it has the old times.
+    pub fn was_moved_in(&self, change: &ChangedFile) -> bool {
+        let Some(is) = change.is.filter(|is| !is.link && !is.has_other_names) else {
+            return false;
+        };
+        let is_in_place = change.was.is_some_and(|was| was.node == is.node);
+        let is_written = is.modified.saturating_add(LAG) >= self.taken_at_ns;
+        if is_in_place || is_written {
+            return false;
+        }
+        // Where the system does not say, nothing may be lost.
+        let is_older = nofollow::birth_ns(&change.path).is_none_or(|born| born + LAG < self.taken_at_ns);
+        is_older && !self.files.values().any(|stamp| stamp.node == is.node)
+    }
+
     /// Returns what is different in `now`.
     ///
     /// A file that existed before is not new only because a changed `.gitignore` makes it visible. It is new if it came

@@ -233,6 +233,43 @@ fn own_work_survives_commands_on_files_without_git() {
     check("full", false, &PLAIN_COMMANDS);
 }
 
+/// Nobody watches an ignored file, so where it was moved to may be its only place.
+#[test]
+fn a_revert_deletes_no_ignored_file_that_a_command_moved() {
+    for with_git in [true, false] {
+        let world = World::new();
+        world.write(".gitignore", "*.local\n");
+        world.write("a.txt", "a\n");
+        if with_git {
+            commit_all(&world);
+        }
+        world.write("thesis.local", "precious\n");
+        world.write("other.local", "precious, too\n");
+        let client = world.start();
+        let session = client.session_with(json!({"mode": "full"}));
+        // The files are older than the next command.
+        run(&world, &client, &session, "true");
+        let command = "cp -p thesis.local copy.txt; mv thesis.local new.txt; mv other.local a.txt; mkdir d; mv new.txt d";
+        let (turn, _) = run(&world, &client, &session, command);
+        let result = revert(&client, &session, &turn, json!({}));
+        let conflicts: Vec<&str> = result["conflicts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|conflict| conflict["path"].as_str().unwrap())
+            .collect();
+        assert_eq!(conflicts.len(), 2, "{result}");
+        assert_eq!(world.read("d/new.txt").as_deref(), Some("precious\n"), "{result}");
+        assert_eq!(
+            world.read("a.txt").as_deref(),
+            Some("precious, too\n"),
+            "{result}"
+        );
+        // A copy is new.
+        assert_eq!(world.read("copy.txt"), None, "{result}");
+    }
+}
+
 /// The mode decides what is asked and how a command is confined, so the most common commands are enough.
 #[test]
 fn own_work_survives_in_the_modes_that_confine_commands() {
