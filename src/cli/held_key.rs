@@ -10,7 +10,7 @@ use super::keys::Key;
 use crate::base::clock::Instant;
 
 /// How long a letter waits for another key before it acts.
-pub(super) const QUIET: Duration = Duration::from_millis(350);
+pub(super) const QUIET: Duration = Duration::from_secs(1);
 
 /// The letter that waits, if any.
 #[derive(Debug, Default)]
