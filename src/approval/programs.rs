@@ -23,6 +23,9 @@ const INTERPRETERS: WordList = WordList(
     scala groovy irb",
 );
 
+/// Further programs that run what their arguments say: scripts, containers, and shell commands of a database.
+const OPEN_PROGRAMS: WordList = WordList("tsx ts-node docker podman sqlite3 socat");
+
 /// Shell builtins that change what later commands mean, or that run a text.
 pub(super) const STATE_BUILTINS: WordList = WordList(
     "eval source . export declare typeset local readonly alias unalias hash enable set shopt unset read \
@@ -40,6 +43,7 @@ const RUNNING_SUBCOMMANDS: &[(WordList, WordList)] = &[
         WordList("run eval"),
     ),
     (WordList("bundle"), WordList("exec")),
+    (WordList("go"), WordList("run tool")),
     (WordList("find gfind"), WordList("-exec -execdir -ok -okdir")),
     (WordList("fd fdfind"), WordList("-x -X --exec --exec-batch")),
 ];
@@ -64,6 +68,10 @@ pub(super) fn find_open_runner<'w>(words: &[&'w str]) -> Option<&'w str> {
     }
     let subcommands = RUNNING_SUBCOMMANDS.iter().find(|(names, _)| names.contains(name));
     if let Some((_, subcommands)) = subcommands {
+        // Options that run something must be spelled out, but a `*` covers subcommands.
+        if named.is_none() && arguments.is_empty() && !subcommands.0.starts_with('-') {
+            return Some(first);
+        }
         let at = arguments.iter().position(|word| subcommands.contains(word))?;
         let rest = &arguments[at + 1..];
         return match rest.iter().position(|word| names_what_runs(&word)) {
@@ -71,7 +79,8 @@ pub(super) fn find_open_runner<'w>(words: &[&'w str]) -> Option<&'w str> {
             None => Some(first),
         };
     }
-    let is_open = (SHELLS.contains(name) || is_interpreter(name)) && !matches!(name, "sed" | "gsed");
+    let is_open = (SHELLS.contains(name) || is_interpreter(name) || OPEN_PROGRAMS.contains(name))
+        && !matches!(name, "sed" | "gsed");
     (is_open && named.is_none()).then_some(*first)
 }
 
