@@ -3,7 +3,7 @@
 //! Owns the temporary file and the editor process; `turn` decides what happens with the changed input. The editor has
 //! the terminal while it runs, so callers must neither read nor draw until it closes.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -28,7 +28,7 @@ pub(super) struct ExternalEditor {
     /// Its `PATH`, without the folder of the chat and the repositories around it.
     path: OsString,
     /// Further variables that lead into these folders, and are not passed on.
-    code_variables: Vec<&'static str>,
+    code_variables: Vec<OsString>,
 }
 
 /// Why there is no changed input. After `NoJson` and `NoObject`, `turn` keeps the text for another try.
@@ -56,8 +56,11 @@ impl ExternalEditor {
     /// Reads `VISUAL`, or `EDITOR` if that is unset or empty. The files in `folder` do not decide which program it is.
     pub(super) fn from_env(env: &Env, folder: &Path) -> Self {
         let chosen = env.non_empty("VISUAL").or_else(|| env.non_empty("EDITOR"));
-        let value = |name: &str| env.non_empty(name).map(OsString::from);
-        let (path, code_variables) = look_up_outside(folder, env.home_dir(), value);
+        let path = env.non_empty("PATH").map(OsStr::new);
+        let variables = env
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let (path, code_variables) = look_up_outside(folder, env.home_dir(), path, variables);
         Self {
             command: chosen.map(str::to_owned),
             path,

@@ -32,34 +32,9 @@ pub(super) fn absolute_entries(path: Option<&OsStr>) -> OsString {
     }
 }
 
-/// Variables, except PATH, by which interpreters and package runners find code, from the manuals of Node, npm, Python,
-/// uv, Ruby, Perl, Java, bash and the dynamic linker.
-const CODE_VARIABLES: [&str; 24] = [
-    "BASH_ENV",
-    "BUNDLE_GEMFILE",
-    "CLASSPATH",
-    "ENV",
-    "GEM_HOME",
-    "GEM_PATH",
-    "INIT_CWD",
-    "JAVA_TOOL_OPTIONS",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "PERL5LIB",
-    "PERL5OPT",
-    "PIP_CONFIG_FILE",
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "PYTHONSTARTUP",
-    "RUBYLIB",
-    "RUBYOPT",
-    "UV_CONFIG_FILE",
-    "UV_PROJECT_ENVIRONMENT",
-    "VIRTUAL_ENV",
-    "npm_config_prefix",
-];
+/// Variables that may name a workspace folder and decide nothing: where a program is, where it may leave files, and whose
+/// it is. PATH is treated by itself.
+const HARMLESS_VARIABLES: [&str; 5] = ["HOME", "OLDPWD", "PATH", "PWD", "TMPDIR"];
 
 /// Returns a PATH without the entries that are inside one of `folders`, by name or through a link.
 pub(super) fn entries_outside(path: &OsStr, folders: &BTreeSet<PathBuf>) -> OsString {
@@ -75,11 +50,12 @@ pub(super) fn entries_outside(path: &OsStr, folders: &BTreeSet<PathBuf>) -> OsSt
     }
 }
 
-/// Returns the variables, except PATH, by which one of `folders` would decide what runs.
+/// Returns the variables, except PATH, by which one of `folders` might decide what runs: nobody knows what programs make of
+/// a path.
 pub(super) fn list_code_variables(
     folders: &BTreeSet<PathBuf>,
-    value: impl Fn(&str) -> Option<OsString>,
-) -> Vec<&'static str> {
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<OsString> {
     let names_folder = |text: &str| {
         // `--require=/ws/x`, and lists of paths.
         let mut parts = text.split([':', '=', ' ', ',', '"', '\'']);
@@ -91,9 +67,12 @@ pub(super) fn list_code_variables(
             }
         })
     };
-    CODE_VARIABLES
-        .into_iter()
-        .filter(|name| value(name).is_some_and(|value| names_folder(&value.to_string_lossy())))
+    variables
+        .filter(|(name, value)| {
+            let is_harmless = HARMLESS_VARIABLES.iter().any(|harmless| *harmless == name);
+            !is_harmless && names_folder(&value.to_string_lossy())
+        })
+        .map(|(name, _)| name)
         .collect()
 }
 
@@ -137,15 +116,16 @@ pub fn list_folders_without_programs(folder: &Path, home: Option<&Path>) -> BTre
     below_home.filter(is_workspace).map(Path::to_path_buf).collect()
 }
 
-/// Returns `PATH` without a workspace of `folder`, and the other variables by which it would decide what runs.
+/// Returns `path` without a workspace of `folder`, and the other variables by which it might decide what runs.
 pub fn look_up_outside(
     folder: &Path,
     home: Option<&Path>,
-    value: impl Fn(&str) -> Option<OsString>,
-) -> (OsString, Vec<&'static str>) {
+    path: Option<&OsStr>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> (OsString, Vec<OsString>) {
     let folders = list_folders_without_programs(folder, home);
-    let path = entries_outside(&absolute_entries(value("PATH").as_deref()), &folders);
-    (path, list_code_variables(&folders, value))
+    let path = entries_outside(&absolute_entries(path), &folders);
+    (path, list_code_variables(&folders, variables))
 }
 
 fn is_outside(folder: &Path, folders: &BTreeSet<PathBuf>) -> bool {
@@ -192,15 +172,25 @@ mod tests {
             ("PYTHONPATH", format!("/usr/lib:{inside}")),
             ("NODE_OPTIONS", format!("--require={inside}/a.js")),
             ("RUBYLIB", base.join("tools").display().to_string()),
+            ("npm_config_userconfig", format!("{inside}/.npmrc")),
+            ("PWD", inside.clone()),
             ("LD_PRELOAD", base.join("link/a.so").display().to_string()),
             ("HOME", inside),
         ];
         std::fs::write(base.join("ws/node_modules/.bin/a.so"), "").unwrap();
-        let found = list_code_variables(&folders, |name| {
-            let (_, value) = variables.iter().find(|(known, _)| *known == name)?;
-            Some(value.into())
-        });
-        assert_eq!(found, ["LD_PRELOAD", "NODE_OPTIONS", "PYTHONPATH"]);
+        let variables = variables
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        let found = list_code_variables(&folders, variables);
+        assert_eq!(
+            found,
+            [
+                "PYTHONPATH",
+                "NODE_OPTIONS",
+                "npm_config_userconfig",
+                "LD_PRELOAD"
+            ]
+        );
     }
 
     #[test]

@@ -284,16 +284,12 @@ impl Launcher {
         }
     }
 
-    /// Returns the inherited variables by which a workspace folder would decide what the command runs.
-    fn list_code_variables(&self, command: &Command) -> Vec<&'static str> {
+    /// Returns the inherited variables by which a workspace folder might decide what the command runs.
+    fn list_code_variables(&self, command: &Command) -> Vec<OsString> {
         if !command.looks_up_outside {
             return Vec::new();
         }
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "what the command inherits is decided here"
-        )]
-        list_code_variables(&self.folders, |name| std::env::var_os(name))
+        list_code_variables(&self.folders, std::env::vars_os())
     }
 
     fn inherited_path(&self) -> Option<OsString> {
