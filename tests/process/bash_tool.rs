@@ -795,7 +795,10 @@ async fn background_process_can_be_read_and_killed() {
     assert!(!is_alive(&cx.cwd.join("pid")) && cx.workspace.background().list_jobs().is_empty());
 
     let unknown = call_tool(BashKill, cx, json!({ "id": id })).await.unwrap_err();
-    assert_eq!(unknown.to_string(), "no background process `bg1`: there is none");
+    assert_eq!(
+        unknown.to_string(),
+        "no background process `bg1`: there is none; those that an earlier agentls started have ended with it"
+    );
     start_in_background(cx, "true").await;
     let unknown = call_tool(BashOutput, cx, json!({ "id": "bg9" }))
         .await
