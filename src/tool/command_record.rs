@@ -24,11 +24,12 @@ pub struct RecordedCommand {
 }
 
 impl RecordedCommand {
-    /// Takes a snapshot, and records what the commands that run already have changed so far. Returns that, too.
-    pub async fn begin(cx: &ToolContext) -> Option<(Self, Vec<FileChange>)> {
+    /// Takes a snapshot, and records what the commands that run already have changed so far. Returns that, too. `text` is the
+    /// command's, which starts in `folder`.
+    pub async fn begin(cx: &ToolContext, text: String, folder: PathBuf) -> Option<(Self, Vec<FileChange>)> {
         let running = cx.workspace.running_commands();
         let _recording = running.lock_recording().await;
-        let FilesBefore { mut base, git_traces } = command_snapshot::snapshot_files(cx).await?;
+        let FilesBefore { mut base, git_traces } = command_snapshot::snapshot_files(cx, text, folder).await?;
         let settled = settle_at(cx, running.list(), &base.watched, false).await;
         // What others have left is known now, too.
         base.known = cx.workspace.known_files().copy_states();
@@ -192,6 +193,12 @@ mod tests {
         }
     }
 
+    async fn begin(harness: &ToolHarness) -> (RecordedCommand, Vec<FileChange>) {
+        let folder = harness.cx.cwd.clone();
+        let begun = RecordedCommand::begin(&harness.cx, String::new(), folder).await;
+        begun.unwrap()
+    }
+
     /// What happens while commands run, in words: `begin 1`, `end 1`, `write a TEXT`, `remove a`, `edit a OLD NEW`.
     const OVERLAPS: [&[&str]; 8] = [
         &["begin 1", "write a x", "begin 2", "end 2", "end 1"],
@@ -252,7 +259,7 @@ mod tests {
             for step in steps {
                 match step.split(' ').collect::<Vec<_>>()[..] {
                     ["begin", command] => {
-                        let (begun, _) = RecordedCommand::begin(&harness.cx).await.unwrap();
+                        let (begun, _) = begin(&harness).await;
                         running.insert(command, begun);
                     }
                     ["end", command] => {
@@ -308,7 +315,7 @@ mod tests {
             let (harness, kept) = harness_with_records();
             harness.write("a", "mine");
             let path = harness.path("a");
-            let (command, _) = RecordedCommand::begin(&harness.cx).await.unwrap();
+            let (command, _) = begin(&harness).await;
             let (claim, _) = WriteClaim::take(&harness.cx, &path).await.unwrap();
             harness.write("a", "edited");
             let announce = || harness.cx.workspace.external_writes().write(&path);
@@ -331,7 +338,7 @@ mod tests {
         let (harness, kept) = harness_with_records();
         harness.write(".gitignore", "ignored\n");
         harness.write("ignored", "mine");
-        let (command, _) = RecordedCommand::begin(&harness.cx).await.unwrap();
+        let (command, _) = begin(&harness).await;
         let read = harness.call_tool("read_file", json!({"path": "ignored"}));
         read.await.unwrap();
         harness.write("ignored", "changed");

@@ -39,8 +39,9 @@ pub(super) struct FilesBefore {
     pub(super) git_traces: Arc<GitTraces>,
 }
 
-/// Takes a snapshot before a command, and keeps the files that the session knows.
-pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
+/// Takes a snapshot before a command, and keeps the files that the session knows. `text` is the command's, which starts in
+/// `folder`.
+pub(super) async fn snapshot_files(cx: &ToolContext, text: String, folder: PathBuf) -> Option<FilesBefore> {
     let earlier = if cx.workspace.known_files().start_recall_once() {
         cx.checkpoints.load_earlier_changes().await
     } else {
@@ -52,6 +53,7 @@ pub(super) async fn snapshot_files(cx: &ToolContext) -> Option<FilesBefore> {
         let external_writes = inner.workspace.external_writes().start_watch();
         let mut watched = inner.workspace.live_tree(&inner.cwd).take_snapshot();
         restore_known_states(&inner, &watched, &earlier);
+        own_work::keep_mentioned_files(&inner, &watched, &text, &folder);
         // Known files may be excluded from the scan, or beyond its limit.
         let known = collect_known_paths(&inner);
         watched.look_at(&known);

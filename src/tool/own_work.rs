@@ -3,15 +3,21 @@
 //! Blocks. A content is kept once, by its hash, so a second command costs nothing. Secrets are not copied; who deletes one is
 //! asked. Must not judge commands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::ToolContext;
+use crate::base::nofollow::{self, FileKind};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::FileState;
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
 use crate::workspace::watch::{self, FileStamp, WatchedTree};
+
+/// Most words of a command that are looked up as names of files.
+const MAX_WORDS: usize = 200;
+/// Most folders that a command names in which they are looked up, too.
+const MAX_FOLDERS: usize = 4;
 
 /// Files that are neither kept nor in git, with their sizes in bytes.
 pub(super) type UnkeptFiles = BTreeMap<PathBuf, u64>;
@@ -32,6 +38,34 @@ pub(super) fn keep_own_work(cx: &ToolContext, watched: &WatchedTree, indexes: &[
     own.sort_by_key(|(_, stamp)| stamp.bytes());
     own.retain(|(path, stamp)| !keep_file(cx, path, *stamp));
     to_sizes(own)
+}
+
+/// Keeps ignored files whose names are in the text of a command, which starts in `folder`: whatever it does with them.
+pub(super) fn keep_mentioned_files(cx: &ToolContext, watched: &WatchedTree, command: &str, folder: &Path) {
+    let is_in_name = |c: char| c.is_alphanumeric() || "._-/+@%~".contains(c);
+    let words: BTreeSet<&str> = command
+        .split(|c| !is_in_name(c))
+        .filter(|word| !word.is_empty())
+        .take(MAX_WORDS)
+        .collect();
+    let inside = |path: PathBuf| {
+        let resolved = cx.workspace.resolve_path(&cx.cwd, path.to_str()?).ok()?;
+        (resolved.inside && !resolved.secret).then_some(resolved.absolute)
+    };
+    // A command may change to a folder that it names.
+    let named = words.iter().filter_map(|word| inside(folder.join(word)));
+    let folders = named.filter(|path| nofollow::kind(path) == Some(FileKind::Folder));
+    let mut folders: Vec<PathBuf> = folders.take(MAX_FOLDERS).collect();
+    folders.push(folder.to_owned());
+    for folder in &folders {
+        for path in words.iter().filter_map(|word| inside(folder.join(word))) {
+            if watched.get_stamp(&path).is_none()
+                && let Some(stamp) = watch::read_stamp(&path)
+            {
+                keep_file(cx, &path, stamp);
+            }
+        }
+    }
 }
 
 /// Lists the files of a snapshot that git does not have as they are, and keeps none.

@@ -68,7 +68,7 @@ pub(super) async fn run_to_end(
     // The snapshot of a large workspace on a slow disk takes time, and a cancel must not wait for it.
     let recorded = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-        begun = RecordedCommand::begin(cx) => begun.map(|(command, _)| command),
+        begun = RecordedCommand::begin(cx, command.to_line(), command.folder().to_owned()) => begun.map(|(command, _)| command),
     };
     // After the snapshot: git may list settings here, and the command starts next.
     let shared = cx.workspace.shared();

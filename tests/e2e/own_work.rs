@@ -92,6 +92,21 @@ const PLAIN_COMMANDS: [&str; 31] = [
     "echo version=3 > one.cfg; touch -r two.cfg one.cfg",
 ];
 
+/// Commands that have the names of ignored files somewhere.
+const IGNORED_COMMANDS: [&str; 11] = [
+    "gzip settings.local",
+    "sort -u a.txt -o settings.local",
+    "rm {settings.local,data/results.csv}",
+    "f=settings.local; rm $f",
+    "sed -n 'w settings.local' a.txt",
+    "awk '{print > \"settings.local\"}' a.txt",
+    "python3 -c \"import os; os.rename('settings.local', 'found.txt')\"",
+    "mv settings.local notes.md",
+    "cd data && : > results.csv",
+    "trap 'rm settings.local' EXIT",
+    "tar cf data/results.csv a.txt",
+];
+
 /// What agents run most often of all these.
 const COMMON_COMMANDS: [&str; 8] = [
     "git reset --hard",
@@ -233,6 +248,13 @@ fn own_work_survives_commands_on_files_without_git() {
     check("full", false, &PLAIN_COMMANDS);
 }
 
+#[test]
+fn ignored_files_survive_commands_that_name_them() {
+    for with_git in [true, false] {
+        check("full", with_git, &IGNORED_COMMANDS);
+    }
+}
+
 /// Nobody watches an ignored file, so where it was moved to may be its only place.
 #[test]
 fn a_revert_deletes_no_ignored_file_that_a_command_moved() {
@@ -249,7 +271,8 @@ fn a_revert_deletes_no_ignored_file_that_a_command_moved() {
         let session = client.session_with(json!({"mode": "full"}));
         // The files are older than the next command.
         run(&world, &client, &session, "true");
-        let command = "cp -p thesis.local copy.txt; mv thesis.local new.txt; mv other.local a.txt; mkdir d; mv new.txt d";
+        // The names are known to the shell only.
+        let command = "cp -p t*.local copy.txt; mkdir d; mv t*.local d/new.txt; mv o*.local a.txt";
         let (turn, _) = run(&world, &client, &session, command);
         let result = revert(&client, &session, &turn, json!({}));
         let conflicts: Vec<&str> = result["conflicts"]

@@ -182,7 +182,7 @@ pub(super) async fn command_writes(world: &Arc<World>, cx: &ToolContext) {
         }
         (known, before, world.files.current_states())
     };
-    let begun = RecordedCommand::begin(&cx).await;
+    let begun = RecordedCommand::begin(&cx, String::new(), cx.cwd.clone()).await;
     let (command, settled) = begun.map_or((None, Vec::new()), |(command, settled)| (Some(command), settled));
     note_records(world, &cx, &settled);
     let (known, before, after) = work.await;
