@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use super::ToolContext;
-use super::own_work::{self, UnkeptFiles};
+use super::own_work::{self, PRODUCTS, UnkeptFiles};
 use crate::base::clock::{self, Instant};
 use crate::base::glob::GlobPattern;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
@@ -22,12 +22,6 @@ use crate::workspace::watch::{self, WatchedTree};
 const MAX_NAMES: usize = 50_000;
 /// Time limit per command.
 const MAX_TIME: Duration = Duration::from_secs(2);
-
-/// Folders that builds and package managers make, and make again. They count only where git ignores them.
-const PRODUCTS: WordList = WordList(
-    "node_modules target build dist out bin obj __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox .nox .venv venv \
-    .gradle .next .nuxt .turbo .parcel-cache .cache coverage .nyc_output htmlcov .eggs _build .dart_tool .terraform",
-);
 
 /// Marks a folder whose content can be made again (the Cache Directory Tagging Specification, bford.info/cachedir).
 const CACHE_TAG: &str = "CACHEDIR.TAG";

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::ToolContext;
 use crate::base::nofollow::{self, FileKind};
 use crate::base::secret_path::is_secret_like;
+use crate::base::word_list::WordList;
 use crate::domain::FileState;
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::git_index::GitIndex;
@@ -18,6 +19,12 @@ use crate::workspace::watch::{self, FileStamp, WatchedTree};
 const MAX_WORDS: usize = 200;
 /// Most folders that a command names in which they are looked up, too.
 const MAX_FOLDERS: usize = 4;
+
+/// Folders that builds and package managers make, and make again. They count only where git ignores them.
+pub(super) const PRODUCTS: WordList = WordList(
+    "node_modules target build dist out bin obj __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox .nox .venv venv \
+    .gradle .next .nuxt .turbo .parcel-cache .cache coverage .nyc_output htmlcov .eggs _build .dart_tool .terraform",
+);
 
 /// Files that are neither kept nor in git, with their sizes in bytes.
 pub(super) type UnkeptFiles = BTreeMap<PathBuf, u64>;
@@ -41,6 +48,7 @@ pub(super) fn keep_own_work(cx: &ToolContext, watched: &WatchedTree, indexes: &[
 }
 
 /// Keeps ignored files whose names are in the text of a command, which starts in `folder`: whatever it does with them.
+/// Products of builds are not kept: what a command names of them, it mostly runs.
 pub(super) fn keep_mentioned_files(cx: &ToolContext, watched: &WatchedTree, command: &str, folder: &Path) {
     let is_in_name = |c: char| c.is_alphanumeric() || "._-/+@%~".contains(c);
     let words: BTreeSet<&str> = command
@@ -59,7 +67,12 @@ pub(super) fn keep_mentioned_files(cx: &ToolContext, watched: &WatchedTree, comm
     folders.push(folder.to_owned());
     for folder in &folders {
         for path in words.iter().filter_map(|word| inside(folder.join(word))) {
-            if watched.get_stamp(&path).is_none()
+            let below = path.strip_prefix(&cx.cwd).unwrap_or(&path);
+            let is_product = below
+                .iter()
+                .any(|part| part.to_str().is_some_and(|part| PRODUCTS.contains(part)));
+            if !is_product
+                && watched.get_stamp(&path).is_none()
                 && let Some(stamp) = watch::read_stamp(&path)
             {
                 keep_file(cx, &path, stamp);
