@@ -15,7 +15,7 @@ use super::model_choice::{ModelChoice, ResolvedModel};
 use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
 use super::tool_execution::store_output;
-use super::transition::Outcome;
+use super::transition::{Outcome, TransitionFacts};
 use crate::base::spawn::run_blocking;
 use crate::base::text::cut_middle;
 use crate::context::compact::{self, CompactionRange};
@@ -121,12 +121,24 @@ pub(super) fn no_room(
     items: &[Arc<HistoryItem>],
 ) -> Option<StepOutcome> {
     let window = state.model.info.window;
-    // What is known to be too long is shortened before the provider refuses or truncates it.
-    if lacks_floor(state, items) || state.may_compact() && state.is_too_long(items) {
+    // What is known to be too long is shortened before the provider refuses or truncates it. If nothing can be shortened,
+    // the provider decides: it may count less than is estimated.
+    let is_known = || state.may_compact() && state.is_too_long(items) && can_shrink(cx, state, items);
+    if lacks_floor(state, items) || is_known() {
         return Some(StepOutcome::no_room(Outcome::PromptTooLong, window));
     }
     let full = !state.may_compact() && cx.settings.context.is_full(state.estimate_tokens(items), window);
     full.then(|| StepOutcome::no_room(Outcome::WindowFull, window))
+}
+
+/// Returns whether something can make the history smaller in this step.
+fn can_shrink(cx: &TurnContext, state: &LoopState, items: &[Arc<HistoryItem>]) -> bool {
+    state.progress.may_reduce(&TransitionFacts {
+        collapsible: has_collapsible_results(cx, state, items),
+        compactable: find_overflow_range(cx, state, items).is_some(),
+        shortenable: has_long_recent_results(cx, state, items),
+        ..TransitionFacts::default()
+    })
 }
 
 /// Replaces large old results by stubs, the oldest first, until an overflow is over. Returns whether there were any.

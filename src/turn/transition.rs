@@ -197,6 +197,13 @@ impl TurnProgress {
         self.reduction == Reduction::NewestResults
     }
 
+    /// Returns whether a history that is too long can be made smaller in this step.
+    pub(super) fn may_reduce(&self, facts: &TransitionFacts) -> bool {
+        self.may_collapse(facts)
+            || (facts.compactable && self.reduction < Reduction::Summary)
+            || (facts.shortenable && self.reduction < Reduction::NewestResults)
+    }
+
     fn may_collapse(&self, facts: &TransitionFacts) -> bool {
         facts.collapsible && self.reduction < Reduction::OldResults
     }
