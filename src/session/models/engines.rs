@@ -34,7 +34,8 @@ impl Models {
     /// Returns the window that a local engine has reported for `model`, unless the user has set it.
     pub(super) fn find_engine_window(&self, spec: &ProviderSpec, model: &str) -> Option<u64> {
         let settings = self.settings.providers.get(&spec.name)?;
-        let list = self.lists.find_engine(settings)?;
+        // One that has not answered lately still has what it had.
+        let list = self.lists.find_last_engine(settings)?;
         find_window(&list, model).filter(|_| !has_configured_window(spec, model))
     }
 }

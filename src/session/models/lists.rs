@@ -58,8 +58,24 @@ impl ModelLists {
         find_fresh(&self.engines, provider)
     }
 
+    /// Returns the same, however long ago it was said.
+    pub(super) fn find_last_engine(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
+        let lists = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        lists
+            .get(&provider.name)
+            .filter(|entry| entry.is_of(provider))
+            .map(|entry| entry.list.clone())
+    }
+
     pub(super) fn store_engine(&self, provider: &ProviderSettings, list: Arc<ModelList>) {
         store(&self.engines, provider, list);
+    }
+}
+
+impl CachedModelList {
+    /// Returns whether it is the list of this address, read with this key.
+    fn is_of(&self, provider: &ProviderSettings) -> bool {
+        self.address == provider.base_url && is_same_key(self.key.as_ref(), provider.api_key.as_ref())
     }
 }
 
@@ -67,9 +83,7 @@ fn find_fresh(cache: &Mutex<ListCache>, provider: &ProviderSettings) -> Option<A
     let lists = cache.lock().unwrap_or_else(PoisonError::into_inner);
     let entry = lists.get(&provider.name)?;
     let is_fresh = clock::now().saturating_duration_since(entry.read_at) < FRESH;
-    let is_same =
-        entry.address == provider.base_url && is_same_key(entry.key.as_ref(), provider.api_key.as_ref());
-    (is_fresh && is_same).then(|| entry.list.clone())
+    (is_fresh && entry.is_of(provider)).then(|| entry.list.clone())
 }
 
 fn store(cache: &Mutex<ListCache>, provider: &ProviderSettings, list: Arc<ModelList>) {
