@@ -60,7 +60,7 @@ pub struct EditorArgs {
     /// We always use stdin and stdout.
     #[arg(long, hide = true)]
     pub stdio: bool,
-    /// `initialize` names the process, too, whose end is ours.
+    /// `initialize` names the same process, and the server ends with it.
     #[arg(long = "clientProcessId", hide = true, value_name = "PID")]
     pub client_process_id: Option<i64>,
 }
