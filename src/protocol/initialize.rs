@@ -72,8 +72,8 @@ pub struct ClientFlags {
     /// the server requests approvals only: reaching a limit ends the turn.
     #[serde(default)]
     pub questions: bool,
-    /// The client allows every call that needs approval without asking anybody, as `agentls run --yes` does. The model is
-    /// told so. Questions are not asked then.
+    /// The client allows every call that needs approval without asking anybody, as `agentls run --yes` does. The
+    /// environment note of the model says so. Questions are not asked then.
     #[serde(default)]
     pub approves: bool,
     /// The client answers `agent/saveDocuments`. With it, and with LSP's `workspace.applyEdit` and

@@ -3204,7 +3204,7 @@ export interface ClientCapability {
 export interface ClientFlags {
   /**
    * The client allows every call that needs approval without asking anybody, as `agentls run --yes`
-   * does. The model is told so. Questions are not asked then.
+   * does. The environment note of the model says so. Questions are not asked then.
    */
   approves?: boolean;
   /**

@@ -1785,7 +1785,7 @@ M.server_notifications = {
 
 ---What the client does for the server beyond LSP. Unknown flags are ignored.
 ---@class (exact) agentls.ClientFlags
----@field approves? boolean The client allows every call that needs approval without asking anybody, as `agentls run --yes` does. The model is told so. Questions are not asked then.
+---@field approves? boolean The client allows every call that needs approval without asking anybody, as `agentls run --yes` does. The environment note of the model says so. Questions are not asked then.
 ---@field codeFixes? boolean The client also answers for the kinds `quickFixes` and `format`. Without it, the agent has no `fix_code` tool.
 ---@field getCredential? boolean The client answers `agent/getCredential` from a secret store.
 ---@field getDiagnostics? boolean The client answers `agent/getDiagnostics`. Without it, the agent has no `diagnostics` tool.
