@@ -292,7 +292,7 @@ fn unknown_and_malformed_cancels_do_nothing() {
     ] {
         client.notify("agent/cancel", params);
     }
-    client.ping();
+    client.settled();
     gate.release();
     assert_eq!(client.prompt_result(&id).text, "half whole");
 }

@@ -363,7 +363,7 @@ fn silent_editor_delays_no_cancel_and_times_out_after_ten_seconds() {
         last_model_input(&world)
     );
     client.reply(&never, json!({"applied": false}));
-    client.ping();
+    client.settled();
     assert_eq!(world.read("a.txt").as_deref(), Some("one\n"));
 }
 
@@ -498,7 +498,7 @@ fn revert_goes_through_the_editor_and_keeps_text_typed_since() {
     assert_eq!(client.answer(&revert_id).unwrap()["conflicts"], json!([]));
     assert_eq!(document.text(), "1\nunsaved\n");
     document.change_text("1\nunsaved\nand more\n");
-    client.ping();
+    client.settled();
     let answer = client.answer(&revert(false)).unwrap();
     assert_eq!(answer["files"], json!([]));
     assert_eq!(answer["conflicts"][0]["why"], "it has changed since");
@@ -545,7 +545,7 @@ fn revert_skips_a_file_with_unsaved_text() {
     let turn = client.ask(&session, "do it").turn_id;
     let document = Document::open(&client, world.uri("a.txt"), "two\n");
     document.change_text("two\nand a person's\n");
-    client.ping();
+    client.settled();
     let params = json!({"sessionId": session, "turnId": turn, "dryRun": true});
     let would: Value = client.call("agent/revert", params);
     let params = json!({"sessionId": session, "turnId": turn});

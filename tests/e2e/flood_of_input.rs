@@ -56,7 +56,7 @@ fn changes_in_a_long_line_do_not_delay_answers() {
             json!({"range": {"start": place, "end": place}, "text": "b"})
         })
         .collect();
-    client.ping();
+    client.settled();
     let start = now();
     let document = json!({"uri": uri, "version": 2});
     client.notify(

@@ -81,7 +81,7 @@ fn corrupt_record_is_reported_at_each_load_and_never_stored() {
         assert_eq!(*seq.get_or_insert(loaded.seq), loaded.seq, "nothing is added");
         assert_eq!(loaded.events.len() as u64, loaded.seq - 1);
         assert!(loaded.events.iter().all(|event| event.method != "agent/warning"));
-        client.ping();
+        client.settled();
         let reported = warnings(&client, "store_record_skipped");
         assert_eq!(reported.len(), 1, "readOnly: {read_only}: {reported:?}");
         assert!(
@@ -89,7 +89,7 @@ fn corrupt_record_is_reported_at_each_load_and_never_stored() {
             "{reported:?}"
         );
         load(1_000);
-        client.ping();
+        client.settled();
         assert_eq!(warnings(&client, "store_record_skipped").len(), 2);
     }
     // Without a load, the warning comes when a prompt opens the session.

@@ -34,7 +34,7 @@ use agentls::workspace::process::{
 use futures::poll;
 
 use crate::frozen_clock::FrozenClock;
-use crate::waiting::{wait_until, within_limit};
+use crate::waiting::{wait_for_end, wait_until, within_limit};
 
 const HELPER: &str = env!("CARGO_BIN_EXE_agentls");
 const MARK: &str = "AGENTLS_TEST_MARK";
@@ -181,11 +181,16 @@ fn find_marked(mark: &str) -> Vec<(i32, String)> {
 
 /// Waits until no process carries `mark`.
 async fn wait_until_all_gone(mark: &str, case: &str) {
-    wait_until(
-        || find_marked(mark).is_empty(),
-        || format!("{case}: the end of {:?}", find_marked(mark)),
-    )
-    .await;
+    loop {
+        let living = find_marked(mark);
+        if living.is_empty() {
+            return;
+        }
+        eprintln!("{case}: waiting for the end of {living:?}");
+        for (process_id, _) in living {
+            wait_for_end(process_id).await;
+        }
+    }
 }
 
 /// Waits until `count` processes carry `mark`: during `exec` a process has no environment for a moment.

@@ -16,6 +16,23 @@ pub(crate) async fn wait_until(condition: impl Fn() -> bool, description: impl F
     }
 }
 
+/// Waits until a process has ended, as the kernel reports it. The clock may stand still.
+pub(crate) async fn wait_for_end(process_id: i32) {
+    let Some(id) = rustix::process::Pid::from_raw(process_id) else {
+        return;
+    };
+    let Ok(process) = rustix::process::pidfd_open(id, rustix::process::PidfdFlags::empty()) else {
+        return;
+    };
+    let report = move || {
+        let mut ends = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+        let limit = rustix::event::Timespec::try_from(WAIT_LIMIT).unwrap();
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut ends, Some(&limit))).unwrap()
+    };
+    let ended = tokio::task::spawn_blocking(report).await.unwrap();
+    assert_eq!(ended, 1, "process {process_id} did not end for {WAIT_LIMIT:?}");
+}
+
 /// Waits for what would otherwise take forever if it failed. The clock may stand still.
 pub(crate) async fn within_limit<T>(future: impl Future<Output = T>) -> T {
     let (done, is_done) = std::sync::mpsc::channel::<()>();
