@@ -487,7 +487,7 @@ pub fn is_digest_worthwhile(before: u64, after: u64) -> bool {
     after.saturating_mul(10) <= before.saturating_mul(9)
 }
 
-/// Returns whether a summary is worth it: the history must shrink by at least a fifth (R-CTX-2).
+/// Returns whether a summary is worth it: the history must shrink by at least a fifth.
 pub fn is_sufficient_reduction(before: u64, after: u64) -> bool {
     after.saturating_mul(5) <= before.saturating_mul(4)
 }

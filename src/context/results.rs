@@ -141,6 +141,16 @@ pub fn plan_shortening<'a>(
     plan
 }
 
+/// How the line begins that ends a shortened result.
+const SHORTENED: &str = "[shortened, because the context window has no room for more; ";
+
+/// Returns where all of a result is, if it was shortened before.
+pub fn find_location(shortened: &ToolResult) -> Option<String> {
+    let line = shortened.text.lines().next_back()?;
+    let location = line.strip_prefix(SHORTENED)?.strip_suffix(']')?;
+    Some(location.to_owned())
+}
+
 /// Returns the start and the end of a long result; `location` says where all of it is.
 pub fn shorten_result(
     call: &ToolCallId,
@@ -152,7 +162,7 @@ pub fn shorten_result(
     let location = location.unwrap_or_else(|| "make the call again for a part of it".to_owned());
     ShortenedResult {
         call: call.clone(),
-        text: format!("{cut}\n[shortened, because the context window has no room for more; {location}]"),
+        text: format!("{cut}\n{SHORTENED}{location}]"),
     }
 }
 
@@ -330,6 +340,24 @@ mod tests {
         assert_eq!(chosen(200_000, false), 0);
         let short = history(&[&[400_usize][..]; 20]);
         assert_eq!(stubs_before_summary(&short, &sizes(4_096), false), []);
+    }
+
+    #[test]
+    fn a_result_that_is_shortened_twice_names_all_of_it() {
+        let call = ToolCallId::from("c");
+        let long = ToolResult::ok("x".repeat(9_000));
+        assert_eq!(find_location(&long), None);
+        let stored = "[the whole output has 9000 bytes; read_file takes the path `output:c`]";
+        for (location, named) in [
+            (Some(stored), stored),
+            (None, "make the call again for a part of it"),
+        ] {
+            let once = shorten_result(&call, &long, 4_000, location.map(str::to_owned));
+            let once = ToolResult::ok(once.text);
+            assert_eq!(find_location(&once).as_deref(), Some(named));
+            let twice = shorten_result(&call, &once, 400, find_location(&once));
+            assert_eq!(find_location(&ToolResult::ok(twice.text)).as_deref(), Some(named));
+        }
     }
 
     #[test]

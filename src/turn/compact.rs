@@ -224,6 +224,9 @@ pub(super) fn has_long_recent_results(
 
 /// Stores the text of a result unless it is stored already, and says where it can be read.
 async fn locate_text(cx: &TurnContext, call: &ToolCallId, result: Arc<ToolResult>) -> Option<String> {
+    if let Some(location) = results::find_location(&result) {
+        return Some(location);
+    }
     let full = match result.full.clone() {
         Some(full) => full,
         None => {
