@@ -17,7 +17,7 @@ use crate::base::spawn::run_blocking;
 use crate::config::Redactor;
 use crate::domain::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, SessionId, TurnDiff, TurnId};
 use crate::store::{StoreHandle, StoreReader, StoreWrite};
-use crate::tool::{Checkpoints, PartialReason};
+use crate::tool::{Checkpoints, PartialReason, RoomKind};
 use crate::workspace::Workspace;
 use crate::workspace::checkpoint::{ChangeOrigin, classify_origin, inspect_file, same_content};
 use crate::workspace::diff::{DiffSides, build_unified_diff};
@@ -37,6 +37,11 @@ const MAX_DIFF_BYTES: usize = 96 << 10;
 const MAX_KEPT_BYTES: u64 = 64 << 20;
 /// Most files kept per turn that a command could destroy.
 const MAX_KEPT_FILES: u64 = 5_000;
+/// Most bytes and files that may be kept per turn, besides, of those that ignore files exclude.
+const EXCLUDED_ROOM: KeepingRoom = KeepingRoom {
+    bytes: 16 << 20,
+    files: 2_000,
+};
 
 /// The checkpoints of one turn.
 pub(super) struct TurnCheckpoints {
@@ -48,6 +53,7 @@ pub(super) struct TurnCheckpoints {
     turn: TurnId,
     changes: Mutex<TurnChanges>,
     room: Mutex<KeepingRoom>,
+    excluded_room: Mutex<KeepingRoom>,
     partial: AtomicBool,
     cut_short: AtomicBool,
 }
@@ -150,6 +156,7 @@ impl TurnCheckpoints {
                 bytes: MAX_KEPT_BYTES,
                 files: MAX_KEPT_FILES,
             }),
+            excluded_room: Mutex::new(EXCLUDED_ROOM),
             partial: AtomicBool::new(false),
             cut_short: AtomicBool::new(false),
         }
@@ -207,8 +214,12 @@ impl Checkpoints for TurnCheckpoints {
         })
     }
 
-    fn take_room(&self, bytes: u64) -> bool {
-        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take_room(&self, kind: RoomKind, bytes: u64) -> bool {
+        let room = match kind {
+            RoomKind::OwnWork => &self.room,
+            RoomKind::Excluded => &self.excluded_room,
+        };
+        let mut room = room.lock().unwrap_or_else(PoisonError::into_inner);
         match (room.bytes.checked_sub(bytes), room.files.checked_sub(1)) {
             (Some(bytes), Some(files)) => {
                 *room = KeepingRoom { bytes, files };

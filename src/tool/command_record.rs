@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::domain::FileState;
     use crate::tool::testing::ToolHarness;
-    use crate::tool::{Checkpoints, NoCheckpoints, PartialReason};
+    use crate::tool::{Checkpoints, NoCheckpoints, PartialReason, RoomKind};
     use crate::workspace::checkpoint::{RestoreVerdict, collect_desired_states, inspect_file, same_content};
 
     /// Keeps the records in order, as the store does.
@@ -184,8 +184,8 @@ mod tests {
             NoCheckpoints.load_earlier_changes()
         }
 
-        fn take_room(&self, bytes: u64) -> bool {
-            NoCheckpoints.take_room(bytes)
+        fn take_room(&self, room: RoomKind, bytes: u64) -> bool {
+            NoCheckpoints.take_room(room, bytes)
         }
 
         fn mark_partial(&self, reason: PartialReason) {
@@ -336,14 +336,14 @@ mod tests {
     #[tokio::test]
     async fn an_ignored_file_that_is_read_meanwhile_is_not_new() {
         let (harness, kept) = harness_with_records();
-        harness.write(".gitignore", "ignored\n");
-        harness.write("ignored", "mine");
+        harness.write(".gitignore", "build\n");
+        harness.write("build/ignored", "mine");
         let (command, _) = begin(&harness).await;
-        let read = harness.call_tool("read_file", json!({"path": "ignored"}));
+        let read = harness.call_tool("read_file", json!({"path": "build/ignored"}));
         read.await.unwrap();
-        harness.write("ignored", "changed");
+        harness.write("build/ignored", "changed");
         command.record_changes(&harness.cx).await.unwrap();
-        let before = recorded_before(&kept, &harness.path("ignored"));
+        let before = recorded_before(&kept, &harness.path("build/ignored"));
         assert_eq!(before, [FileState::Unknown]);
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::own_work::{self, store_file_state};
 use super::{PartialReason, ToolContext, git_blobs};
+use crate::base::secret_path::is_secret_like;
 use crate::base::spawn::run_blocking;
 use crate::base::text::one_line;
 use crate::domain::{FileChange, FileState};
@@ -67,6 +68,7 @@ pub(super) async fn snapshot_files(cx: &ToolContext, text: String, folder: PathB
         }
         let indexes = own_work::read_indexes(&inner, &watched);
         own_work::keep_own_work(&inner, &watched, &indexes);
+        own_work::keep_excluded_files(&inner, &mut watched);
         FilesBefore {
             git_traces: Arc::new(GitTraces::read(watched.work_trees())),
             base: CommandBase {
@@ -159,6 +161,7 @@ pub(super) async fn find_changes(
         // Not the command's own changes.
         changed.retain(|change| !base.external_writes.has_external_write(&change.path));
         let found = collect_changes(&inner, &changed, &base);
+        forget_made_files(&inner, &mut watched, &base);
         let next = CommandBase {
             watched,
             known: inner.workspace.known_files().copy_states(),
@@ -183,6 +186,23 @@ pub(super) async fn find_changes(
         .map(|(_, record)| record)
         .collect();
     Some((changes, next))
+}
+
+/// Takes the excluded files that a command has made out of a snapshot, and remembers them: they are not a person's work.
+fn forget_made_files(cx: &ToolContext, watched: &mut WatchedTree, base: &CommandBase) {
+    let appeared = watched
+        .iter_excluded_files()
+        .filter(|(path, _)| base.watched.get_stamp(path).is_none());
+    let made: Vec<_> = appeared
+        .filter(|(path, stamp)| {
+            base.watched.has_seen_making(path, *stamp) && !base.external_writes.has_external_write(path)
+        })
+        .map(|(path, stamp)| (path.clone(), stamp))
+        .collect();
+    for (path, stamp) in &made {
+        cx.workspace.known_files().record_made_file(path, *stamp);
+    }
+    watched.forget_excluded_files(made.iter().map(|(path, _)| path));
 }
 
 /// Puts a file back into a base as it was before.
@@ -271,6 +291,14 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile], base: &CommandBase
             .is_some_and(|(was, is)| was.is_same_file(&is));
         // Programs such as chmod touch many files that they do not change. Looking git up for each takes long.
         if is_same_file && before == FileState::Unknown {
+            continue;
+        }
+        // Programs change many of these. One that is gone, or was a secret, may be missed.
+        if before == FileState::Unknown
+            && change.is.is_some()
+            && base.watched.is_excluded(&change.path)
+            && !is_secret_like(&change.path)
+        {
             continue;
         }
         let after = match change.is {

@@ -82,7 +82,7 @@ pub trait Checkpoints: Send + Sync {
     fn load_earlier_changes(&self) -> BoxFuture<'static, Vec<FileChange>>;
 
     /// Takes room for a content of this many bytes, which a command could destroy. Returns whether there was enough.
-    fn take_room(&self, bytes: u64) -> bool;
+    fn take_room(&self, room: RoomKind, bytes: u64) -> bool;
 
     /// Records that not all changes of a command are known.
     fn mark_partial(&self, reason: PartialReason);
@@ -105,11 +105,20 @@ impl Checkpoints for NoCheckpoints {
         Box::pin(async { Vec::new() })
     }
 
-    fn take_room(&self, _bytes: u64) -> bool {
+    fn take_room(&self, _room: RoomKind, _bytes: u64) -> bool {
         true
     }
 
     fn mark_partial(&self, _why: PartialReason) {}
+}
+
+/// For which files a turn has room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoomKind {
+    /// What git does not have, and does not exclude.
+    OwnWork,
+    /// What ignore files exclude.
+    Excluded,
 }
 
 /// The reason why the changes of a command are not fully known.

@@ -8,13 +8,14 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use super::ToolContext;
-use super::own_work::{self, PRODUCTS, UnkeptFiles};
+use super::own_work::{self, UnkeptFiles};
+use super::{RoomKind, ToolContext};
 use crate::base::clock::{self, Instant};
 use crate::base::glob::GlobPattern;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::word_list::WordList;
 use crate::domain::{CommandLosses, Loss, LossList, LossReach, LossTarget, Losses, MAX_LISTED_LOSSES};
+use crate::workspace::excluded_files::is_product_folder;
 use crate::workspace::resolve::real_path;
 use crate::workspace::watch::{self, WatchedTree};
 
@@ -22,9 +23,6 @@ use crate::workspace::watch::{self, WatchedTree};
 const MAX_NAMES: usize = 50_000;
 /// Time limit per command.
 const MAX_TIME: Duration = Duration::from_secs(2);
-
-/// Marks a folder whose content can be made again (the Cache Directory Tagging Specification, bford.info/cachedir).
-const CACHE_TAG: &str = "CACHEDIR.TAG";
 
 /// Finds what a command would make disappear for good. `is_recorded` says that its changes are recorded, so a revert brings
 /// back what was kept.
@@ -204,12 +202,8 @@ impl LossLookup<'_> {
             .roots
             .iter()
             .any(|root| folder.starts_with(root) && folder != root);
-        let is_named = folder
-            .file_name()
-            .and_then(OsStr::to_str)
-            .is_some_and(|name| PRODUCTS.contains(name));
         is_inside
-            && (is_named || nofollow::kind(&folder.join(CACHE_TAG)) == Some(FileKind::Regular))
+            && is_product_folder(folder)
             // Beyond the limit of the snapshot, a folder that git does not ignore looks the same.
             && !self.watched.partial
             && !self.watched.has_files_below(folder)
@@ -237,14 +231,12 @@ impl LossLookup<'_> {
         };
         let is_lost = if !self.is_inside(path) {
             self.counts(path)
-        } else if self
-            .watched
-            .get_stamp(path)
-            .is_some_and(|was| was.is_same_file(&stamp))
+        } else if !self.watched.is_excluded(path)
+            && (self.watched.get_stamp(path)).is_some_and(|was| was.is_same_file(&stamp))
         {
             self.unkept.contains_key(path)
         } else {
-            !(self.is_recorded && own_work::keep_file(self.cx, path, stamp))
+            !(self.is_recorded && own_work::keep_file(self.cx, path, stamp, RoomKind::OwnWork))
         };
         if is_lost {
             self.files.insert(path.to_owned(), Some(stamp.bytes()));

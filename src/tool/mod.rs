@@ -87,7 +87,8 @@ pub mod write_file;
 
 pub use command_record::{RecordedCommand, WriteClaim};
 pub use context::{
-    Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, ToolContext, UserPrompt,
+    Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, PartialReason, RoomKind, ToolContext,
+    UserPrompt,
 };
 pub use current_model::{
     CurrentModel, ModelFailure, SampleJob, SamplingAnswer, SamplingStop, SearchAnswer, SearchJob,

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::ToolContext;
+use super::{RoomKind, ToolContext};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::secret_path::is_secret_like;
-use crate::base::word_list::WordList;
 use crate::domain::FileState;
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
+use crate::workspace::excluded_files::has_product_name;
 use crate::workspace::git_index::GitIndex;
 use crate::workspace::watch::{self, FileStamp, WatchedTree};
 
@@ -20,11 +20,8 @@ const MAX_WORDS: usize = 200;
 /// Most folders that a command names in which they are looked up, too.
 const MAX_FOLDERS: usize = 4;
 
-/// Folders that builds and package managers make, and make again. They count only where git ignores them.
-pub(super) const PRODUCTS: WordList = WordList(
-    "node_modules target build dist out bin obj __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox .nox .venv venv \
-    .gradle .next .nuxt .turbo .parcel-cache .cache coverage .nyc_output htmlcov .eggs _build .dart_tool .terraform",
-);
+/// Largest excluded file that is kept without being named by the command, in bytes.
+const MAX_EXCLUDED_BYTES: u64 = 4 << 20;
 
 /// Files that are neither kept nor in git, with their sizes in bytes.
 pub(super) type UnkeptFiles = BTreeMap<PathBuf, u64>;
@@ -43,8 +40,26 @@ pub(super) fn read_indexes(cx: &ToolContext, watched: &WatchedTree) -> Vec<GitIn
 pub(super) fn keep_own_work(cx: &ToolContext, watched: &WatchedTree, indexes: &[GitIndex]) -> UnkeptFiles {
     let mut own = cx.workspace.live_tree(&cx.cwd).own_files().find(watched, indexes);
     own.sort_by_key(|(_, stamp)| stamp.bytes());
-    own.retain(|(path, stamp)| !keep_file(cx, path, *stamp));
+    own.retain(|(path, stamp)| !keep_file(cx, path, *stamp, RoomKind::OwnWork));
     to_sizes(own)
+}
+
+/// Keeps the excluded files of a snapshot, smallest first, unless commands have made them: a command may change files that
+/// it does not name.
+pub(super) fn keep_excluded_files(cx: &ToolContext, watched: &mut WatchedTree) {
+    let known = cx.workspace.known_files();
+    let files = watched
+        .iter_excluded_files()
+        .map(|(path, stamp)| (path.clone(), stamp));
+    let (made, mut own): (Vec<_>, Vec<_>) = files
+        .filter(|(path, stamp)| !known.is_kept(path, *stamp))
+        .partition(|(path, stamp)| known.is_made(path, *stamp));
+    watched.forget_excluded_files(made.iter().map(|(path, _)| path));
+    own.retain(|(_, stamp)| stamp.bytes() <= MAX_EXCLUDED_BYTES);
+    own.sort_by_key(|(_, stamp)| stamp.bytes());
+    for (path, stamp) in own {
+        keep_file(cx, &path, stamp, RoomKind::Excluded);
+    }
 }
 
 /// Keeps ignored files whose names are in the text of a command, which starts in `folder`: whatever it does with them.
@@ -68,14 +83,12 @@ pub(super) fn keep_mentioned_files(cx: &ToolContext, watched: &WatchedTree, comm
     for folder in &folders {
         for path in words.iter().filter_map(|word| inside(folder.join(word))) {
             let below = path.strip_prefix(&cx.cwd).unwrap_or(&path);
-            let is_product = below
-                .iter()
-                .any(|part| part.to_str().is_some_and(|part| PRODUCTS.contains(part)));
+            let is_product = below.iter().any(|part| has_product_name(Path::new(part)));
             if !is_product
-                && watched.get_stamp(&path).is_none()
+                && (watched.is_excluded(&path) || watched.get_stamp(&path).is_none())
                 && let Some(stamp) = watch::read_stamp(&path)
             {
-                keep_file(cx, &path, stamp);
+                keep_file(cx, &path, stamp, RoomKind::OwnWork);
             }
         }
     }
@@ -94,7 +107,7 @@ fn to_sizes(files: Vec<(PathBuf, FileStamp)>) -> UnkeptFiles {
 }
 
 /// Keeps a file, if there is room. Returns whether it is kept.
-pub(super) fn keep_file(cx: &ToolContext, path: &Path, stamp: FileStamp) -> bool {
+pub(super) fn keep_file(cx: &ToolContext, path: &Path, stamp: FileStamp, room: RoomKind) -> bool {
     cx.workspace.known_files().is_kept(path, stamp)
         || !cx.cancel.is_cancelled()
             && stamp.bytes() <= MAX_FILE_BYTES
@@ -102,7 +115,7 @@ pub(super) fn keep_file(cx: &ToolContext, path: &Path, stamp: FileStamp) -> bool
             // Changes are stored with UTF-8 paths.
             && path.to_str().is_some()
             && (cx.workspace.known_files().is_probably_kept(path, stamp)
-                || cx.checkpoints.take_room(stamp.bytes()))
+                || cx.checkpoints.take_room(room, stamp.bytes()))
             && store_file_state(cx, path, stamp).is_some()
 }
 

@@ -97,6 +97,11 @@ mod linux {
 
         /// Watches the names in a folder. Call it before you read the folder.
         pub(in super::super) fn add(&mut self, folder: &Path) {
+            self.is_complete &= self.try_add(folder);
+        }
+
+        /// Watches the names in a folder. Returns false if changes there could be missed.
+        pub(in super::super) fn try_add(&mut self, folder: &Path) -> bool {
             let flags = WatchFlags::CREATE
                 | WatchFlags::DELETE
                 | WatchFlags::MOVED_FROM
@@ -109,22 +114,19 @@ mod linux {
                 | WatchFlags::ONLYDIR
                 | WatchFlags::DONT_FOLLOW;
             if self.folders.len() >= self.most || !is_local(folder) {
-                self.is_complete = false;
-                return;
+                return false;
             }
             let watch = match inotify::add_watch(&self.descriptor, folder, flags) {
                 Ok(watch) => watch,
                 // We cannot read it either. Its parent folder reports when that changes.
-                Err(Errno::ACCESS) => return,
-                Err(_) => {
-                    self.is_complete = false;
-                    return;
-                }
+                Err(Errno::ACCESS) => return true,
+                Err(_) => return false,
             };
             let other = self.folders.insert(watch, folder.to_owned());
             // A folder that is mounted in two places reports only one of them.
             self.is_complete &= other.is_none_or(|other| other == folder);
             self.by_path.insert(folder.to_owned(), watch);
+            true
         }
 
         /// Returns whether all folders that were added are watched.
@@ -212,6 +214,10 @@ mod none {
         }
 
         pub(in super::super) fn add(&mut self, _: &Path) {
+            match *self {}
+        }
+
+        pub(in super::super) fn try_add(&mut self, _: &Path) -> bool {
             match *self {}
         }
 

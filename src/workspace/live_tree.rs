@@ -83,11 +83,7 @@ impl LiveTree {
         let surroundings = Surroundings::read(&self.roots);
         let mut watch = FolderWatch::for_roots(&self.roots);
         let scanned_at = clock::now();
-        let tree = scan_watched_files(&self.roots, MAX_WATCHED, |folder| {
-            if let Some(watch) = &mut watch {
-                watch.add(folder);
-            }
-        });
+        let tree = scan_watched_files(&self.roots, MAX_WATCHED, watch.as_mut());
         let watch = watch.filter(|watch| watch.is_complete() && !tree.partial);
         *followed = watch.map(|watch| FollowedTree {
             scanned_at,
@@ -160,11 +156,14 @@ mod tests {
     /// Fails if a snapshot differs from a scan.
     fn check(live: &LiveTree) {
         let snapshot = live.take_snapshot();
-        let scan = scan_watched_files(live.roots(), MAX_WATCHED, |_| {});
+        let scan = scan_watched_files(live.roots(), MAX_WATCHED, None);
         let list = |tree: &WatchedTree| -> Vec<_> {
+            let excluded = tree.iter_excluded_files().map(|file| ("excluded", file));
             let files = tree
                 .iter_files()
-                .map(|(path, stamp)| (path.clone(), format!("{stamp:?}")));
+                .map(|file| ("", file))
+                .chain(excluded)
+                .map(|(kind, (path, stamp))| (kind, path.clone(), format!("{stamp:?}")));
             files.collect()
         };
         assert_eq!(list(&snapshot), list(&scan));
@@ -219,7 +218,7 @@ mod tests {
     fn act(root: &Path, deed: &Deed) -> std::io::Result<()> {
         match deed {
             Deed::Write(path, kind) => {
-                let text = ["*.o\n", "skip\n", "/a/b\n", "!*.o\n"][usize::from(*kind) % 4];
+                let text = ["*.o\n", "skip\nc\n", "/a/b\n", "!*.o\n"][usize::from(*kind) % 4];
                 fs::create_dir_all(root.join(path).parent().unwrap_or(root))?;
                 fs::write(root.join(path), text)
             }

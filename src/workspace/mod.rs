@@ -18,6 +18,7 @@ mod command_files;
 pub mod command_sandbox;
 pub mod diff;
 pub mod edit;
+pub mod excluded_files;
 mod folder_watch;
 pub mod git_files;
 mod git_folder;

@@ -14,7 +14,7 @@ use crate::base::glob::GlobPattern;
 use crate::base::nofollow::{FileKind, FolderEntry, OpenFolder};
 
 /// Folders of version control, whose contents are not the user's work.
-const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
+pub(super) const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
 /// Number of entries in a folder between two calls of `halt`.
 const CHECK_INTERVAL: usize = 1_024;

@@ -2,16 +2,18 @@
 //!
 //! Blocks. Reads no contents, and must not decide who changed what; `tool::command_snapshot` does.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::Stat;
 
+use super::excluded_files::{CACHE_TAG, ExcludedFiles};
 use super::folder_watch::{FolderWatch, NameChanges};
 use super::ignore_rules::{IGNORE_FILES, exclude_file};
 use super::tree::{Walk, WalkOptions};
@@ -97,7 +99,7 @@ pub fn read_stamp(path: &Path) -> Option<FileStamp> {
 
 #[expect(clippy::allow_attributes, reason = "needed on some systems only")]
 #[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
-fn stamp_of(status: &Stat) -> Option<FileStamp> {
+pub(super) fn stamp_of(status: &Stat) -> Option<FileStamp> {
     let nanos = |seconds: i64, nanos: i64| {
         u128::try_from(i128::from(seconds) * 1_000_000_000 + i128::from(nanos)).unwrap_or(0)
     };
@@ -117,13 +119,13 @@ fn stamp_of(status: &Stat) -> Option<FileStamp> {
     })
 }
 
-/// Finds everything except what ignore files exclude.
+/// Finds everything, and tells what ignore files exclude.
 const WALK: WalkOptions = WalkOptions {
     hidden: true,
     max_depth: None,
     with_status: true,
     with_folders: true,
-    with_left_out: false,
+    with_left_out: true,
 };
 
 /// Most changed folders that are read one by one. With more, a scan is cheaper.
@@ -146,7 +148,9 @@ pub struct WatchedTree {
     /// When it was taken, in nanoseconds since 1970.
     taken_at_ns: u128,
     /// Shared, so that a copy costs nothing until one of both changes.
-    files: Arc<BTreeMap<PathBuf, FileStamp>>,
+    files: Arc<Files>,
+    /// Of these, only what was there before a command counts.
+    excluded: ExcludedFiles,
     /// Git work trees among them.
     trees: Vec<PathBuf>,
     /// The `info/exclude` file of each work tree, which excludes files besides its `.gitignore` files.
@@ -155,9 +159,13 @@ pub struct WatchedTree {
     pub partial: bool,
 }
 
-/// Takes a snapshot of up to `most` files below `roots`, without what `.gitignore` and similar files exclude. Calls
-/// `enter` with each folder before it is read. Blocks.
-pub fn scan_watched_files(roots: &[PathBuf], most: usize, mut enter: impl FnMut(&Path)) -> WatchedTree {
+/// Takes a snapshot of up to `most` files below `roots`, and of the excluded files that people may have made. Watches each
+/// folder before it is read. Blocks.
+pub(super) fn scan_watched_files(
+    roots: &[PathBuf],
+    most: usize,
+    mut watch: Option<&mut FolderWatch>,
+) -> WatchedTree {
     let mut watched = WatchedTree {
         taken_at_ns: now_ns(),
         ..WatchedTree::default()
@@ -169,11 +177,18 @@ pub fn scan_watched_files(roots: &[PathBuf], most: usize, mut enter: impl FnMut(
             .ancestors()
             .find(|folder| nofollow::kind(&folder.join(".git")).is_some());
         watched.trees.extend(around.map(Path::to_owned));
-        watched.look_below(root, None, most, until, &mut enter);
+        watched.look_below(root, None, most, until, watch.as_deref_mut());
         if watched.partial {
             break;
         }
     }
+    // A folder of the workspace may be below what another one excludes.
+    let twice: Vec<PathBuf> = watched
+        .iter_excluded_files()
+        .map(|(path, _)| path.clone())
+        .filter(|path| watched.files.contains_key(path))
+        .collect();
+    watched.forget_excluded_files(&twice);
     watched.settle_trees();
     watched
 }
@@ -190,12 +205,19 @@ impl WatchedTree {
         top: Option<&Path>,
         most: usize,
         until: clock::Instant,
-        enter: &mut impl FnMut(&Path),
+        mut watch: Option<&mut FolderWatch>,
     ) {
+        let mut excluded = Vec::new();
         let mut walk = Walk::new(folder, top, WALK, || clock::now() >= until);
         for entry in walk.by_ref() {
+            if entry.left_out.is_some() {
+                excluded.extend(self.excluded.add_entry(entry));
+                continue;
+            }
             if entry.kind == FileKind::Folder {
-                enter(&entry.path);
+                if let Some(watch) = &mut watch {
+                    watch.add(&entry.path);
+                }
                 continue;
             }
             let Some(stamp) = entry.status.as_ref().and_then(stamp_of) else {
@@ -215,6 +237,9 @@ impl WatchedTree {
         let available = MAX_TREES.saturating_sub(self.trees.len());
         self.trees
             .extend(walk.repositories().iter().take(available).cloned());
+        if !self.partial {
+            self.excluded.look_below(excluded, until, watch);
+        }
     }
 
     fn settle_trees(&mut self) {
@@ -233,6 +258,7 @@ impl WatchedTree {
         let is_rule = |name: &OsString| name == ".git" || IGNORE_FILES.iter().any(|file| name == file);
         if changes.names.values().flatten().any(is_rule)
             || changes.folders.iter().any(|folder| folder.ends_with(".git"))
+            || self.is_tagged(changes)
             || changes.folders.len() > MAX_CHANGED_FOLDERS
             || read_excludes(&self.trees) != self.excludes
         {
@@ -243,7 +269,10 @@ impl WatchedTree {
             for name in names.iter().filter(|name| !is_unfinished(name)) {
                 let path = folder.join(name);
                 // Only the rules of its folder tell whether a new file counts.
-                if !self.update_file(&path) && nofollow::kind(&path).is_some() {
+                if !self.excluded.update_file(folder, &path)
+                    && !self.update_file(&path)
+                    && nofollow::kind(&path).is_some()
+                {
                     to_read.insert(folder.clone());
                 }
             }
@@ -256,6 +285,13 @@ impl WatchedTree {
                 .all(|folder| self.read_folder_again(folder, roots, until, watch));
         self.settle_trees();
         is_read && watch.is_complete() && !self.partial && self.files.len() <= MAX_WATCHED
+    }
+
+    /// Returns whether an excluded folder may now be one that a program makes again.
+    fn is_tagged(&self, changes: &NameChanges) -> bool {
+        let is_tag = |name: &OsString| name == CACHE_TAG;
+        let mut changed = changes.names.iter();
+        changed.any(|(folder, names)| names.iter().any(is_tag) && self.excluded.has_folder(folder))
     }
 
     /// Reads the stamp of a file again. Returns false if the snapshot does not have the file.
@@ -282,6 +318,14 @@ impl WatchedTree {
         for path in differing {
             self.update_file(&path);
         }
+        let excluded = self.excluded.files().iter();
+        let differing: Vec<PathBuf> = excluded
+            .filter(|(path, stamp)| stamp.has_other_names && read_stamp(path) != Some(**stamp))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in differing {
+            self.excluded.update_file(Path::new(""), &path);
+        }
     }
 
     /// Removes all that is below `folders`. Returns the folders that contained them.
@@ -290,6 +334,7 @@ impl WatchedTree {
         for folder in folders {
             parents.extend(folder.parent().map(Path::to_owned));
             watch.forget_below(folder);
+            self.excluded.forget_below(folder);
             self.trees.retain(|tree| !tree.starts_with(folder));
             let from = (Bound::Included(folder.as_path()), Bound::Unbounded);
             let below = self.files.range::<Path, _>(from).map(|(path, _)| path.clone());
@@ -315,6 +360,13 @@ impl WatchedTree {
         if !watch.has(folder) {
             return true;
         }
+        if self.excluded.has_folder(folder) {
+            watch.forget_below(folder);
+            self.excluded.forget_below(folder);
+            self.excluded
+                .look_below(vec![folder.to_owned()], until, Some(&mut *watch));
+            return true;
+        }
         // A scan applies the `.ignore` files around an inner repository too.
         let mut inner = self
             .trees
@@ -327,10 +379,13 @@ impl WatchedTree {
             max_depth: Some(1),
             ..WALK
         };
-        let mut new = Vec::new();
+        let (mut new, mut excluded) = (Vec::new(), Vec::new());
         let mut walk = Walk::new(folder, Some(root), options, || clock::now() >= until);
         for entry in walk.by_ref() {
-            if entry.kind == FileKind::Folder {
+            if entry.left_out.is_some() {
+                let folder = self.excluded.add_entry(entry);
+                excluded.extend(folder.filter(|folder| !self.excluded.has_folder(folder)));
+            } else if entry.kind == FileKind::Folder {
                 new.extend((!watch.has(&entry.path)).then_some(entry.path));
             } else if let Some(stamp) = entry.status.as_ref().and_then(stamp_of)
                 && !entry.path.file_name().is_some_and(is_unfinished)
@@ -340,10 +395,9 @@ impl WatchedTree {
         }
         let is_read = !walk.is_halted();
         for folder in new {
-            self.look_below(&folder, Some(root), MAX_WATCHED, until, &mut |folder| {
-                watch.add(folder)
-            });
+            self.look_below(&folder, Some(root), MAX_WATCHED, until, Some(&mut *watch));
         }
+        self.excluded.look_below(excluded, until, Some(watch));
         is_read
     }
 
@@ -355,7 +409,7 @@ impl WatchedTree {
     /// Adds `paths` to the snapshot, even if they are excluded or beyond the limit. Blocks.
     pub fn look_at<'a>(&mut self, paths: impl IntoIterator<Item = &'a PathBuf>) {
         for path in paths {
-            if !self.files.contains_key(path)
+            if self.get_stamp(path).is_none()
                 && let Some(stamp) = read_stamp(path)
             {
                 Arc::make_mut(&mut self.files).insert(path.clone(), stamp);
@@ -376,7 +430,24 @@ impl WatchedTree {
             .map(|(path, stamp)| (path, *stamp))
     }
 
-    /// Iterates over all files, in the order of their paths, with their stamps.
+    /// Iterates over the excluded files that people may have made, with their stamps.
+    pub fn iter_excluded_files(&self) -> impl Iterator<Item = (&PathBuf, FileStamp)> {
+        self.excluded.files().iter().map(|(path, stamp)| (path, *stamp))
+    }
+
+    /// Returns whether the snapshot has a file only because people may have made it: ignore files exclude it.
+    pub fn is_excluded(&self, path: &Path) -> bool {
+        self.excluded.files().contains_key(path)
+    }
+
+    /// Takes excluded files out of the snapshot.
+    pub fn forget_excluded_files<'a>(&mut self, paths: impl IntoIterator<Item = &'a PathBuf>) {
+        for path in paths {
+            self.excluded.remove(path);
+        }
+    }
+
+    /// Iterates over all files that are not excluded, in the order of their paths, with their stamps.
     pub fn iter_files(&self) -> impl Iterator<Item = (&PathBuf, FileStamp)> {
         self.files.iter().map(|(path, stamp)| (path, *stamp))
     }
@@ -402,11 +473,8 @@ impl WatchedTree {
                 .iter()
                 .filter_map(|path| Some((path, self.get_stamp(path)?))),
         );
-        if !Arc::ptr_eq(&self.files, &last.files) {
-            let is_same = |path: &PathBuf, stamp: &FileStamp| last.files.get(path) == Some(stamp);
-            let differing = self.files.iter().filter(|(path, stamp)| !is_same(path, stamp));
-            listed.extend(differing.map(|(path, stamp)| (path, *stamp)));
-        }
+        let differing = find_differences(&last.files, &self.files).into_iter();
+        listed.extend(differing.filter_map(|(path, _, is)| Some((path, is?))));
         listed
             .into_iter()
             .map(|(path, stamp)| (path.clone(), stamp))
@@ -418,6 +486,9 @@ impl WatchedTree {
         if !Arc::ptr_eq(&self.files, &other.files) {
             self.look_at(other.iter_paths());
         }
+        if !self.excluded.is_same(&other.excluded) {
+            self.look_at(other.excluded.files().keys());
+        }
     }
 
     /// Returns whether a file came from a place that the snapshot does not have, such as an ignored one: its content may
@@ -427,13 +498,21 @@ impl WatchedTree {
             return false;
         };
         let is_in_place = change.was.is_some_and(|was| was.node == is.node);
+        !is_in_place
+            && self.is_older(&change.path, &is)
+            && !self.stamps().any(|(_, stamp)| stamp.node == is.node)
+    }
+
+    /// Returns whether a file that the snapshot does not have, with the stamp that it has now, was made after the snapshot.
+    pub fn has_seen_making(&self, path: &Path, is: FileStamp) -> bool {
+        !self.partial && is.was_touched_since(self.taken_at_ns) && !self.is_older(path, &is)
+    }
+
+    /// Returns whether a file was there before the snapshot, maybe elsewhere, and not written since.
+    fn is_older(&self, path: &Path, is: &FileStamp) -> bool {
         let is_written = is.modified.saturating_add(LAG) >= self.taken_at_ns;
-        if is_in_place || is_written {
-            return false;
-        }
         // Where the system does not say, nothing may be lost.
-        let is_older = nofollow::birth_ns(&change.path).is_none_or(|born| born + LAG < self.taken_at_ns);
-        is_older && !self.files.values().any(|stamp| stamp.node == is.node)
+        !is_written && nofollow::birth_ns(path).is_none_or(|born| born + LAG < self.taken_at_ns)
     }
 
     /// Returns what is different in `now`.
@@ -441,21 +520,23 @@ impl WatchedTree {
     /// A file that existed before is not new only because a changed `.gitignore` makes it visible. It is new if it came
     /// with its folder.
     pub fn find_changed_files(&self, now: &Self) -> Vec<ChangedFile> {
-        let mut changed = Vec::new();
-        if Arc::ptr_eq(&self.files, &now.files) {
-            return changed;
-        }
-        for (path, was) in self.files.iter() {
-            let is = match now.files.get(path) {
-                Some(is) => Some(*is),
+        let (mut changed, mut appeared) = (Vec::new(), Vec::new());
+        let excluded = find_differences(self.excluded.files(), now.excluded.files());
+        let gone = excluded.into_iter().filter(|(_, was, _)| was.is_some());
+        for (path, was, is) in find_differences(&self.files, &now.files).into_iter().chain(gone) {
+            let Some(was) = was else {
+                appeared.extend(is.map(|is| (path, is)));
+                continue;
+            };
+            let is = match is.or_else(|| now.get_stamp(path)) {
                 // Not examined this time does not mean gone.
                 None if now.partial => read_stamp(path),
-                None => None,
+                is => is,
             };
-            if is != Some(*was) {
+            if is != Some(was) {
                 changed.push(ChangedFile {
                     path: path.clone(),
-                    was: Some(*was),
+                    was: Some(was),
                     is,
                     is_before_known: true,
                 });
@@ -476,16 +557,15 @@ impl WatchedTree {
         let uncovered = self.find_unignored_folders(now, &changed);
         // After a partial snapshot, an unknown file may have existed before.
         if !self.partial {
-            let new = now
-                .files
-                .iter()
-                .filter(|(path, _)| !self.files.contains_key(*path));
-            let new = new.filter_map(|(path, is)| Some((path, is, check_appeared(is)?)));
+            appeared.retain(|(path, _)| self.get_stamp(path).is_none());
+            let new = appeared
+                .into_iter()
+                .filter_map(|(path, is)| Some((path, is, check_appeared(&is)?)));
             let new: Vec<ChangedFile> = new
                 .map(|(path, is, moved)| ChangedFile {
                     path: path.clone(),
                     was: None,
-                    is: Some(*is),
+                    is: Some(is),
                     is_before_known: moved || !uncovered.iter().any(|folder| path.starts_with(folder)),
                 })
                 .collect();
@@ -515,16 +595,55 @@ impl WatchedTree {
 
     /// Replaces the stamp of a file; `None` removes the file.
     pub fn set_stamp(&mut self, path: &Path, stamp: Option<FileStamp>) {
-        let files = Arc::make_mut(&mut self.files);
         match stamp {
-            Some(stamp) => files.insert(path.to_owned(), stamp),
-            None => files.remove(path),
-        };
+            Some(stamp) if self.is_excluded(path) => self.excluded.set_stamp(path, stamp),
+            Some(stamp) => {
+                Arc::make_mut(&mut self.files).insert(path.to_owned(), stamp);
+            }
+            None => {
+                self.excluded.remove(path);
+                Arc::make_mut(&mut self.files).remove(path);
+            }
+        }
     }
 
-    /// Returns the stamp of a file.
+    /// Returns the stamp of a file, excluded or not.
     pub fn get_stamp(&self, path: &Path) -> Option<FileStamp> {
-        self.files.get(path).copied()
+        let stamp = self.files.get(path).or_else(|| self.excluded.files().get(path));
+        stamp.copied()
+    }
+
+    fn stamps(&self) -> impl Iterator<Item = (&PathBuf, &FileStamp)> {
+        self.files.iter().chain(self.excluded.files())
+    }
+}
+
+type Files = BTreeMap<PathBuf, FileStamp>;
+
+/// Returns the files that differ, with both stamps, in order. Goes through both maps at once: to look each path up takes
+/// ten times as long.
+fn find_differences<'m>(
+    was: &'m Files,
+    is: &'m Files,
+) -> Vec<(&'m PathBuf, Option<FileStamp>, Option<FileStamp>)> {
+    let mut differing = Vec::new();
+    if std::ptr::eq(was, is) {
+        return differing;
+    }
+    let (mut was, mut is) = (was.iter().peekable(), is.iter().peekable());
+    loop {
+        let order = match (was.peek(), is.peek()) {
+            (None, None) => return differing,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((was, _)), Some((is, _))) => was.cmp(is),
+        };
+        let old = was.next_if(|_| order.is_le());
+        let new = is.next_if(|_| order.is_ge());
+        if let Some((path, _)) = old.or(new) {
+            let [old, new] = [old, new].map(|file| file.map(|(_, stamp)| *stamp));
+            differing.extend((old != new).then_some((path, old, new)));
+        }
     }
 }
 
@@ -544,6 +663,8 @@ pub struct ChangedFile {
 #[derive(Debug, Default)]
 pub struct KnownFiles {
     states: Mutex<KnownStates>,
+    /// Excluded files that commands have made, as they left them.
+    made: Mutex<HashMap<PathBuf, FileStamp>>,
     recalled: AtomicBool,
 }
 
@@ -602,6 +723,16 @@ impl KnownFiles {
         Arc::make_mut(&mut lock(&self.states).left).insert(path.to_owned(), (stamp, state));
     }
 
+    /// Records that a command has made an excluded file and left it with this stamp.
+    pub fn record_made_file(&self, path: &Path, stamp: FileStamp) {
+        lock(&self.made).insert(path.to_owned(), stamp);
+    }
+
+    /// Returns whether a file is as the command left it that made it.
+    pub fn is_made(&self, path: &Path, stamp: FileStamp) -> bool {
+        lock(&self.made).get(path) == Some(&stamp)
+    }
+
     /// Lists all paths whose content is kept.
     pub fn list_paths(&self) -> Vec<PathBuf> {
         lock(&self.states).kept.keys().cloned().collect()
@@ -609,7 +740,7 @@ impl KnownFiles {
 
     /// Returns true once: what was kept before this view existed must then be recalled.
     pub fn start_recall_once(&self) -> bool {
-        !self.recalled.swap(true, Ordering::Relaxed)
+        !self.recalled.swap(true, atomic::Ordering::Relaxed)
     }
 }
 
@@ -639,7 +770,7 @@ impl ExternalWrites {
 
     /// Records that someone writes the resolved `path`. Returns the number of this announcement.
     pub fn write(&self, path: &Path) -> u64 {
-        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.last.fetch_add(1, atomic::Ordering::Relaxed) + 1;
         // Also removes watches that have ended.
         lock(&self.watching).retain(|watch| match watch.upgrade() {
             Some(wrote) => {
@@ -689,7 +820,7 @@ mod tests {
     }
 
     fn scan(root: &Path, most: usize) -> WatchedTree {
-        scan_watched_files(&[root.to_owned()], most, |_| {})
+        scan_watched_files(&[root.to_owned()], most, None)
     }
 
     /// Names, with whether each existed before and exists now.
@@ -766,15 +897,44 @@ mod tests {
         let (_dir, dir) = create_temp_dir();
         fs::create_dir_all(dir.join(".git")).unwrap();
         fs::create_dir_all(dir.join("sub/inner/.git")).unwrap();
-        fs::write(dir.join(".gitignore"), "secret\n").unwrap();
-        fs::write(dir.join("secret"), "x").unwrap();
+        fs::write(dir.join(".gitignore"), "*.o\n").unwrap();
+        fs::write(dir.join("secret.o"), "x").unwrap();
         let mut watched = scan(&dir.join("sub"), 100);
         assert_eq!(watched.work_trees(), [dir.clone(), dir.join("sub/inner")]);
         watched = scan(&dir, 100);
-        assert_eq!(watched.get_stamp(&dir.join("secret")), None);
-        watched.look_at(&[dir.join("secret"), dir.join("none")]);
-        assert!(watched.get_stamp(&dir.join("secret")).is_some());
+        assert_eq!(watched.get_stamp(&dir.join("secret.o")), None);
+        watched.look_at(&[dir.join("secret.o"), dir.join("none")]);
+        assert!(watched.get_stamp(&dir.join("secret.o")).is_some());
         assert_eq!(watched.iter_paths().count(), 2);
+    }
+
+    #[test]
+    fn excluded_files_of_people_are_seen() {
+        let (_dir, dir) = create_temp_dir();
+        let rules = "*.local\n*.o\ndata/\nmany/\ntagged/\nnode_modules/\n";
+        fs::write(dir.join(".gitignore"), rules).unwrap();
+        for name in ["data/deep/.git", "many", "tagged", "node_modules/a"] {
+            fs::create_dir_all(dir.join(name)).unwrap();
+        }
+        for name in [
+            "a.local",
+            "b.o",
+            "data/deep/c",
+            "data/deep/.git/HEAD",
+            "data/d.o",
+            "tagged/CACHEDIR.TAG",
+            "tagged/e",
+            "node_modules/a/f",
+        ] {
+            fs::write(dir.join(name), "").unwrap();
+        }
+        for number in 0..1_001 {
+            fs::write(dir.join("many").join(number.to_string()), "").unwrap();
+        }
+        let watched = scan(&dir, 100);
+        let excluded: Vec<&PathBuf> = watched.iter_excluded_files().map(|(path, _)| path).collect();
+        assert_eq!(excluded, [&dir.join("a.local"), &dir.join("data/deep/c")]);
+        assert_eq!(watched.iter_paths().count(), 1);
     }
 
     /// A revert must not delete `.env` because a command changed `.gitignore`.
@@ -818,10 +978,10 @@ mod tests {
     fn a_changed_exclude_file_may_uncover_files() {
         let (_dir, dir) = create_temp_dir();
         fs::create_dir_all(dir.join(".git/info")).unwrap();
-        fs::write(dir.join(".git/info/exclude"), "a\n").unwrap();
-        fs::write(dir.join("a"), "").unwrap();
+        fs::write(dir.join(".git/info/exclude"), "a.o\n").unwrap();
+        fs::write(dir.join("a.o"), "").unwrap();
         let before = scan(&dir, 100);
-        fs::write(dir.join("a"), "1").unwrap();
+        fs::write(dir.join("a.o"), "1").unwrap();
         fs::write(dir.join("b"), "1").unwrap();
         let new = |surely| {
             before

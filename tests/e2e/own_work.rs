@@ -7,9 +7,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Client, Notification, World, contents};
+use crate::harness::{Client, Notification, Options, World, contents};
 use crate::mock_llm::Reply;
 use crate::revert::{bash, revert};
 use crate::sandbox::last_result;
@@ -107,6 +107,30 @@ const IGNORED_COMMANDS: [&str; 11] = [
     "tar cf data/results.csv a.txt",
 ];
 
+/// Commands that change ignored files whose names only the shell or a program knows.
+const UNNAMED_COMMANDS: [&str; 10] = [
+    "rm $(ls *.local)",
+    "for f in *.local; do rm $f; done",
+    "rm s*.local data/r*",
+    "sh clean.sh",
+    "make clean",
+    "find . -name '*.local' -delete",
+    "find . -name '*.csv' -exec rm {} +",
+    "python3 clean.py",
+    "d=da; rm -r ${d}ta",
+    "perl -e 'unlink glob \"*.local\"; truncate((glob \"data/*\")[0], 0)'",
+];
+
+/// What the scripts and the rules of [`UNNAMED_COMMANDS`] do.
+const SCRIPTS: [(&str, &str); 3] = [
+    ("clean.sh", "for f in *.local data/*; do rm $f; done\n"),
+    ("Makefile", "clean:\n\t@rm -rf *.local data\n"),
+    (
+        "clean.py",
+        "import glob, os\nfor f in glob.glob('*.local'): os.rename(f, 'data/moved')\n",
+    ),
+];
+
 /// What agents run most often of all these.
 const COMMON_COMMANDS: [&str; 8] = [
     "git reset --hard",
@@ -151,7 +175,7 @@ fn fill(world: &World, with_git: bool) {
             std::fs::remove_file(path).unwrap();
         }
     }
-    for (name, text) in FILES {
+    for (name, text) in FILES.into_iter().chain(SCRIPTS) {
         world.write(name, text);
     }
     if with_git {
@@ -255,24 +279,84 @@ fn ignored_files_survive_commands_that_name_them() {
     }
 }
 
-/// Nobody watches an ignored file, so where it was moved to may be its only place.
+#[test]
+fn ignored_files_survive_commands_that_do_not_name_them() {
+    for mode in ["ask", "autoEdit", "full"] {
+        for with_git in [true, false] {
+            check(mode, with_git, &UNNAMED_COMMANDS);
+        }
+        check(mode, true, &["git clean -fdX"]);
+    }
+}
+
+/// What programs make and remake is no work of a person, and no news.
+#[test]
+fn ignored_files_that_commands_make_are_not_reported() {
+    let world = World::new();
+    fill(&world, true);
+    world.write(".gitignore", "*.local\n*.log\n*.o\nbuild/\n");
+    world.write("old.o", "of a build\n");
+    world.write("build/old", "of a build\n");
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    // Nothing is named on a command line.
+    for script in [
+        "echo 1 > new.log; echo 2 > build/new; rm old.o build/old",
+        "echo 3 >> new.log; touch other.log",
+        "rm *.log *.local",
+    ] {
+        world.write("script.sh", script);
+        run(&world, &client, &session, "sh script.sh");
+    }
+    let diffs = client.all(&session, "agent/turnDiff");
+    let paths: Vec<&str> = diffs
+        .iter()
+        .flat_map(|diff| diff.params["files"].as_array().unwrap())
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths.len(), 1, "{paths:?}");
+    assert!(paths[0].ends_with("settings.local"), "{paths:?}");
+}
+
+/// No copy is made of a secret, or of a large file.
+#[test]
+fn lost_ignored_files_that_are_not_kept_are_reported() {
+    let world = World::new();
+    world.write(".gitignore", ".env\n*.local\n");
+    world.write(".env", "KEY=1\n");
+    let big = std::fs::File::create(world.workspace().join("big.local")).unwrap();
+    big.set_len(5 << 20).unwrap();
+    world.write("clean.sh", "rm .e* b*\n");
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    let (turn, _) = run(&world, &client, &session, "sh clean.sh");
+    let result = revert(&client, &session, &turn, json!({}));
+    let conflicts = result["conflicts"].as_array().unwrap();
+    let lost: Vec<&str> = conflicts
+        .iter()
+        .map(|conflict| conflict["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(lost, [".env", "big.local"], "{result}");
+}
+
+/// Nobody watches what a build makes, so where it was moved to may be its only place.
 #[test]
 fn a_revert_deletes_no_ignored_file_that_a_command_moved() {
     for with_git in [true, false] {
         let world = World::new();
-        world.write(".gitignore", "*.local\n");
+        world.write(".gitignore", "build\n");
         world.write("a.txt", "a\n");
         if with_git {
             commit_all(&world);
         }
-        world.write("thesis.local", "precious\n");
-        world.write("other.local", "precious, too\n");
+        world.write("build/thesis.local", "precious\n");
+        world.write("build/other.local", "precious, too\n");
         let client = world.start();
         let session = client.session_with(json!({"mode": "full"}));
         // The files are older than the next command.
         run(&world, &client, &session, "true");
         // The names are known to the shell only.
-        let command = "cp -p t*.local copy.txt; mkdir d; mv t*.local d/new.txt; mv o*.local a.txt";
+        let command = "cp -p b*/t*.local copy.txt; mkdir d; mv b*/t*.local d/new.txt; mv b*/o*.local a.txt";
         let (turn, _) = run(&world, &client, &session, command);
         let result = revert(&client, &session, &turn, json!({}));
         let conflicts: Vec<&str> = result["conflicts"]
@@ -403,6 +487,65 @@ fn a_moved_head_is_reported_and_locks_of_a_stopped_command_are_removed() {
     let git_folder = world.workspace().join(".git");
     let remaining = ["index.lock", "HEAD.lock", "config.lock"].map(|name| git_folder.join(name).exists());
     assert_eq!(remaining, [false, false, true]);
+}
+
+/// The repository may begin above the workspace folder, and the session in a folder of the workspace.
+#[test]
+fn own_work_in_a_subfolder_survives() {
+    let git_commands = [
+        "git reset -q --hard",
+        "git clean -qfdx",
+        "git stash -q -u",
+        "git checkout -q -- .",
+    ];
+    let plain_commands = [
+        "echo x > a.txt; rm -rf dir dirty.txt; rm $(ls *.local); mkdir made; echo x > made/x",
+        "mv a.txt dir/b.txt; rm n*",
+    ];
+    for (with_git, is_workspace) in [(true, true), (true, false), (false, true), (false, false)] {
+        let world = World::new();
+        for (name, text) in [
+            (".gitignore", "*.local\n"),
+            ("pkg/a.txt", "committed\n"),
+            ("pkg/dirty.txt", "committed\n"),
+            ("pkg/dir/b.txt", "committed too\n"),
+            ("other.txt", "committed\n"),
+        ] {
+            world.write(name, text);
+        }
+        let mut commands = plain_commands.to_vec();
+        if with_git {
+            commit_all(&world);
+            commands.extend(git_commands);
+        }
+        for name in ["pkg/dirty.txt", "pkg/new.txt", "pkg/mine.local"] {
+            world.write(name, "mine\n");
+        }
+        let client = world.launch(Options::default());
+        let mut params = client.initialize_params(None);
+        if is_workspace {
+            params["workspaceFolders"] = json!([{"uri": world.uri("pkg"), "name": "pkg"}]);
+        }
+        let _: Value = client.call("initialize", params);
+        client.initialized();
+        let before = files(&world);
+        for command in commands {
+            let cwd = world.workspace().join("pkg");
+            let session = client.session_with(json!({"mode": "full", "cwd": cwd}));
+            let (turn, _) = run(&world, &client, &session, command);
+            let changed = files(&world);
+            assert_ne!(
+                changed, before,
+                "git {with_git}, workspace {is_workspace}, `{command}`"
+            );
+            let result = revert(&client, &session, &turn, json!({}));
+            let after = files(&world);
+            assert_eq!(
+                after, before,
+                "git {with_git}, workspace {is_workspace}, `{command}`: {result}"
+            );
+        }
+    }
 }
 
 #[test]
