@@ -7,6 +7,7 @@
 mod parse;
 mod plan;
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -67,11 +68,11 @@ impl Tool for ApplyPatch {
 
     fn predict_effect(&self, input: &ApplyPatchInput, cx: &ToolContext) -> Result<Effect, ToolError> {
         let patches = read_patch(input)?;
-        let mut targets: Vec<ResolvedPath> = Vec::new();
+        let (mut targets, mut seen) = (Vec::<ResolvedPath>::new(), HashSet::new());
         for patch in &patches {
             for path in patch.paths() {
                 let target = files::resolve_written_file(cx, path)?;
-                if !targets.contains(&target) {
+                if seen.insert(target.absolute.clone()) {
                     targets.push(target);
                 }
             }

@@ -3,6 +3,8 @@
 //! Each step computes its change again when it is made, under the file's lock, so that nothing is written over a text
 //! that nobody has seen.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::parse::{FileAction, FilePatch};
@@ -57,6 +59,7 @@ pub(super) enum FileStep {
 /// A path cannot be resolved, or a file is named for two things that depend on each other.
 pub(super) fn plan_steps(cx: &ToolContext, patches: Vec<FilePatch>) -> Result<Vec<FileStep>, ToolError> {
     let mut steps: Vec<FileStep> = Vec::new();
+    let mut by_file: HashMap<PathBuf, usize> = HashMap::new();
     for FilePatch { path, action } in patches {
         let file = name_file(cx, path)?;
         let step = match action {
@@ -76,13 +79,16 @@ pub(super) fn plan_steps(cx: &ToolContext, patches: Vec<FilePatch>) -> Result<Ve
                 }
             }
         };
-        let is_same = |known: &FileStep| {
-            known
-                .targets()
-                .any(|a| step.targets().any(|b| a.absolute == b.absolute))
-        };
-        match (steps.iter_mut().find(|known| is_same(known)), step) {
-            (None, step) => steps.push(step),
+        let known = step
+            .targets()
+            .filter_map(|target| by_file.get(&target.absolute))
+            .min();
+        match (known.map(|at| &mut steps[*at]), step) {
+            (None, step) => {
+                let files = step.targets().map(|target| target.absolute.clone());
+                by_file.extend(files.map(|file| (file, steps.len())));
+                steps.push(step);
+            }
             // Both are about the file as it is now.
             (Some(FileStep::Update(_, known)), FileStep::Update(_, hunks)) => known.extend(hunks),
             (Some(known), _) => {

@@ -4,10 +4,12 @@
 //! end only choose among places. All hunks are found in the same text and must not overlap. Whatever is not certain is
 //! refused, with the place that may be meant.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::closest::{self, EarlierEdit};
-use super::whole_lines::{self, WholeLines, fold, split};
+use super::whole_lines::{self, FoldedText, WholeLines, find_run, fold, split};
 use super::{EditedText, UnixText, common_ends};
 use crate::workspace::text_file::MAX_TEXT;
 
@@ -87,9 +89,10 @@ pub fn apply_hunks(text: &str, hunks: &[Hunk]) -> Result<EditedText, HunkError> 
         problem,
     };
     let unix = UnixText::from_original(text);
+    let indexed = IndexedText::new(&unix.text);
     let (mut runs, mut notes, mut places): (Vec<Run>, Vec<String>, usize) = Default::default();
     for (number, hunk) in (1..).zip(hunks) {
-        let placed = place_hunk(&unix.text, hunk).map_err(|problem| failed(number, problem))?;
+        let placed = place_hunk(&indexed, hunk).map_err(|problem| failed(number, problem))?;
         let which = if hunks.len() > 1 {
             format!("hunk {number} ")
         } else {
@@ -121,6 +124,40 @@ pub fn apply_hunks(text: &str, hunks: &[Hunk]) -> Result<EditedText, HunkError> 
     })
 }
 
+/// A text with its lines, looked through once for all hunks.
+struct IndexedText<'t> {
+    text: &'t str,
+    lines: Vec<&'t str>,
+    /// Where each line begins, and at last the text's end.
+    starts: Vec<usize>,
+    by_line: HashMap<&'t str, Vec<usize>>,
+    folded: OnceCell<FoldedText<'t>>,
+}
+
+impl<'t> IndexedText<'t> {
+    fn new(text: &'t str) -> Self {
+        let lines = split(text);
+        let (mut starts, mut by_line) = (vec![0], HashMap::<_, Vec<usize>>::new());
+        let mut next = 0;
+        for (at, line) in lines.iter().enumerate() {
+            next += line.len() + 1;
+            starts.push(next.min(text.len()));
+            by_line.entry(*line).or_default().push(at);
+        }
+        Self {
+            text,
+            lines,
+            starts,
+            by_line,
+            folded: OnceCell::new(),
+        }
+    }
+
+    fn folded(&self) -> &FoldedText<'t> {
+        self.folded.get_or_init(|| FoldedText::new(self.text))
+    }
+}
+
 /// Where a hunk fits, as replacements.
 #[derive(Default)]
 struct PlacedHunk {
@@ -137,8 +174,8 @@ impl PlacedHunk {
     }
 }
 
-fn place_hunk(text: &str, hunk: &Hunk) -> Result<PlacedHunk, String> {
-    let lines = split(text);
+fn place_hunk(indexed: &IndexedText, hunk: &Hunk) -> Result<PlacedHunk, String> {
+    let (text, lines) = (indexed.text, &indexed.lines);
     if hunk.old_lines() == hunk.new_lines() {
         return Ok(PlacedHunk::skipped("it changes nothing"));
     }
@@ -149,17 +186,17 @@ fn place_hunk(text: &str, hunk: &Hunk) -> Result<PlacedHunk, String> {
             );
         }
         return Ok(PlacedHunk {
-            runs: build_runs(text, hunk, lines.len()),
+            runs: build_runs(indexed, hunk, lines.len()),
             note: None,
         });
     }
-    if let Some(at) = find_exact(&lines, hunk)? {
+    if let Some(at) = find_exact(indexed, hunk)? {
         return Ok(PlacedHunk {
-            runs: build_runs(text, hunk, at),
+            runs: build_runs(indexed, hunk, at),
             note: None,
         });
     }
-    if let Some(placed) = find_similar(text, &lines, hunk)? {
+    if let Some(placed) = find_similar(indexed, hunk)? {
         return Ok(placed);
     }
     let (old, new) = (hunk.old_lines().join("\n"), hunk.new_lines().join("\n"));
@@ -181,23 +218,21 @@ fn place_hunk(text: &str, hunk: &Hunk) -> Result<PlacedHunk, String> {
 }
 
 /// Returns the line at which the old lines stand exactly; `None` if they stand nowhere.
-fn find_exact(lines: &[&str], hunk: &Hunk) -> Result<Option<usize>, String> {
+fn find_exact(indexed: &IndexedText, hunk: &Hunk) -> Result<Option<usize>, String> {
     let old = hunk.old_lines();
-    let windows = lines.windows(old.len()).enumerate();
-    let places: Vec<usize> = windows
-        .filter(|(_, there)| *there == old)
-        .map(|(at, _)| at)
-        .collect();
-    choose_place(lines, hunk, places, old.len())
+    let find_line = |line: &&str| indexed.by_line.get(*line).map_or(&[][..], Vec::as_slice);
+    let places = find_run(&indexed.lines, &old, find_line);
+    choose_place(indexed, hunk, places, old.len())
 }
 
 /// Chooses among the lines at which the old lines fit; `None` if there is none.
 fn choose_place(
-    lines: &[&str],
+    indexed: &IndexedText,
     hunk: &Hunk,
     mut places: Vec<usize>,
     count: usize,
 ) -> Result<Option<usize>, String> {
+    let lines = indexed.lines.as_slice();
     if places.is_empty() {
         return Ok(None);
     }
@@ -207,16 +242,18 @@ fn choose_place(
             return Err("says that it is at the end of the file, but more lines follow there".to_owned());
         }
     }
-    let headers = find_headers(lines, &hunk.headers);
-    if !headers.is_empty() {
-        places.retain(|at| headers.iter().any(|header| header <= at));
+    let headers = find_headers(indexed, &hunk.headers);
+    if let Some(first) = headers.first() {
+        places.retain(|at| first <= at);
         if places.is_empty() {
             let name = hunk.headers.join(" / ");
             return Err(format!("fits only above the line that its `@@ {name}` names"));
         }
         if places.len() > 1 {
+            let sections = headers.iter().map(|header| find_section(lines, *header));
+            let sections: Vec<Range<usize>> = sections.collect();
             let is_inside = |at: &usize| {
-                let mut sections = headers.iter().map(|header| find_section(lines, *header));
+                let mut sections = sections.iter();
                 sections.any(|section| section.contains(at) && at + count <= section.end)
             };
             let inside: Vec<usize> = places.iter().copied().filter(is_inside).collect();
@@ -245,27 +282,29 @@ fn describe_ambiguity(lines: &[&str], places: &[usize], count: usize) -> String 
     )
 }
 
-/// Returns the lines that the last of the headers names, each below one for the header before it. Empty if a header is
-/// not in the text: then it tells nothing.
-fn find_headers(lines: &[&str], headers: &[String]) -> Vec<usize> {
+/// Returns the lines that the last of the headers names, in order, each below one for the header before it. Empty if a
+/// header is not in the text: then it tells nothing.
+fn find_headers(indexed: &IndexedText, headers: &[String]) -> Vec<usize> {
     let headers: Vec<String> = headers.iter().map(|header| fold(header)).collect();
     if headers.iter().all(String::is_empty) {
         return Vec::new();
     }
-    let lines: Vec<String> = lines.iter().map(|line| fold(line)).collect();
+    let folded = indexed.folded();
     let mut found: Option<Vec<usize>> = None;
     for header in headers.iter().filter(|header| !header.is_empty()) {
         let is_of_word = |letter: char| letter.is_alphanumeric() || letter == '_';
-        let is_start = |line: &String| {
-            let rest = line.strip_prefix(header);
+        let is_start = |line: &str| {
+            let rest = line.strip_prefix(header.as_str());
             rest.is_some_and(|rest| !rest.starts_with(is_of_word))
         };
-        let mut next: Vec<usize> = (0..lines.len()).filter(|at| lines[*at] == *header).collect();
+        let mut next = folded.find_key(header).to_vec();
         if next.is_empty() {
-            next = (0..lines.len()).filter(|at| is_start(&lines[*at])).collect();
+            let begun = folded.iter_keys().filter(|(line, _)| is_start(line));
+            next = begun.flat_map(|(_, lines)| lines).copied().collect();
+            next.sort_unstable();
         }
         if let Some(above) = &found {
-            next.retain(|at| above.iter().any(|above| above < at));
+            next.retain(|at| above.first().is_some_and(|above| above < at));
         }
         found = Some(next);
     }
@@ -283,11 +322,12 @@ fn find_section(lines: &[&str], header: usize) -> Range<usize> {
 }
 
 /// Finds a hunk whose lines differ from the file in white space or typography; `None` if it is nowhere.
-fn find_similar(text: &str, lines: &[&str], hunk: &Hunk) -> Result<Option<PlacedHunk>, String> {
+fn find_similar(indexed: &IndexedText, hunk: &Hunk) -> Result<Option<PlacedHunk>, String> {
+    let text = indexed.text;
     let (old, new) = (hunk.old_lines(), hunk.new_lines());
     let count = old.len();
     let (old, new) = (old.join("\n"), new.join("\n"));
-    let fitted = match whole_lines::find(text, &old, &new) {
+    let fitted = match indexed.folded().find(&old, &new) {
         WholeLines::Nowhere => return Ok(None),
         WholeLines::Unclear => {
             let hint = closest::describe(text, [old.as_str()], "the patch");
@@ -296,16 +336,17 @@ fn find_similar(text: &str, lines: &[&str], hunk: &Hunk) -> Result<Option<Placed
             ));
         }
         WholeLines::Once(fitted) => {
-            choose_place(lines, hunk, vec![fitted.line - 1], count)?;
+            choose_place(indexed, hunk, vec![fitted.line - 1], count)?;
             fitted
         }
         WholeLines::Often(numbers) => {
             let places = numbers.iter().map(|number| number - 1).collect();
-            let Some(at) = choose_place(lines, hunk, places, count)? else {
+            let Some(at) = choose_place(indexed, hunk, places, count)? else {
                 return Ok(None);
             };
-            let start = offset_of(lines, at, text);
-            let end = offset_of(lines, at + count, text);
+            // The last line may be the empty one behind the text's end.
+            let start_of = |line: usize| indexed.starts.get(line).map_or(text.len(), |start| *start);
+            let (start, end) = (start_of(at), start_of(at + count));
             let WholeLines::Once(found) = whole_lines::find_within(text, start..end, &old, &new) else {
                 return Ok(None);
             };
@@ -330,15 +371,8 @@ fn find_similar(text: &str, lines: &[&str], hunk: &Hunk) -> Result<Option<Placed
     }))
 }
 
-/// Returns the offset at which line `at` begins, or the text's end.
-fn offset_of(lines: &[&str], at: usize, text: &str) -> usize {
-    let length: usize = lines[..at].iter().map(|line| line.len() + 1).sum();
-    length.min(text.len())
-}
-
 /// Returns the replacements of a hunk whose old lines stand exactly at line `at`. Kept lines are in none.
-fn build_runs(text: &str, hunk: &Hunk, at: usize) -> Vec<Run> {
-    let lines = split(text);
+fn build_runs(indexed: &IndexedText, hunk: &Hunk, at: usize) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut next = at;
     let mut rest = hunk.lines.as_slice();
@@ -357,20 +391,20 @@ fn build_runs(text: &str, hunk: &Hunk, at: usize) -> Vec<Run> {
                 HunkLine::Remove(_) | HunkLine::Keep(_) => removed += 1,
             }
         }
-        runs.push(replace_lines(text, &lines, next..next + removed, &added));
+        runs.push(replace_lines(indexed, next..next + removed, &added));
         next += removed;
         rest = &rest[length..];
     }
-    runs.retain(|(range, new)| text[range.clone()] != **new);
+    runs.retain(|(range, new)| indexed.text[range.clone()] != **new);
     runs
 }
 
 /// Returns the replacement of whole lines. A text without a line feed at its end stays so.
-fn replace_lines(text: &str, lines: &[&str], replaced: Range<usize>, added: &[&str]) -> Run {
-    let (start, end) = (
-        offset_of(lines, replaced.start, text),
-        offset_of(lines, replaced.end, text),
-    );
+fn replace_lines(indexed: &IndexedText, replaced: Range<usize>, added: &[&str]) -> Run {
+    let IndexedText {
+        text, lines, starts, ..
+    } = indexed;
+    let (start, end) = (starts[replaced.start], starts[replaced.end]);
     let is_open_end = replaced.end == lines.len() && !text.is_empty() && !text.ends_with('\n');
     let joined = added.join("\n");
     match (is_open_end, added.is_empty()) {

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::rc::Rc;
 
 use similar::DiffTag;
 
@@ -31,32 +32,86 @@ pub(super) enum WholeLines {
     Often(Vec<usize>),
 }
 
-/// Finds `old` in `text`, and fits `new` to the place. Line ends are `\n`.
-pub(super) fn find(text: &str, old: &str, new: &str) -> WholeLines {
-    // As everywhere, a line feed at the end begins another line, which is empty.
-    let (old, new): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
-    let lines: Vec<&str> = text.split('\n').collect();
-    // Empty lines round both are no part of the change. Those round the old text alone may be missing in the file.
-    let (old_start, old_end) = count_blank_ends(&old);
-    let end = old_end.min(new.iter().rev().take_while(|line| is_blank(line)).count());
-    let start = old_start.min(
-        new[..new.len() - end]
-            .iter()
-            .take_while(|line| is_blank(line))
-            .count(),
-    );
-    let new = &new[start..new.len() - end];
-    let found = find_lines(&lines, &old[start..old.len() - end], new);
-    if matches!(found, WholeLines::Nowhere) && (start, end) != (old_start, old_end) {
-        return find_lines(&lines, &old[old_start..old.len() - old_end], new);
-    }
-    found
+/// The lines of a text, folded once for many searches. Line ends are `\n`.
+pub(super) struct FoldedText<'t> {
+    lines: Vec<&'t str>,
+    /// Where each line begins.
+    starts: Vec<usize>,
+    /// Each line as [`fold`] makes it.
+    keys: Vec<Rc<str>>,
+    by_key: HashMap<Rc<str>, Vec<usize>>,
 }
 
-/// Finds `old` in some whole lines of `text`, as [`find`] does. The result is about the whole text.
+impl<'t> FoldedText<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        // As everywhere, a line feed at the end begins another line, which is empty.
+        let lines: Vec<&str> = text.split('\n').collect();
+        let keys: Vec<Rc<str>> = lines.iter().map(|line| fold(line).into()).collect();
+        let (mut starts, mut by_key, mut next) = (Vec::new(), HashMap::new(), 0);
+        for (at, key) in keys.iter().enumerate() {
+            starts.push(next);
+            next += lines[at].len() + 1;
+            by_key.entry(key.clone()).or_insert_with(Vec::new).push(at);
+        }
+        Self {
+            lines,
+            starts,
+            keys,
+            by_key,
+        }
+    }
+
+    /// Returns the lines with this key, in order.
+    pub(super) fn find_key(&self, key: &str) -> &[usize] {
+        self.by_key.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// Iterates over the keys, each once, with the lines that have it.
+    pub(super) fn iter_keys(&self) -> impl Iterator<Item = (&str, &[usize])> {
+        self.by_key.iter().map(|(key, lines)| (&**key, lines.as_slice()))
+    }
+
+    /// Finds `old`, and fits `new` to the place.
+    pub(super) fn find(&self, old: &str, new: &str) -> WholeLines {
+        let (old, new): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
+        // Empty lines round both are no part of the change. Those round the old text alone may be missing in the file.
+        let (old_start, old_end) = count_blank_ends(&old);
+        let end = old_end.min(new.iter().rev().take_while(|line| is_blank(line)).count());
+        let start = old_start.min(
+            new[..new.len() - end]
+                .iter()
+                .take_while(|line| is_blank(line))
+                .count(),
+        );
+        let new = &new[start..new.len() - end];
+        let found = find_lines(self, &old[start..old.len() - end], new);
+        if matches!(found, WholeLines::Nowhere) && (start, end) != (old_start, old_end) {
+            return find_lines(self, &old[old_start..old.len() - old_end], new);
+        }
+        found
+    }
+}
+
+/// Finds a run of lines among others, given where each line is.
+pub(super) fn find_run<'l, T: PartialEq>(
+    lines: &'l [T],
+    run: &'l [T],
+    find_line: impl Fn(&'l T) -> &'l [usize],
+) -> Vec<usize> {
+    let places = (0..run.len()).map(|at| (at, find_line(&run[at])));
+    let Some((offset, rarest)) = places.min_by_key(|(_, places)| places.len()) else {
+        return Vec::new();
+    };
+    let starts = rarest.iter().filter_map(|at| at.checked_sub(offset));
+    starts
+        .filter(|at| lines.get(*at..at + run.len()) == Some(run))
+        .collect()
+}
+
+/// Finds `old` in some whole lines of `text`, and fits `new` to the place. The result is about the whole text.
 pub(super) fn find_within(text: &str, scope: Range<usize>, old: &str, new: &str) -> WholeLines {
     let (start, above) = (scope.start, text[..scope.start].matches('\n').count());
-    match find(&text[scope], old, new) {
+    match FoldedText::new(&text[scope]).find(old, new) {
         WholeLines::Once(found) => WholeLines::Once(FittedEdit {
             range: start + found.range.start..start + found.range.end,
             new: found.new,
@@ -74,29 +129,24 @@ fn count_blank_ends(lines: &[&str]) -> (usize, usize) {
     (start, rest.iter().rev().take_while(|line| is_blank(line)).count())
 }
 
-fn find_lines(lines: &[&str], old: &[&str], new: &[&str]) -> WholeLines {
-    let wanted: Vec<String> = old.iter().map(|line| fold(line)).collect();
+fn find_lines(text: &FoldedText, old: &[&str], new: &[&str]) -> WholeLines {
+    let wanted: Vec<Rc<str>> = old.iter().map(|line| fold(line).into()).collect();
     if wanted.iter().map(|line| line.chars().count()).sum::<usize>() < FEWEST_CHARACTERS {
         return WholeLines::Nowhere;
     }
-    let keys: Vec<String> = lines.iter().map(|line| fold(line)).collect();
-    let places = keys.windows(wanted.len()).enumerate();
-    let places: Vec<usize> = places
-        .filter(|(_, keys)| *keys == wanted)
-        .map(|(at, _)| at)
-        .collect();
+    let places = find_run(&text.keys, &wanted, |key| text.find_key(key));
     match places[..] {
         [] => WholeLines::Nowhere,
-        [at] => match fit(old, new, &lines[at..at + old.len()]) {
+        [at] => match fit(old, new, &text.lines[at..at + old.len()]) {
             None => WholeLines::Unclear,
-            Some(new) => WholeLines::Once(build_edit(lines, at, old.len(), new)),
+            Some(new) => WholeLines::Once(build_edit(text, at, old.len(), new)),
         },
         _ => WholeLines::Often(places.iter().map(|at| at + 1).collect()),
     }
 }
 
-fn build_edit(lines: &[&str], at: usize, count: usize, new: Vec<String>) -> FittedEdit {
-    let start: usize = lines[..at].iter().map(|line| line.len() + 1).sum();
+fn build_edit(text: &FoldedText, at: usize, count: usize, new: Vec<String>) -> FittedEdit {
+    let (lines, start) = (&text.lines, text.starts[at]);
     let length: usize = lines[at..at + count].iter().map(|line| line.len() + 1).sum();
     let is_last = at + count == lines.len();
     // The line feed after it goes too if nothing is left, unless there is none.
