@@ -20,7 +20,7 @@ use super::{CallPreview, ToolContext, ToolError, ToolOutput};
 use crate::base::spawn::run_blocking;
 use crate::domain::{Effect, EffectKind, FileChange};
 use crate::workspace::text_file::TextFile;
-use crate::workspace::{ResolvedPath, SeenVersion, checkpoint, watch};
+use crate::workspace::{ResolvedPath, SeenVersion, checkpoint, file_stamp};
 
 /// The purpose for which a change is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ async fn record_final_state(cx: &ToolContext, path: PathBuf, mut record: FileCha
         let bytes = file.to_bytes();
         inner.checkpoints.store_content(&bytes).ok()?;
         let state = checkpoint::regular_file_state(&bytes, checkpoint::mode_of(&path));
-        if let Some(stamp) = watch::read_stamp(&path) {
+        if let Some(stamp) = file_stamp::read_stamp(&path) {
             inner
                 .workspace
                 .known_files()

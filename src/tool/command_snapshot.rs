@@ -17,10 +17,11 @@ use crate::base::spawn::run_blocking;
 use crate::base::text::one_line;
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
+use crate::workspace::file_stamp::FileStamp;
 use crate::workspace::git_index::GitIndex;
 use crate::workspace::git_traces::{GitTraces, HeadMove};
 use crate::workspace::running_commands::CommandBase;
-use crate::workspace::watch::{ChangedFile, FileStamp, WatchedTree};
+use crate::workspace::watch::{ChangedFile, WatchedTree};
 
 /// Largest content left by a command that is kept for the diff, in bytes.
 const MAX_STORED_AFTER: u64 = 1 << 20;

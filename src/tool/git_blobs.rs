@@ -11,10 +11,10 @@ use super::ToolContext;
 use crate::base::clock;
 use crate::domain::FileState;
 use crate::workspace::checkpoint::regular_file_state;
+use crate::workspace::file_stamp::FileStamp;
 use crate::workspace::git_files;
 use crate::workspace::git_index::CleanFiles;
 use crate::workspace::process::{Stdin, git_command};
-use crate::workspace::watch::FileStamp;
 
 /// Time limit for each step of reading from git. A large change takes many, and all of it must be undone.
 const GIT_TIMEOUT: Duration = Duration::from_secs(10);

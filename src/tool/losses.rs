@@ -16,8 +16,9 @@ use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::word_list::WordList;
 use crate::domain::{CommandLosses, Loss, LossList, LossReach, LossTarget, Losses, MAX_LISTED_LOSSES};
 use crate::workspace::excluded_files::is_product_folder;
+use crate::workspace::file_stamp::read_stamp;
 use crate::workspace::resolve::real_path;
-use crate::workspace::watch::{self, WatchedTree};
+use crate::workspace::watch::WatchedTree;
 
 /// Most names looked at per command.
 const MAX_NAMES: usize = 50_000;
@@ -219,7 +220,7 @@ impl LossLookup<'_> {
     }
 
     fn look_at_file(&mut self, path: &Path) {
-        let Some(stamp) = watch::read_stamp(path) else {
+        let Some(stamp) = read_stamp(path) else {
             // A device, for example. Nobody keeps anything in a pipe or a socket.
             if nofollow::kind(path) == Some(FileKind::Device)
                 && self.counts(path)

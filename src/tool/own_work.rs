@@ -12,8 +12,9 @@ use crate::base::secret_path::is_secret_like;
 use crate::domain::FileState;
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::excluded_files::has_product_name;
+use crate::workspace::file_stamp::{FileStamp, read_stamp};
 use crate::workspace::git_index::GitIndex;
-use crate::workspace::watch::{self, FileStamp, WatchedTree};
+use crate::workspace::watch::WatchedTree;
 
 /// Most words of a command that are looked up as names of files.
 const MAX_WORDS: usize = 200;
@@ -86,7 +87,7 @@ pub(super) fn keep_mentioned_files(cx: &ToolContext, watched: &WatchedTree, comm
             let is_product = below.iter().any(|part| has_product_name(Path::new(part)));
             if !is_product
                 && (watched.is_excluded(&path) || watched.get_stamp(&path).is_none())
-                && let Some(stamp) = watch::read_stamp(&path)
+                && let Some(stamp) = read_stamp(&path)
             {
                 keep_file(cx, &path, stamp, RoomKind::OwnWork);
             }
@@ -127,7 +128,7 @@ pub(super) fn store_file_state(cx: &ToolContext, path: &Path, stamp: FileStamp) 
     }
     // If the file was written while it was read, its content does not belong to the stamp. A new hard link, of which the
     // kernel does not report that it touches the file, does no harm.
-    let is_unchanged = watch::read_stamp(path).is_some_and(|now| now == stamp || now.is_same_file(&stamp));
+    let is_unchanged = read_stamp(path).is_some_and(|now| now == stamp || now.is_same_file(&stamp));
     is_unchanged.then(|| {
         cx.workspace
             .known_files()

@@ -9,9 +9,9 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::file_stamp::{FileStamp, read_stamp, stamp_of};
 use super::folder_watch::FolderWatch;
 use super::tree::{TreeEntry, VERSION_CONTROL};
-use super::watch::{FileStamp, read_stamp, stamp_of};
 use super::write::is_unfinished;
 use crate::base::clock::{self, Instant};
 use crate::base::nofollow::{self, FileKind, FolderEntry, OpenFolder};

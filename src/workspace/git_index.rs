@@ -9,9 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use super::file_stamp::FileStamp;
 use super::git_folder::find_git_folder;
 use super::real_path::real_path;
-use super::watch::FileStamp;
 use crate::base::nofollow::RegularFile;
 
 /// Longest index that is read, in bytes.
@@ -275,7 +275,7 @@ mod tests {
     use proptest::prelude::*;
     use std::fs;
 
-    use super::super::watch::read_stamp;
+    use super::super::file_stamp::read_stamp;
     use super::*;
 
     /// Runs git in `folder`, isolated from the user's settings.

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::file_stamp::read_stamp;
 use super::git_folder::{find_common_folder, find_git_folder};
-use super::watch::read_stamp;
 use crate::base::clock;
 use crate::base::nofollow::{self, OpenFolder, RegularFile};
 use crate::base::text::one_line;

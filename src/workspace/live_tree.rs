@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use super::file_stamp::{FileStamp, read_stamp};
 use super::folder_watch::FolderWatch;
 use super::ignore_rules::list_outer_rules;
 use super::own_files::OwnFiles;
-use super::watch::{FileStamp, MAX_WATCHED, WatchedTree, read_stamp, scan_watched_files};
+use super::watch::{MAX_WATCHED, WatchedTree, scan_watched_files};
 use crate::base::clock::{self, Instant};
 use crate::base::nofollow;
 

@@ -19,6 +19,7 @@ pub mod command_sandbox;
 pub mod diff;
 pub mod edit;
 pub mod excluded_files;
+pub mod file_stamp;
 mod folder_watch;
 pub mod git_files;
 mod git_folder;

@@ -6,8 +6,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use super::file_stamp::FileStamp;
 use super::git_index::GitIndex;
-use super::watch::{FileStamp, WatchedTree};
+use super::watch::WatchedTree;
 
 /// Remembers what was found the last time.
 #[derive(Debug, Default)]
