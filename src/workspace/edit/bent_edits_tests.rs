@@ -33,7 +33,7 @@ static EDITS: LazyLock<Vec<HistoricalEdit>> = LazyLock::new(|| {
 type Bend = fn(&str) -> String;
 
 /// The ways to bend, with their names. Each is applied to both texts.
-const BENDS: [(&str, Bend); 10] = [
+const BENDS: [(&str, Bend); 15] = [
     ("indentation removed", |text| {
         by_line(text, |line| line.strip_prefix("    ").unwrap_or(line).to_owned())
     }),
@@ -63,6 +63,17 @@ const BENDS: [(&str, Bend); 10] = [
     }),
     // With those of the place: see `number_lines`.
     ("line numbers", str::to_owned),
+    ("numbers and colons", str::to_owned),
+    ("escaped quotes", |text| text.replace('"', "\\\"")),
+    ("quotes and backslashes", |text| {
+        text.replace('\\', "\\\\").replace('"', "\\\"")
+    }),
+    ("entities", |text| {
+        text.replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+    }),
+    ("no-break spaces", |text| text.replace(' ', "\u{a0}")),
     ("a fence", |text| format!("```\n{text}\n```")),
     ("escapes", |text| {
         serde_json::to_string(text).unwrap().trim_matches('"').to_owned()
@@ -82,9 +93,9 @@ fn by_line(text: &str, bend: impl Fn(&str) -> String) -> String {
         .join("\n")
 }
 
-fn number_lines(text: &str, first: usize) -> String {
+fn number_lines(text: &str, first: usize, separator: &str) -> String {
     let lines = (first..).zip(text.split('\n'));
-    let lines = lines.map(|(number, line)| format!("{number:>6}\t{line}"));
+    let lines = lines.map(|(number, line)| format!("{number:>6}{separator}{line}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -137,7 +148,8 @@ fn bent_edits_are_made_right_or_refused() {
         }
         let (name, bend) = bend.get(&BENDS);
         let bend = |text: &str| match *name {
-            "line numbers" => number_lines(text, start + 1),
+            "line numbers" => number_lines(text, start + 1, "\t"),
+            "numbers and colons" => number_lines(text, start + 1, ": "),
             _ => bend(text),
         };
         let bent = Replacement {
@@ -145,7 +157,7 @@ fn bent_edits_are_made_right_or_refused() {
             new: bend(&new),
             all: false,
         };
-        prop_assume!(*name == "line numbers" || count_indents(&bent.new) == count_indents(&new));
+        prop_assume!(name.contains("numbers") || count_indents(&bent.new) == count_indents(&new));
         // Half of an odd number is none.
         let is_even = |line: &&str| (line.len() - line.trim_start().len()).is_multiple_of(2);
         prop_assume!(*name != "half the indentation" || region.iter().all(is_even));

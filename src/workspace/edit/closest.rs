@@ -15,15 +15,16 @@ const MOST_PLACES: usize = 50;
 /// The share of the old text's letters that must be there, in percent.
 const LEAST_SHARE: usize = 30;
 
-/// Returns the end of a sentence that says where the first possible of `olds` almost is, if anywhere. `name` is what the
-/// model calls it.
-pub(super) fn describe<'o>(text: &str, olds: impl IntoIterator<Item = &'o str>, name: &str) -> String {
+/// Returns the end of a sentence that says where the first possible of `olds` almost is, if anywhere. Each has the name
+/// that the model knows.
+pub(super) fn describe<'o>(text: &str, olds: impl IntoIterator<Item = (&'o str, String)>) -> String {
     let lines = split(text);
-    let found = olds.into_iter().map(split).find_map(|old| {
+    let found = olds.into_iter().find_map(|(old, name)| {
+        let old = split(old);
         let start = find_start(&lines, &old)?;
-        Some((start, old))
+        Some((start, old, name))
     });
-    let Some((start, old)) = found else {
+    let Some((start, old, name)) = found else {
         return ", and nothing in the file is similar; read the file again".to_owned();
     };
     let end = (start + old.len()).min(lines.len());

@@ -9,8 +9,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::closest::{self, EarlierEdit};
+use super::replacement::Replacement;
+use super::unwrap::list_readings;
 use super::whole_lines::{self, FoldedText, WholeLines, find_run, fold, split};
-use super::{EditedText, UnixText, common_ends};
+use super::{EditedText, UnixText, choose_only, common_ends, describe_closest};
 use crate::workspace::text_file::MAX_TEXT;
 
 /// Some lines of a file and what becomes of them.
@@ -172,6 +174,15 @@ impl PlacedHunk {
             note: Some(format!("was skipped: {reason}")),
         }
     }
+
+    /// Says first what was left out of the lines.
+    fn noting(self, left_out: &str) -> Self {
+        let note = self.note.map(|note| format!("{left_out}; it {note}"));
+        Self {
+            note: Some(format!("was {}", note.as_deref().unwrap_or(left_out))),
+            ..self
+        }
+    }
 }
 
 fn place_hunk(indexed: &IndexedText, hunk: &Hunk) -> Result<PlacedHunk, String> {
@@ -196,11 +207,29 @@ fn place_hunk(indexed: &IndexedText, hunk: &Hunk) -> Result<PlacedHunk, String> 
             note: None,
         });
     }
-    if let Some(placed) = find_similar(indexed, hunk)? {
+    let edit = Replacement {
+        old: hunk.old_lines().join("\n"),
+        new: hunk.new_lines().join("\n"),
+        all: false,
+    };
+    let readings = list_readings(&edit);
+    let unwrapped = readings.iter().map(|reading| {
+        let Some(scope) = reading.find_scope(text) else {
+            return Ok(None);
+        };
+        let placed = find_similar(indexed, hunk, &reading.edit, scope)?;
+        Ok(placed.map(|placed| placed.noting(&reading.describe())))
+    });
+    let similar = || find_similar(indexed, hunk, &edit, 0..text.len());
+    let placed = choose_only(
+        std::iter::once_with(similar).chain(unwrapped),
+        |one, other| one.runs == other.runs,
+        || "fits in two ways, with different results; copy the lines as the file has them".to_owned(),
+    );
+    if let Some(placed) = placed? {
         return Ok(placed);
     }
-    let (old, new) = (hunk.old_lines().join("\n"), hunk.new_lines().join("\n"));
-    let made = EarlierEdit::find(text, &old, &new);
+    let made = EarlierEdit::find(text, &edit.old, &edit.new);
     if let Some(EarlierEdit {
         line,
         is_certain: true,
@@ -213,7 +242,7 @@ fn place_hunk(indexed: &IndexedText, hunk: &Hunk) -> Result<PlacedHunk, String> 
     let made = made.map_or_else(String::new, |made| {
         format!(", but its new lines are at line {}", made.line)
     });
-    let hint = closest::describe(text, [old.as_str()], "the patch");
+    let hint = describe_closest(text, &readings, &edit.old, "the patch");
     Err(format!("was not found{made}{hint}"))
 }
 
@@ -321,19 +350,25 @@ fn find_section(lines: &[&str], header: usize) -> Range<usize> {
     header..length.map_or(lines.len(), |length| header + 1 + length)
 }
 
-/// Finds a hunk whose lines differ from the file in white space or typography; `None` if it is nowhere.
-fn find_similar(indexed: &IndexedText, hunk: &Hunk) -> Result<Option<PlacedHunk>, String> {
+/// Finds a hunk, read as `edit`, whose lines differ from the file in white space or typography; `None` if it is nowhere.
+fn find_similar(
+    indexed: &IndexedText,
+    hunk: &Hunk,
+    edit: &Replacement,
+    scope: Range<usize>,
+) -> Result<Option<PlacedHunk>, String> {
     let text = indexed.text;
-    let (old, new) = (hunk.old_lines(), hunk.new_lines());
-    let count = old.len();
-    let (old, new) = (old.join("\n"), new.join("\n"));
-    let fitted = match indexed.folded().find(&old, &new) {
+    let count = split(&edit.old).len();
+    let found = if scope.len() == text.len() {
+        indexed.folded().find(&edit.old, &edit.new)
+    } else {
+        whole_lines::find_within(text, scope, &edit.old, &edit.new)
+    };
+    let fitted = match found {
         WholeLines::Nowhere => return Ok(None),
-        WholeLines::Unclear => {
-            let hint = closest::describe(text, [old.as_str()], "the patch");
-            return Err(format!(
-                "was not found exactly, and how its indentation differs is not clear{hint}"
-            ));
+        WholeLines::Unclear(reason) => {
+            let hint = describe_closest(text, &[], &edit.old, "the patch");
+            return Err(format!("was not found exactly, and {reason}{hint}"));
         }
         WholeLines::Once(fitted) => {
             choose_place(indexed, hunk, vec![fitted.line - 1], count)?;
@@ -347,7 +382,8 @@ fn find_similar(indexed: &IndexedText, hunk: &Hunk) -> Result<Option<PlacedHunk>
             // The last line may be the empty one behind the text's end.
             let start_of = |line: usize| indexed.starts.get(line).map_or(text.len(), |start| *start);
             let (start, end) = (start_of(at), start_of(at + count));
-            let WholeLines::Once(found) = whole_lines::find_within(text, start..end, &old, &new) else {
+            let WholeLines::Once(found) = whole_lines::find_within(text, start..end, &edit.old, &edit.new)
+            else {
                 return Ok(None);
             };
             found
@@ -362,12 +398,14 @@ fn find_similar(indexed: &IndexedText, hunk: &Hunk) -> Result<Option<PlacedHunk>
     let (head, tail) = common_ends(there, &fitted.new);
     let range = fitted.range.start + head..fitted.range.end - tail;
     let new = fitted.new[head..fitted.new.len() - tail].to_owned();
+    let note = format!(
+        "differs from the file in white space or typography; made at line {} in the file's own form",
+        fitted.line
+    );
+    let is_exact = there.strip_suffix('\n').unwrap_or(there) == edit.old;
     Ok(Some(PlacedHunk {
         runs: vec![(range, new)],
-        note: Some(format!(
-            "differs from the file in white space or typography; made at line {} in the file's own form",
-            fitted.line
-        )),
+        note: (!is_exact).then_some(note),
     }))
 }
 

@@ -146,6 +146,18 @@ impl Outcome {
             note: Some(note.into()),
         }
     }
+
+    /// Says first what was left out of the texts.
+    fn noting(self, left_out: String) -> Self {
+        let note = match self.note {
+            Some(note) => format!("{left_out}; {note}"),
+            None => left_out,
+        };
+        Self {
+            note: Some(note),
+            ..self
+        }
+    }
 }
 
 fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
@@ -154,6 +166,12 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
         new: unix_lines(&edit.new),
         all: edit.all,
     };
+    if edit.old.is_empty() && text.is_empty() && !edit.new.is_empty() {
+        return Ok(Outcome {
+            made: Some((edit.new, 1)),
+            note: Some("old_text is empty, and so was the file; new_text is its content now".to_owned()),
+        });
+    }
     if edit.old.is_empty() {
         return Err(EditProblem::Empty);
     }
@@ -177,30 +195,71 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
         });
     }
     let readings = list_readings(&edit);
-    let fitting = readings
-        .iter()
-        .filter_map(|reading| Some((reading, reading.find_scope(&unix.text)?)));
-    let fitting: Vec<(&Unwrapped, Range<usize>)> = fitting.collect();
-    for (reading, scope) in &fitting {
-        if let Some(made) = replace_exact(&unix, &reading.edit, scope.clone())? {
-            return Ok(Outcome {
+    match find_near_miss(&unix, &edit, &readings)? {
+        Some(outcome) => Ok(outcome),
+        None => explain_unfound(&unix.text, &edit, &readings),
+    }
+}
+
+/// Replaces an old text that is nowhere exactly, if all that it may mean comes to the same result.
+fn find_near_miss(
+    unix: &UnixText,
+    edit: &Replacement,
+    readings: &[Unwrapped],
+) -> Result<Option<Outcome>, EditProblem> {
+    let similar =
+        || match edit.all {
+            true => Ok(None),
+            false => Ok(replace_whole_lines(unix, edit, 0..unix.text.len())?
+                .or_else(|| replace_part_of_line(unix, edit))),
+        };
+    let unwrapped = readings.iter().map(|reading| {
+        let Some(scope) = reading.find_scope(&unix.text) else {
+            return Ok(None);
+        };
+        let mut found = None;
+        if reading.may_be_within(&unix.text[scope.clone()]) {
+            let made = replace_exact(unix, &reading.edit, scope.clone())?;
+            found = made.map(|made| Outcome {
                 made: Some(made),
-                note: Some(format!(
-                    "made without {}, which the file does not have",
-                    reading.what
-                )),
+                note: None,
             });
         }
-    }
-    if !edit.all {
-        let unwrapped = fitting.into_iter().map(|(reading, scope)| (&reading.edit, scope));
-        for (reading, scope) in std::iter::once((&edit, whole)).chain(unwrapped) {
-            if let Some(outcome) = replace_whole_lines(&unix, reading, scope)? {
-                return Ok(outcome);
-            }
+        if found.is_none() && !edit.all {
+            found = replace_whole_lines(unix, &reading.edit, scope)?;
+        }
+        Ok(found.map(|outcome| outcome.noting(reading.describe())))
+    });
+    let found = std::iter::once_with(similar).chain(unwrapped);
+    choose_only(
+        found,
+        |one, other| one.made == other.made,
+        || EditProblem::NotFound {
+            hint: " exactly, and what was added to it can be left out in two ways, with different results"
+                .to_owned(),
+        },
+    )
+}
+
+/// Returns what several readings come to.
+///
+/// # Errors
+/// That of the first reading that has one, or the conflict if two results differ.
+fn choose_only<T, E>(
+    found: impl Iterator<Item = Result<Option<T>, E>>,
+    is_same: impl Fn(&T, &T) -> bool,
+    conflict: impl FnOnce() -> E,
+) -> Result<Option<T>, E> {
+    let mut only: Option<T> = None;
+    for found in found {
+        match (&only, found?) {
+            (_, None) => {}
+            (None, found) => only = found,
+            (Some(only), Some(found)) if is_same(only, &found) => {}
+            (Some(_), Some(_)) => return Err(conflict()),
         }
     }
-    explain_unfound(&unix.text, &edit, &readings)
+    Ok(only)
 }
 
 /// Returns the replacement of the end of a text that lacks the line break at the end of the old text.
@@ -227,11 +286,21 @@ fn explain_unfound(text: &str, edit: &Replacement, readings: &[Unwrapped]) -> Re
     let made = made.map_or_else(String::new, |made| {
         format!(", but new_text is at line {}", made.line)
     });
-    let olds = readings.iter().map(|reading| reading.edit.old.as_str());
-    let closest = closest::describe(text, olds.chain([edit.old.as_str()]), "old_text");
     Err(EditProblem::NotFound {
-        hint: made + &closest,
+        hint: made + &describe_closest(text, readings, &edit.old, "old_text"),
     })
+}
+
+/// Returns the end of a sentence that says where the old text is most similar, perhaps without what was added to it.
+fn describe_closest(text: &str, readings: &[Unwrapped], old: &str, name: &str) -> String {
+    let unwrapped = readings.iter().map(|reading| {
+        (
+            reading.edit.old.as_str(),
+            format!("{name} without {}", reading.what),
+        )
+    });
+    let olds = unwrapped.chain([(old, name.to_owned())]);
+    unwrap::explain_misfit(readings, text) + &closest::describe(text, olds)
 }
 
 /// Replaces an old text that is exactly in the scope; `None` if it is not.
@@ -291,14 +360,28 @@ fn replace_whole_lines(
                 note: Some(note),
             }))
         }
-        WholeLines::Unclear => Err(EditProblem::NotFound {
+        WholeLines::Unclear(reason) => Err(EditProblem::NotFound {
             hint: format!(
-                " exactly, and how its indentation differs is not clear{}",
-                closest::describe(&unix.text, [edit.old.as_str()], "old_text")
+                " exactly, and {reason}{}",
+                describe_closest(&unix.text, &[], &edit.old, "old_text")
             ),
         }),
         WholeLines::Often(lines) => Err(build_ambiguity(unix, &lines, lines.len(), &edit.old)),
     }
+}
+
+/// Replaces a part of a line that differs in typography only; `None` unless it is at one place.
+fn replace_part_of_line(unix: &UnixText, edit: &Replacement) -> Option<Outcome> {
+    let part = whole_lines::find_part(&unix.text, &edit.old, &edit.new)?;
+    let note = format!(
+        "old_text differs from the file in typography; made at line {} in the file's own form",
+        part.line
+    );
+    let text = unix.replace(std::iter::once(part.range), &part.new);
+    Some(Outcome {
+        made: Some((text, 1)),
+        note: Some(note),
+    })
 }
 
 fn build_ambiguity(unix: &UnixText, lines: &[usize], count: usize, old: &str) -> EditProblem {
@@ -403,5 +486,7 @@ fn line_number(text: &str, at: usize) -> usize {
 
 #[cfg(test)]
 mod bent_edits_tests;
+#[cfg(test)]
+mod near_misses_tests;
 #[cfg(test)]
 mod tests;

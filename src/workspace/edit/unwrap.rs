@@ -1,4 +1,7 @@
-//! What models add to a text that they copy: line numbers, a code fence, one level of escaping. Pure.
+//! What models add to a text that they copy: line numbers, a code fence, escapes, entities of HTML. Pure.
+//!
+//! Both tools use this list. Each reading leaves out one thing, in the old and the new text alike. It is listed only if
+//! it is clear how the new text is meant.
 
 use std::ops::Range;
 
@@ -9,8 +12,16 @@ pub(super) struct Unwrapped {
     pub(super) edit: Replacement,
     /// What was left out, as the object of a sentence.
     pub(super) what: &'static str,
+    scope: Scope,
+}
+
+/// Where a reading may apply.
+enum Scope {
+    Anywhere,
     /// The positions of the first and last line, from 0, that the line numbers name.
-    lines: Option<(usize, usize)>,
+    Lines(usize, usize),
+    /// Nowhere, because it is not clear how the new text is meant. It tells which lines are the closest.
+    Nowhere,
 }
 
 impl Unwrapped {
@@ -18,12 +29,14 @@ impl Unwrapped {
     ///
     /// Line numbers fit only the lines that they name, and only if these do not begin with numbers of their own.
     pub(super) fn find_scope(&self, text: &str) -> Option<Range<usize>> {
-        let Some((first, last)) = self.lines else {
-            return Some(0..text.len());
+        let (first, last) = match self.scope {
+            Scope::Anywhere => return Some(0..text.len()),
+            Scope::Nowhere => return None,
+            Scope::Lines(first, last) => (first, last),
         };
         let lines: Vec<&str> = text.split_inclusive('\n').take(last.saturating_add(1)).collect();
         let named = lines.get(first..=last)?;
-        if named.iter().any(|line| strip_number(line).is_some()) {
+        if named.iter().any(|line| split_number(line).is_some()) {
             return None;
         }
         let length = |lines: &[&str]| lines.iter().map(|line| line.len()).sum::<usize>();
@@ -33,20 +46,59 @@ impl Unwrapped {
         }
         Some(scope)
     }
+
+    /// Returns whether the old text may be anywhere in `there`, which is its scope. Numbered lines begin with it.
+    pub(super) fn may_be_within(&self, there: &str) -> bool {
+        const LONG: usize = 8;
+        if self.edit.all || matches!(self.scope, Scope::Anywhere) {
+            return true;
+        }
+        let rest = there.strip_prefix(self.edit.old.as_str());
+        rest.is_some_and(|rest| matches!(rest, "" | "\n") || self.edit.old.trim().len() >= LONG)
+    }
+
+    /// Says what was left out, for the result.
+    pub(super) fn describe(&self) -> String {
+        format!("made without {}, which the file does not have", self.what)
+    }
+}
+
+/// Says, as a part of a sentence, why no reading applies; empty if none comes near.
+pub(super) fn explain_misfit(readings: &[Unwrapped], text: &str) -> String {
+    let reasons = readings.iter().filter_map(|reading| match reading.scope {
+        Scope::Anywhere => None,
+        Scope::Lines(..) => Some(" at the lines that its line numbers name".to_owned()),
+        Scope::Nowhere => text.contains(&reading.edit.old).then(|| {
+            format!(
+                " exactly, and whether the new text has {} too is not clear",
+                reading.what
+            )
+        }),
+    });
+    reasons.take(1).collect()
 }
 
 /// Returns other readings of a replacement, the likeliest first. Each is certain by itself; none may apply.
 pub(super) fn list_readings(edit: &Replacement) -> Vec<Unwrapped> {
     let mut readings = Vec::new();
-    let mut add = |what, found: Option<Replacement>, lines| {
-        readings.extend(found.map(|edit| Unwrapped { edit, what, lines }));
+    let mut add = |what, found: Option<Replacement>, scope| {
+        readings.extend(found.map(|edit| Unwrapped { edit, what, scope }));
     };
     let unfenced = remove_fences(edit);
-    if let Some((unnumbered, lines)) = remove_line_numbers(unfenced.as_ref().unwrap_or(edit)) {
-        add("line numbers", Some(unnumbered), Some(lines));
+    if let Some((unnumbered, scope)) = remove_line_numbers(unfenced.as_ref().unwrap_or(edit)) {
+        add("line numbers", Some(unnumbered), scope);
     }
-    add("a code fence", unfenced, None);
-    add("one level of escaping", remove_escapes(edit), None);
+    add("a code fence", unfenced, Scope::Anywhere);
+    add("one level of escaping", remove_escapes(edit), Scope::Anywhere);
+    for (what, found) in [
+        ("backslashes before quotes", remove_backslashes(edit)),
+        ("HTML entities", decode_entities(edit)),
+    ] {
+        if let Some((edit, is_clear)) = found {
+            let scope = if is_clear { Scope::Anywhere } else { Scope::Nowhere };
+            add(what, Some(edit), scope);
+        }
+    }
     readings
 }
 
@@ -70,25 +122,29 @@ fn remove_fence(text: &str) -> Option<String> {
     (!info.contains('`') && last.trim_end() == "```").then(|| inner.join("\n"))
 }
 
-/// Removes the numbers that `read_file` puts before each line, and returns the positions of the first and last line
-/// that they name. All old lines must have one, and they must count on; new ones may have one.
-fn remove_line_numbers(edit: &Replacement) -> Option<(Replacement, (usize, usize))> {
-    let mut first = None;
-    let old = edit.old.strip_suffix('\n').unwrap_or(&edit.old);
-    for (at, line) in old
-        .split('\n')
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-    {
-        let number = &line[..line.len() - strip_number(line)?.len()];
-        let begin = number.trim().parse::<usize>().ok()?.checked_sub(at + 1)?;
-        if *first.get_or_insert(begin) != begin {
-            return None;
-        }
+/// Removes the numbers that tools put before each line, and returns where the rest belongs.
+///
+/// All old lines must have one. They must count on, and it must be clear which new lines have one.
+fn remove_line_numbers(edit: &Replacement) -> Option<(Replacement, Scope)> {
+    let old: Vec<&str> = edit.old.split('\n').collect();
+    let numbered = old.iter().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let numbered = numbered.map(|(at, line)| Some((at, split_number(line)?)));
+    let numbered = numbered.collect::<Option<Vec<(usize, NumberedLine)>>>()?;
+    let separator = numbered.first()?.1.separator;
+    if numbered.iter().any(|(_, line)| line.separator != separator) {
+        return None;
     }
-    let first = first?;
+    let is_apart = |rest: &str| rest.is_empty() || rest.starts_with(' ');
+    let has_blank = matches!(separator, ':' | '|') && numbered.iter().all(|(_, line)| is_apart(line.rest));
     let strip = |text: &str| {
-        let lines = text.split('\n').map(|line| strip_number(line).unwrap_or(line));
+        let lines = text.split('\n').map(|line| match split_number(line) {
+            Some(NumberedLine {
+                separator: found,
+                rest,
+                ..
+            }) if found == separator => rest.strip_prefix(' ').filter(|_| has_blank).unwrap_or(rest),
+            Some(_) | None => line,
+        });
         lines.collect::<Vec<_>>().join("\n")
     };
     let unnumbered = Replacement {
@@ -96,21 +152,80 @@ fn remove_line_numbers(edit: &Replacement) -> Option<(Replacement, (usize, usize
         new: strip(&edit.new),
         ..*edit
     };
-    Some((unnumbered, (first, first.checked_add(old.matches('\n').count())?)))
+    let begin = |(at, line): &(usize, NumberedLine)| line.number.checked_sub(at + 1);
+    let first =
+        begin(numbered.first()?).filter(|first| numbered.iter().all(|line| begin(line) == Some(*first)));
+    let count = edit
+        .old
+        .strip_suffix('\n')
+        .unwrap_or(&edit.old)
+        .matches('\n')
+        .count();
+    let scope = match first.and_then(|first| Some((first, first.checked_add(count)?))) {
+        Some(_) if separator != '\t' && !has_clear_numbers(&old, &edit.new) => Scope::Nowhere,
+        Some((first, last)) => Scope::Lines(first, last),
+        // They do not count on, so they name no lines.
+        None => Scope::Lines(usize::MAX, usize::MAX),
+    };
+    Some((unnumbered, scope))
 }
 
-fn strip_number(line: &str) -> Option<&str> {
-    let (number, rest) = line.split_once('\t')?;
-    let number = number.trim();
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then_some(rest)
+/// Returns whether the new lines that are no old ones have all numbers that go on from the line before, or none.
+fn has_clear_numbers(old: &[&str], new: &str) -> bool {
+    let mut before = 0;
+    let (mut has_numbers, mut has_others) = (false, false);
+    for line in new.split('\n').filter(|line| !line.trim().is_empty()) {
+        let number = split_number(line).map(|line| line.number);
+        if !old.contains(&line) {
+            match number {
+                Some(number) if number > before => has_numbers = true,
+                Some(_) => return false,
+                None => has_others = true,
+            }
+        }
+        before = number.unwrap_or(before);
+    }
+    !(has_numbers && has_others)
 }
 
-/// Reads both texts as if they were inside a JSON string once more. One with real line ends is not.
+/// A line with a number before it.
+struct NumberedLine<'t> {
+    number: usize,
+    separator: char,
+    rest: &'t str,
+}
+
+fn split_number(line: &str) -> Option<NumberedLine<'_>> {
+    let start = line.trim_start();
+    let digits = start.find(|letter: char| !letter.is_ascii_digit())?;
+    let rest = start[digits..].trim_start_matches(' ');
+    let separator = rest
+        .chars()
+        .next()
+        .filter(|letter| matches!(letter, '\t' | '→' | '|' | ':'))?;
+    Some(NumberedLine {
+        number: start[..digits].parse().ok()?,
+        separator,
+        rest: &rest[separator.len_utf8()..],
+    })
+}
+
+/// Reads both texts as if they were inside a JSON string once more.
+///
+/// With real line ends, each line is read by itself, and a doubled backslash in the old text must be the reason.
 fn remove_escapes(edit: &Replacement) -> Option<Replacement> {
+    let has_line_ends = edit.old.contains('\n') || edit.new.contains('\n');
+    if has_line_ends && !edit.old.contains("\\\\") {
+        return None;
+    }
+    let read_line = |line: &str| {
+        let read: Option<String> = serde_json::from_str(&format!("\"{line}\"")).ok();
+        read.filter(|read| !read.contains('\n'))
+    };
     let read = |text: &str| -> Option<String> {
-        if text.contains('\n') {
-            return None;
+        if has_line_ends {
+            let lines = text.split('\n').map(read_line);
+            return Some(lines.collect::<Option<Vec<_>>>()?.join("\n"));
         }
         serde_json::from_str(&format!("\"{}\"", escape_bare_quotes(text))).ok()
     };
@@ -131,4 +246,68 @@ fn escape_bare_quotes(text: &str) -> String {
         escaped.push(letter);
     }
     escaped
+}
+
+/// Removes a backslash before each quote of a kind, and returns whether it is clear which ones the new text has.
+fn remove_backslashes(edit: &Replacement) -> Option<(Replacement, bool)> {
+    let (mut old, mut new) = (edit.old.clone(), edit.new.clone());
+    // Whether other backslashes are doubled too is not known.
+    let mut is_clear = !old.contains("\\\\") && !new.contains("\\\\");
+    for quote in ['"', '\''] {
+        let escaped = format!("\\{quote}");
+        let is_escaped = |text: &str| text.matches(&escaped).count() == text.matches(quote).count();
+        if !old.contains(&escaped) || !is_escaped(&old) {
+            continue;
+        }
+        is_clear &= !new.contains(&escaped) || is_escaped(&new);
+        old = old.replace(&escaped, &escaped[1..]);
+        new = new.replace(&escaped, &escaped[1..]);
+    }
+    (old != edit.old).then_some((Replacement { old, new, ..*edit }, is_clear))
+}
+
+/// The entities of each letter.
+const ENTITIES: [(&str, char); 7] = [
+    ("&lt;", '<'),
+    ("&gt;", '>'),
+    ("&quot;", '"'),
+    ("&#39;", '\''),
+    ("&#x27;", '\''),
+    ("&apos;", '\''),
+    // The last, so that it makes no other entity.
+    ("&amp;", '&'),
+];
+
+/// Replaces entities by their letters, and returns whether that is clear: in each text, a letter is always encoded or
+/// never.
+fn decode_entities(edit: &Replacement) -> Option<(Replacement, bool)> {
+    let encoded = |text: &str| -> Vec<char> {
+        let found = ENTITIES.iter().filter(|(entity, _)| text.contains(entity));
+        found.map(|(_, letter)| *letter).collect()
+    };
+    let is_whole = |text: &str, letters: &[char]| {
+        let bare = ENTITIES
+            .iter()
+            .fold(text.to_owned(), |text, (entity, _)| text.replace(entity, ""));
+        !bare.contains(letters)
+    };
+    let (old, new) = (encoded(&edit.old), encoded(&edit.new));
+    // A letter that only the new text encodes may be meant so, unless both texts are encoded throughout.
+    let markup = ['<', '>', '&'];
+    let is_throughout = is_whole(&edit.old, &markup) && is_whole(&edit.new, &markup);
+    let is_clear = is_whole(&edit.old, &old)
+        && is_whole(&edit.new, &new)
+        && (is_throughout || new.iter().all(|letter| old.contains(letter)));
+    let decode = |text: &str| {
+        let letters = ENTITIES.iter();
+        letters.fold(text.to_owned(), |text, (entity, letter)| {
+            text.replace(entity, letter.encode_utf8(&mut [0; 4]))
+        })
+    };
+    let decoded = Replacement {
+        old: decode(&edit.old),
+        new: decode(&edit.new),
+        ..*edit
+    };
+    (!old.is_empty()).then_some((decoded, is_clear))
 }

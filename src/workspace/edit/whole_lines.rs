@@ -25,8 +25,8 @@ pub(super) struct FittedEdit {
 /// Where an old text is, by whole lines.
 pub(super) enum WholeLines {
     Nowhere,
-    /// At one place, but it is not certain what the new lines are to look like there.
-    Unclear,
+    /// At one place, but it is not certain what the new lines are to look like there. Says why, after "and".
+    Unclear(&'static str),
     Once(FittedEdit),
     /// The numbers of the first lines.
     Often(Vec<usize>),
@@ -118,8 +118,42 @@ pub(super) fn find_within(text: &str, scope: Range<usize>, old: &str, new: &str)
             line: above + found.line,
         }),
         WholeLines::Often(lines) => WholeLines::Often(lines.into_iter().map(|line| above + line).collect()),
-        other @ (WholeLines::Nowhere | WholeLines::Unclear) => other,
+        other @ (WholeLines::Nowhere | WholeLines::Unclear(_)) => other,
     }
+}
+
+/// Finds `old`, which is a part of a line, where letters differ in typography only; `None` unless that is one place.
+pub(super) fn find_part(text: &str, old: &str, new: &str) -> Option<FittedEdit> {
+    let plain = |text: &str| -> String { text.chars().map(to_plain_letter).collect() };
+    let (wanted, folded) = (plain(old), plain(text));
+    let has_blank_end = old.ends_with(char::is_whitespace) || new.ends_with(char::is_whitespace);
+    if old.contains('\n') || has_blank_end || wanted.len() < FEWEST_CHARACTERS {
+        return None;
+    }
+    let mut found = folded.match_indices(&wanted);
+    let (at, _) = found.next()?;
+    let next = at + folded[at..].chars().next().map_or(1, char::len_utf8);
+    if folded[next..].contains(&wanted) {
+        return None;
+    }
+    // The letters are as many, but not as long.
+    let start = folded[..at].chars().count();
+    let offset = |count: usize| text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
+    let range = offset(start)..offset(start + wanted.chars().count());
+    let there = &text[range.clone()];
+    let (mut old, mut new) = (old.to_owned(), new.to_owned());
+    if old.contains(is_special_blank) && !there.contains(is_special_blank) {
+        (old, new) = (
+            old.replace(is_special_blank, " "),
+            new.replace(is_special_blank, " "),
+        );
+    }
+    let letters = learn_letters(std::iter::once((old.as_str(), there)));
+    Some(FittedEdit {
+        new: keep_ends(&old, &new, there, &letters),
+        line: text[..range.start].matches('\n').count() + 1,
+        range,
+    })
 }
 
 /// Counts the empty lines at the start and at the end, without overlap.
@@ -137,9 +171,9 @@ fn find_lines(text: &FoldedText, old: &[&str], new: &[&str]) -> WholeLines {
     let places = find_run(&text.keys, &wanted, |key| text.find_key(key));
     match places[..] {
         [] => WholeLines::Nowhere,
-        [at] => match fit(old, new, &text.lines[at..at + old.len()]) {
-            None => WholeLines::Unclear,
-            Some(new) => WholeLines::Once(build_edit(text, at, old.len(), new)),
+        [at] => match fit_with_blanks(old, new, &text.lines[at..at + old.len()]) {
+            Err(reason) => WholeLines::Unclear(reason),
+            Ok(new) => WholeLines::Once(build_edit(text, at, old.len(), new)),
         },
         _ => WholeLines::Often(places.iter().map(|at| at + 1).collect()),
     }
@@ -158,8 +192,35 @@ fn build_edit(text: &FoldedText, at: usize, count: usize, new: Vec<String>) -> F
     }
 }
 
+/// Fits the new lines as [`fit`] does. Blanks of typography are plain ones if only the old text has such.
+fn fit_with_blanks(old: &[&str], new: &[&str], there: &[&str]) -> Result<Vec<String>, &'static str> {
+    let has_special = |lines: &[&str]| lines.iter().any(|line| line.contains(is_special_blank));
+    if !has_special(old) || has_special(there) {
+        return fit(old, new, there);
+    }
+    let plain = |lines: &[&str]| -> Vec<String> {
+        let lines = lines.iter().map(|line| line.replace(is_special_blank, " "));
+        lines.collect()
+    };
+    let (old, new) = (plain(old), plain(new));
+    fit(&borrow_all(&old), &borrow_all(&new), there)
+}
+
+fn borrow_all(lines: &[String]) -> Vec<&str> {
+    lines.iter().map(String::as_str).collect()
+}
+
+const UNCLEAR_INDENTATION: &str = "how its indentation differs is not clear";
+const UNCLEAR_TWINS: &str =
+    "it has equal lines where those of the file differ, so which of them change is not clear";
+const UNCLEAR_LINES: &str = "its lines differ from the file's in blanks or typography, and which of the new lines keep \
+                             these is not clear";
+
 /// Gives the new lines the look of the place: lines that stay are the file's, others get its indentation.
-fn fit<'a>(old: &[&str], new: &[&'a str], there: &[&str]) -> Option<Vec<String>> {
+///
+/// # Errors
+/// Why it is not certain what they look like there.
+fn fit(old: &[&str], new: &[&str], there: &[&str]) -> Result<Vec<String>, &'static str> {
     let pairs = old.iter().zip(there).filter(|(old, _)| !is_blank(old));
     let indentation = Indentation::learn(pairs.clone().map(|(old, there)| (indent(old), indent(there))));
     let letters = learn_letters(pairs.clone().map(|(old, there)| (*old, *there)));
@@ -168,44 +229,75 @@ fn fit<'a>(old: &[&str], new: &[&'a str], there: &[&str]) -> Option<Vec<String>>
     let drops_ends = pairs
         .clone()
         .all(|(old, there)| has_blank_end(old) && !has_blank_end(there));
-    let end = |line: &'a str| if drops_ends { line.trim_end() } else { line };
     let twins = find_twins(old, there);
     let mut fitted = Vec::new();
     for change in compare_lines(old, new, None) {
         let (tag, from, to) = change.as_tag_tuple();
-        match tag {
-            // Which of them goes is unknown.
-            DiffTag::Delete | DiffTag::Replace
-                if old[from.clone()].iter().any(|line| twins.contains(line)) =>
-            {
-                return None;
-            }
-            DiffTag::Equal => fitted.extend(there[from].iter().map(|line| (*line).to_owned())),
-            DiffTag::Delete => {}
-            DiffTag::Insert => {
-                for line in new[to].iter().map(|line| end(line)) {
-                    fitted.push(indentation.fit(line, &exchange(line.trim_start(), &letters))?);
-                }
-            }
-            DiffTag::Replace if from.len() == to.len() => {
-                for ((old, there), new) in old[from.clone()].iter().zip(&there[from]).zip(&new[to]) {
-                    let text = keep_ends(old.trim_start(), new.trim_start(), there.trim_start(), &letters);
-                    fitted.push(indentation.fit(new, &text)?);
-                }
-            }
-            DiffTag::Replace => {
-                // Which new line comes from which old one is unknown. That matters if the file's lines differ.
-                let mut pairs = old[from.clone()].iter().zip(&there[from]);
-                if pairs.any(|(old, there)| old.trim() != there.trim()) {
-                    return None;
-                }
-                for line in new[to].iter().map(|line| end(line)) {
-                    fitted.push(indentation.fit(line, &exchange(line.trim_start(), &letters))?);
-                }
-            }
+        if tag == DiffTag::Equal {
+            fitted.extend(there[from].iter().map(|line| (*line).to_owned()));
+            continue;
+        }
+        if old[from.clone()].iter().any(|line| twins.contains(line)) {
+            return Err(UNCLEAR_TWINS);
+        }
+        let new = &new[to];
+        let texts = fit_texts(&old[from.clone()], new, &there[from.clone()], &letters)?;
+        for (line, text) in new.iter().zip(texts) {
+            let is_traced = from.len() == new.len();
+            let text = if drops_ends && !is_traced {
+                text.trim_end()
+            } else {
+                &text
+            };
+            fitted.push(indentation.fit(line, text).ok_or(UNCLEAR_INDENTATION)?);
         }
     }
-    Some(fitted)
+    Ok(fitted)
+}
+
+/// Returns the new lines without their indentation. What they keep of the old lines is as the file has it.
+fn fit_texts(
+    old: &[&str],
+    new: &[&str],
+    there: &[&str],
+    letters: &HashMap<char, char>,
+) -> Result<Vec<String>, &'static str> {
+    const LEAST_SIMILARITY: f64 = 0.4;
+    /// More are too much work.
+    const MOST_PAIRS: usize = 1_000;
+    const LONGEST_LINE: usize = 300;
+    let keep = |at: usize, new: &str| keep_ends(old[at].trim_start(), new, there[at].trim_start(), letters);
+    let new = new.iter().map(|line| line.trim_start());
+    if old.len() == new.len() {
+        return Ok(new.enumerate().map(|(at, line)| keep(at, line)).collect());
+    }
+    // A new line may come from any similar one that the letters do not explain.
+    let differs = |at: &usize| exchange(old[*at].trim(), letters) != there[*at].trim();
+    let differing: Vec<usize> = (0..old.len()).filter(differs).collect();
+    if differing.len() * new.len() > MOST_PAIRS {
+        return Err(UNCLEAR_LINES);
+    }
+    let mut taken = HashSet::new();
+    let mut texts = Vec::new();
+    for line in new {
+        let is_similar = |at: &&usize| {
+            let (old, line) = (old[**at].trim(), line.trim());
+            old.len().max(line.len()) > LONGEST_LINE
+                || strsim::normalized_levenshtein(old, line) >= LEAST_SIMILARITY
+        };
+        let plain = exchange(line, letters);
+        let kept = differing
+            .iter()
+            .filter(is_similar)
+            .map(|at| (*at, keep(*at, line)));
+        let kept: Vec<(usize, String)> = kept.filter(|(_, text)| *text != plain).collect();
+        texts.push(match kept.as_slice() {
+            [] => plain,
+            [(at, text)] if taken.insert(*at) => text.clone(),
+            _ => return Err(UNCLEAR_LINES),
+        });
+    }
+    Ok(texts)
 }
 
 /// Returns the old lines that are there more than once, for different lines of the file.
@@ -229,6 +321,16 @@ fn keep_ends(old: &str, new: &str, there: &str, letters: &HashMap<char, char>) -
     let start = &there[..head.min(there.len())];
     let end = &there[there.len().saturating_sub(tail).max(start.len())..];
     let middle = exchange(&new[head..new.len() - tail].concat(), letters);
+    // A quote of the file and one of the new text are no pair.
+    let is_odd = |kept: &[&str]| {
+        let quotes = kept
+            .iter()
+            .filter(|unit| ("\u{201c}".."\u{2020}").contains(*unit));
+        quotes.count() % 2 == 1
+    };
+    if middle.contains('"') && (is_odd(start) || is_odd(end)) {
+        return exchange(&new.concat(), letters);
+    }
     start.concat() + &middle + &end.concat()
 }
 
@@ -303,12 +405,18 @@ pub(super) fn fold(line: &str) -> String {
     fold_spaces(line).chars().map(to_plain_letter).collect()
 }
 
-/// Returns the plain form of a quote or a dash, and other letters as they are.
+/// Returns whether it is a blank of typography, such as a no-break space.
+fn is_special_blank(letter: char) -> bool {
+    letter.is_whitespace() && !letter.is_ascii()
+}
+
+/// Returns the plain form of a quote, a dash, or a blank, and other letters as they are.
 fn to_plain_letter(letter: char) -> char {
     match letter {
         '\u{2018}'..='\u{201b}' => '\'',
         '\u{201c}'..='\u{201f}' => '"',
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        other if is_special_blank(other) => ' ',
         other => other,
     }
 }
