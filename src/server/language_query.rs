@@ -24,15 +24,20 @@ pub(super) async fn send_query(
     requests: ClientRequests,
     query: LanguageQuery,
 ) -> Result<LanguageAnswer, EditorError> {
-    let malformed = || EditorError::Failed("its answer is malformed".to_owned());
-    let params = serde_json::to_value(to_wire_query(query)).map_err(|_| malformed())?;
+    let malformed = |error: serde_json::Error| {
+        EditorError::Failed(format!(
+            "its answer is malformed: {}",
+            one_line(&error.to_string(), 200)
+        ))
+    };
+    let params = serde_json::to_value(to_wire_query(query)).map_err(malformed)?;
     let mut request = requests.send(method::LANGUAGE_QUERY, &params);
     let result = clock::timeout(QUERY_TIMEOUT, request.wait())
         .await
         .map_err(|_| EditorError::Silent(QUERY_TIMEOUT))?
         .map_err(|refusal| to_editor_error(&refusal))?;
     // An editor that found nothing may also answer `null`.
-    let answer = serde_json::from_value::<Option<LanguageQueryResult>>(result).map_err(|_| malformed())?;
+    let answer = serde_json::from_value::<Option<LanguageQueryResult>>(result).map_err(malformed)?;
     Ok(to_answer(answer.unwrap_or_default()))
 }
 

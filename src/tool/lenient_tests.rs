@@ -185,6 +185,42 @@ fn unambiguous_arguments_are_corrected_and_told() {
              `background`; 1.5 for \"1.5\" in `timeout_s`",
         ),
         (
+            "read_file",
+            json!({"path": "a.rs", "start_line": 3, "endLine": "7"}),
+            &json!({"path": "a.rs", "offset": 3, "limit": 5}),
+            "`offset` 3 and `limit` 5 for `start_line` and `endLine`",
+        ),
+        (
+            "read_file",
+            json!({"path": "a.rs", "end_line": 7}),
+            &json!({"path": "a.rs", "offset": 1, "limit": 7}),
+            "`offset` 1 and `limit` 7 for `end_line`",
+        ),
+        (
+            "read_file",
+            json!({"path": "a.rs", "start_line": 0}),
+            &json!({"path": "a.rs", "offset": 0}),
+            "`offset` 0 for `start_line`",
+        ),
+        (
+            "bash",
+            json!({"command": "ls", "timeout": 120}),
+            &json!({"command": "ls", "timeout_s": 120.0}),
+            "`timeout_s` 120 for `timeout` 120",
+        ),
+        (
+            "bash",
+            json!({"command": "ls", "timeout": 120_000}),
+            &json!({"command": "ls", "timeout_s": 120.0}),
+            "`timeout_s` 120 for `timeout` 120000",
+        ),
+        (
+            "bash",
+            json!({"command": "ls", "timeoutMs": 500}),
+            &json!({"command": "ls", "timeout_s": 0.5}),
+            "`timeout_s` 0.5 for `timeoutMs` 500",
+        ),
+        (
             "grep",
             json!({"query": 12, "include": "*.rs", "directory": "src"}),
             &json!({"pattern": "12", "glob": "*.rs", "path": "src"}),

@@ -47,6 +47,11 @@ fn simplify_schema(schema: &mut Value) {
             if object.get("title").is_some_and(Value::is_string) {
                 object.remove("title");
             }
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                // Lines of the source mean nothing, paragraphs do.
+                let paragraphs = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
+                *text = paragraphs.collect::<Vec<_>>().join("\n\n");
+            }
             if object.get("default").is_some_and(Value::is_null) {
                 object.remove("default");
             }
@@ -337,7 +342,8 @@ mod tests {
     struct Outer {
         /// Several.
         edits: Vec<Inner>,
-        /// How many.
+        /// How
+        /// many.
         #[schemars(range(min = 1, max = 9))]
         limit: Option<u32>,
         /// Whether.

@@ -16,6 +16,23 @@ use crate::domain::ToolSpec;
 /// What some models put before the names of tools.
 const PREFIXES: [&str; 4] = ["functions.", "default_api.", "default_api:", "tools."];
 
+/// Names of other agents' tools, and ours that do the same.
+const OTHER_NAMES: [(&str, &str); 13] = [
+    ("shell", "bash"),
+    ("run_shell_command", "bash"),
+    ("run_terminal_cmd", "bash"),
+    ("execute_command", "bash"),
+    ("read", "read_file"),
+    ("write", "write_file"),
+    ("write_to_file", "write_file"),
+    ("edit", "edit_file"),
+    ("multiedit", "edit_file"),
+    ("str_replace", "edit_file"),
+    ("ls", "list_dir"),
+    ("list", "list_dir"),
+    ("list_directory", "list_dir"),
+];
+
 /// Which of the source's tools a turn has.
 pub type ToolFilter = Arc<dyn Fn(&dyn DynTool) -> bool + Send + Sync>;
 
@@ -179,15 +196,35 @@ impl TurnTools {
     }
 
     /// Returns the name of the tool that a call means: `name`, or else the only tool that the model sees by it, without a
-    /// usual prefix, in other capitals.
+    /// usual prefix, in other capitals, or by its name in another agent.
     pub fn resolve_name(&self, name: String) -> String {
         if self.find(&name).is_some() {
             return name;
         }
         let bare = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+        let bare = bare.unwrap_or(&name).to_ascii_lowercase();
         let mut meant = self.tool_names();
-        meant.retain(|known| known.eq_ignore_ascii_case(bare.unwrap_or(&name)));
+        meant.retain(|known| known.eq_ignore_ascii_case(&bare));
+        if meant.is_empty() && !self.has_tool_of_others(&bare) {
+            let other = OTHER_NAMES.iter().find(|(other, _)| *other == bare);
+            meant = self.tool_names();
+            meant.retain(|known| other.is_some_and(|(_, ours)| ours == known));
+        }
         if meant.len() == 1 { meant.remove(0) } else { name }
+    }
+
+    /// Returns whether a server or the user has a tool whose name ends with this one.
+    fn has_tool_of_others(&self, bare: &str) -> bool {
+        let current = self.lock();
+        let all = [Some(&current.visible), current.deferred.as_ref()]
+            .into_iter()
+            .flatten();
+        let mut names = all.flat_map(|tools| tools.tool_names());
+        names.any(|name| {
+            name.to_ascii_lowercase()
+                .strip_suffix(bare)
+                .is_some_and(|rest| rest.ends_with('_'))
+        })
     }
 
     /// Returns the names of all tools that the model of the step sees, in order.
@@ -228,7 +265,8 @@ impl TurnTools {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::create_builtin_tools;
+    use crate::domain::Effect;
+    use crate::tool::{ToolContext, ToolError, ToolOutput, create_builtin_tools};
 
     #[test]
     fn a_name_with_a_prefix_or_capitals_means_the_only_tool_of_that_name() {
@@ -245,10 +283,59 @@ mod tests {
             ("other.bash", "other.bash"),
             ("functions.functions.bash", "functions.functions.bash"),
             ("ReadFile", "ReadFile"),
+            // Names in other agents.
+            ("shell", "bash"),
+            ("functions.Read", "read_file"),
+            ("str_replace", "edit_file"),
+            ("ls", "list_dir"),
+            ("python", "python"),
+            ("shells", "shells"),
             ("", ""),
         ] {
             assert_eq!(tools.resolve_name(name.to_owned()), meant);
         }
+    }
+
+    /// A tool of a server.
+    struct ServerRead;
+
+    impl crate::tool::Tool for ServerRead {
+        type Input = Empty;
+
+        const NAME: &'static str = "mcp__files__Read";
+
+        const DESCRIPTION: &'static str = "";
+
+        fn call_title(&self, _: &Empty) -> String {
+            String::new()
+        }
+
+        fn predict_effect(&self, _: &Empty, _: &ToolContext) -> Result<Effect, ToolError> {
+            Err(ToolError::Cancelled)
+        }
+
+        async fn run(&self, _: Empty, _: ToolContext) -> Result<ToolOutput, ToolError> {
+            Err(ToolError::Cancelled)
+        }
+    }
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Empty {}
+
+    #[test]
+    fn a_name_of_another_agent_means_only_what_the_model_sees() {
+        let all = Registry::new(create_builtin_tools());
+        let resolve = |registry: Registry, name: &str| {
+            TurnTools::from(Arc::new(registry)).resolve_name(name.to_owned())
+        };
+        assert_eq!(
+            resolve(all.filter_by_name(|name| name != "bash"), "shell"),
+            "shell"
+        );
+        // A tool of a server may be meant.
+        let of_server: Arc<dyn DynTool> = Arc::new(ServerRead);
+        assert_eq!(resolve(all.with_tools(&[of_server.clone()]), "read"), "read");
+        assert_eq!(resolve(all.with_tools(&[of_server]), "shell"), "bash");
     }
 
     #[test]
