@@ -280,79 +280,56 @@ impl Correction {
 
     /// Converts the first and the last line to read into our fields.
     fn convert_lines(&mut self, known: &Map<String, Value>, fields: &mut Map<String, Value>) {
-        let is_ours = |name: &String| known.contains_key(name);
         if !known.contains_key("offset") || fields.contains_key("offset") || fields.contains_key("limit") {
             return;
         }
-        let find = |meant: &str| {
-            fields
-                .keys()
-                .find(|name| !is_ours(name) && to_snake_case(name) == meant)
-                .cloned()
-        };
-        let read = |name: &Option<String>| name.as_ref().and_then(|name| read_count(&fields[name]));
-        let (start, end) = (find("start_line"), find("end_line"));
-        let lines = match (&start, &end) {
-            (None, None) => return,
-            (Some(_), None) => read(&start).map(|start| (start, None)),
-            (None, Some(_)) => read(&end).map(|end| (1, Some(end))),
-            (Some(_), Some(_)) => read(&start)
-                .zip(read(&end))
-                .map(|(start, end)| (start, Some(end))),
-        };
-        let Some((first, last)) =
-            lines.filter(|(first, last)| last.is_none_or(|last| last >= (*first).max(1)))
-        else {
+        let is_given = |name: &&String| matches!(to_snake_case(name).as_str(), "start_line" | "end_line");
+        let given: Vec<String> = fields.keys().filter(is_given).cloned().collect();
+        let (mut first, mut last) = (1, None);
+        for name in &given {
+            let Some(line) = read_count(&fields[name]) else {
+                return;
+            };
+            if name.starts_with("start") {
+                first = line.max(1);
+            } else {
+                last = Some(line);
+            }
+        }
+        if given.is_empty() || last.is_some_and(|last| last < first) {
             return;
-        };
-        let count = last.map(|last| last - first.max(1) + 1);
-        let given: Vec<String> = start.into_iter().chain(end).collect();
+        }
         fields.retain(|name, _| !given.contains(name));
-        fields.insert("offset".to_owned(), first.into());
-        fields.extend(count.map(|count| ("limit".to_owned(), count.into())));
-        let limit = count.map_or_else(String::new, |count| format!(" and `limit` {count}"));
-        let given = given.iter().map(|name| format!("`{}`", quote(name)));
-        self.notes.push(format!(
-            "`offset` {first}{limit} for {}",
-            given.collect::<Vec<_>>().join(" and ")
-        ));
+        let count = last.map(|last| last - first + 1);
+        let ours = [("offset", Some(first)), ("limit", count)];
+        for (name, value) in ours.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            fields.insert(name.to_owned(), value.into());
+            self.notes
+                .push(format!("`{name}` {value} for `{}`", given.join("` and `")));
+        }
     }
 
     /// Converts a time limit into seconds. A number without a unit is one of seconds or of milliseconds if the other would
     /// be absurd.
     fn convert_timeout(&mut self, known: &Map<String, Value>, fields: &mut Map<String, Value>) {
         const FIELD: &str = "timeout_s";
-        /// The longest limit that a call may ask for in seconds, and the shortest that only milliseconds explain.
-        const SECONDS: f64 = 600.0;
-        const MILLISECONDS: f64 = 10_000.0;
-        if !known.contains_key(FIELD) || fields.contains_key(FIELD) {
-            return;
-        }
-        let mut times = fields
-            .iter()
-            .filter(|(name, _)| name.starts_with("timeout") && !known.contains_key(*name));
-        let (Some((name, value)), None) = (times.next(), times.next()) else {
+        let given = |name: &&String| matches!(to_snake_case(name).as_str(), "timeout" | "timeout_ms");
+        let Some(name) = fields.keys().find(given).cloned() else {
             return;
         };
-        let number = read_scalar("number", value)
-            .and_then(|number| number.as_f64())
-            .or(value.as_f64());
-        let seconds = number.and_then(|number| match to_snake_case(name).as_str() {
-            "timeout_ms" | "timeout_millis" | "timeout_milliseconds" => Some(number / 1_000.0),
-            "timeout_sec" | "timeout_secs" | "timeout_seconds" => Some(number),
-            "timeout" if number <= SECONDS => Some(number),
-            "timeout" if number >= MILLISECONDS => Some(number / 1_000.0),
+        let value = &fields[&name];
+        let number = read_scalar("number", value).as_ref().unwrap_or(value).as_f64();
+        // At most 600 s are allowed.
+        let seconds = number.and_then(|number| match number {
+            _ if name != "timeout" => Some(number / 1_000.0),
+            ..=600.0 => Some(number),
+            10_000.0.. => Some(number / 1_000.0),
             _ => None,
         });
-        if let Some(seconds) = seconds {
-            let name = name.clone();
-            self.notes.push(format!(
-                "`{FIELD}` {seconds} for `{}` {}",
-                quote(&name),
-                fields[&name]
-            ));
+        if let Some(seconds) = seconds.filter(|_| known.contains_key(FIELD) && !fields.contains_key(FIELD)) {
             fields.remove(&name);
             fields.insert(FIELD.to_owned(), seconds.into());
+            self.notes.push(format!("`{FIELD}` {seconds} for `{name}`"));
         }
     }
 

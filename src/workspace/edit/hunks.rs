@@ -10,9 +10,9 @@ use std::ops::Range;
 
 use super::closest::{self, EarlierEdit};
 use super::replacement::Replacement;
-use super::unwrap::list_readings;
+use super::unwrap::{Reading, apply_readings, describe_closest, list_readings};
 use super::whole_lines::{self, FoldedText, WholeLines, find_run, fold, split};
-use super::{EditedText, UnixText, choose_only, common_ends, describe_closest};
+use super::{EditedText, UnixText, common_ends};
 use crate::workspace::text_file::MAX_TEXT;
 
 /// Some lines of a file and what becomes of them.
@@ -174,15 +174,6 @@ impl PlacedHunk {
             note: Some(format!("was skipped: {reason}")),
         }
     }
-
-    /// Says first what was left out of the lines.
-    fn noting(self, left_out: &str) -> Self {
-        let note = self.note.map(|note| format!("{left_out}; it {note}"));
-        Self {
-            note: Some(format!("was {}", note.as_deref().unwrap_or(left_out))),
-            ..self
-        }
-    }
 }
 
 fn place_hunk(indexed: &IndexedText, hunk: &Hunk) -> Result<PlacedHunk, String> {
@@ -212,23 +203,15 @@ fn place_hunk(indexed: &IndexedText, hunk: &Hunk) -> Result<PlacedHunk, String> 
         new: hunk.new_lines().join("\n"),
         all: false,
     };
-    let readings = list_readings(&edit);
-    let unwrapped = readings.iter().map(|reading| {
-        let Some(scope) = reading.find_scope(text) else {
-            return Ok(None);
-        };
-        let placed = find_similar(indexed, hunk, &reading.edit, scope)?;
-        Ok(placed.map(|placed| placed.noting(&reading.describe())))
-    });
-    let similar = || find_similar(indexed, hunk, &edit, 0..text.len());
-    let placed = choose_only(
-        std::iter::once_with(similar).chain(unwrapped),
-        |one, other| one.runs == other.runs,
-        || "fits in two ways, with different results; copy the lines as the file has them".to_owned(),
-    );
-    if let Some(placed) = placed? {
+    let readings = list_readings(whole_lines::plain_blanks(text, edit));
+    let apply = |reading: &Reading, scope| find_similar(indexed, hunk, reading, scope);
+    let is_same = |one: &PlacedHunk, other: &PlacedHunk| one.runs == other.runs;
+    let conflict =
+        || "fits in two ways, with different results; copy the lines as the file has them".to_owned();
+    if let Some(placed) = apply_readings(&readings, text, apply, is_same, conflict)? {
         return Ok(placed);
     }
+    let edit = &readings[0].edit;
     let made = EarlierEdit::find(text, &edit.old, &edit.new);
     if let Some(EarlierEdit {
         line,
@@ -242,7 +225,7 @@ fn place_hunk(indexed: &IndexedText, hunk: &Hunk) -> Result<PlacedHunk, String> 
     let made = made.map_or_else(String::new, |made| {
         format!(", but its new lines are at line {}", made.line)
     });
-    let hint = describe_closest(text, &readings, &edit.old, "the patch");
+    let hint = describe_closest(text, &readings, "the patch");
     Err(format!("was not found{made}{hint}"))
 }
 
@@ -350,14 +333,14 @@ fn find_section(lines: &[&str], header: usize) -> Range<usize> {
     header..length.map_or(lines.len(), |length| header + 1 + length)
 }
 
-/// Finds a hunk, read as `edit`, whose lines differ from the file in white space or typography; `None` if it is nowhere.
+/// Finds a hunk, as it is read, whose lines differ from the file in white space or typography; `None` if it is nowhere.
 fn find_similar(
     indexed: &IndexedText,
     hunk: &Hunk,
-    edit: &Replacement,
+    reading: &Reading,
     scope: Range<usize>,
 ) -> Result<Option<PlacedHunk>, String> {
-    let text = indexed.text;
+    let (text, edit) = (indexed.text, &reading.edit);
     let count = split(&edit.old).len();
     let found = if scope.len() == text.len() {
         indexed.folded().find(&edit.old, &edit.new)
@@ -367,7 +350,7 @@ fn find_similar(
     let fitted = match found {
         WholeLines::Nowhere => return Ok(None),
         WholeLines::Unclear(reason) => {
-            let hint = describe_closest(text, &[], &edit.old, "the patch");
+            let hint = closest::describe(text, [(edit.old.as_str(), "the patch".to_owned())]);
             return Err(format!("was not found exactly, and {reason}{hint}"));
         }
         WholeLines::Once(fitted) => {
@@ -398,14 +381,17 @@ fn find_similar(
     let (head, tail) = common_ends(there, &fitted.new);
     let range = fitted.range.start + head..fitted.range.end - tail;
     let new = fitted.new[head..fitted.new.len() - tail].to_owned();
-    let note = format!(
-        "differs from the file in white space or typography; made at line {} in the file's own form",
-        fitted.line
-    );
-    let is_exact = there.strip_suffix('\n').unwrap_or(there) == edit.old;
+    let is_exact = !reading.is_literal() && there.strip_suffix('\n').unwrap_or(there) == edit.old;
+    let note = (!is_exact).then(|| {
+        let line = fitted.line;
+        format!(
+            "differs from the file in white space or typography; made at line {line} in the file's own form"
+        )
+    });
+    let note = reading.complete_note(note);
     Ok(Some(PlacedHunk {
         runs: vec![(range, new)],
-        note: (!is_exact).then_some(note),
+        note,
     }))
 }
 

@@ -21,7 +21,7 @@ use super::text_file::{MAX_TEXT, unix_lines};
 use closest::EarlierEdit;
 pub use hunks::{Hunk, HunkError, HunkLine, apply_hunks};
 pub use replacement::Replacement;
-use unwrap::{Unwrapped, list_readings};
+use unwrap::{Reading, apply_readings, describe_closest, list_readings};
 use whole_lines::WholeLines;
 
 /// The result of a set of replacements.
@@ -146,18 +146,6 @@ impl Outcome {
             note: Some(note.into()),
         }
     }
-
-    /// Says first what was left out of the texts.
-    fn noting(self, left_out: String) -> Self {
-        let note = match self.note {
-            Some(note) => format!("{left_out}; {note}"),
-            None => left_out,
-        };
-        Self {
-            note: Some(note),
-            ..self
-        }
-    }
 }
 
 fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
@@ -194,72 +182,45 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<Outcome, EditProblem> {
             note: Some("made without the final line break, which the file does not have".to_owned()),
         });
     }
-    let readings = list_readings(&edit);
-    match find_near_miss(&unix, &edit, &readings)? {
+    let edit = whole_lines::plain_blanks(&unix.text, edit);
+    let readings = list_readings(edit);
+    let apply = |reading: &Reading, scope| replace_similar(&unix, reading, scope);
+    let is_same = |one: &Outcome, other: &Outcome| one.made == other.made;
+    let conflict = || EditProblem::NotFound {
+        hint: " exactly, and what was added to it can be left out in two ways, with different results"
+            .to_owned(),
+    };
+    match apply_readings(&readings, &unix.text, apply, is_same, conflict)? {
         Some(outcome) => Ok(outcome),
-        None => explain_unfound(&unix.text, &edit, &readings),
+        None => explain_unfound(&unix.text, &readings),
     }
 }
 
-/// Replaces an old text that is nowhere exactly, if all that it may mean comes to the same result.
-fn find_near_miss(
+/// Replaces an old text that is not exactly there as it is written.
+fn replace_similar(
     unix: &UnixText,
-    edit: &Replacement,
-    readings: &[Unwrapped],
+    reading: &Reading,
+    scope: Range<usize>,
 ) -> Result<Option<Outcome>, EditProblem> {
-    let similar =
-        || match edit.all {
-            true => Ok(None),
-            false => Ok(replace_whole_lines(unix, edit, 0..unix.text.len())?
-                .or_else(|| replace_part_of_line(unix, edit))),
-        };
-    let unwrapped = readings.iter().map(|reading| {
-        let Some(scope) = reading.find_scope(&unix.text) else {
-            return Ok(None);
-        };
-        let mut found = None;
-        if reading.may_be_within(&unix.text[scope.clone()]) {
-            let made = replace_exact(unix, &reading.edit, scope.clone())?;
-            found = made.map(|made| Outcome {
-                made: Some(made),
-                note: None,
-            });
-        }
-        if found.is_none() && !edit.all {
-            found = replace_whole_lines(unix, &reading.edit, scope)?;
-        }
-        Ok(found.map(|outcome| outcome.noting(reading.describe())))
-    });
-    let found = std::iter::once_with(similar).chain(unwrapped);
-    choose_only(
-        found,
-        |one, other| one.made == other.made,
-        || EditProblem::NotFound {
-            hint: " exactly, and what was added to it can be left out in two ways, with different results"
-                .to_owned(),
-        },
-    )
-}
-
-/// Returns what several readings come to.
-///
-/// # Errors
-/// That of the first reading that has one, or the conflict if two results differ.
-fn choose_only<T, E>(
-    found: impl Iterator<Item = Result<Option<T>, E>>,
-    is_same: impl Fn(&T, &T) -> bool,
-    conflict: impl FnOnce() -> E,
-) -> Result<Option<T>, E> {
-    let mut only: Option<T> = None;
-    for found in found {
-        match (&only, found?) {
-            (_, None) => {}
-            (None, found) => only = found,
-            (Some(only), Some(found)) if is_same(only, &found) => {}
-            (Some(_), Some(_)) => return Err(conflict()),
-        }
+    let edit = &reading.edit;
+    let mut found = None;
+    if !reading.is_literal() && reading.may_be_within(&unix.text[scope.clone()]) {
+        let made = replace_exact(unix, edit, scope.clone())?;
+        found = made.map(|made| Outcome {
+            made: Some(made),
+            note: None,
+        });
     }
-    Ok(only)
+    if found.is_none() && !edit.all {
+        found = replace_whole_lines(unix, edit, scope)?;
+    }
+    if found.is_none() && !edit.all && reading.is_literal() {
+        found = replace_part_of_line(unix, edit);
+    }
+    Ok(found.map(|outcome| Outcome {
+        note: reading.complete_note(outcome.note),
+        ..outcome
+    }))
 }
 
 /// Returns the replacement of the end of a text that lacks the line break at the end of the old text.
@@ -272,7 +233,8 @@ fn without_final_newline(text: &str, edit: &Replacement) -> Option<(Replacement,
 }
 
 /// Says that the edit was made before, or where the old text is most similar.
-fn explain_unfound(text: &str, edit: &Replacement, readings: &[Unwrapped]) -> Result<Outcome, EditProblem> {
+fn explain_unfound(text: &str, readings: &[Reading]) -> Result<Outcome, EditProblem> {
+    let edit = &readings[0].edit;
     let made = EarlierEdit::find(text, &edit.old, &edit.new);
     if let Some(EarlierEdit {
         line,
@@ -287,20 +249,8 @@ fn explain_unfound(text: &str, edit: &Replacement, readings: &[Unwrapped]) -> Re
         format!(", but new_text is at line {}", made.line)
     });
     Err(EditProblem::NotFound {
-        hint: made + &describe_closest(text, readings, &edit.old, "old_text"),
+        hint: made + &describe_closest(text, readings, "old_text"),
     })
-}
-
-/// Returns the end of a sentence that says where the old text is most similar, perhaps without what was added to it.
-fn describe_closest(text: &str, readings: &[Unwrapped], old: &str, name: &str) -> String {
-    let unwrapped = readings.iter().map(|reading| {
-        (
-            reading.edit.old.as_str(),
-            format!("{name} without {}", reading.what),
-        )
-    });
-    let olds = unwrapped.chain([(old, name.to_owned())]);
-    unwrap::explain_misfit(readings, text) + &closest::describe(text, olds)
 }
 
 /// Replaces an old text that is exactly in the scope; `None` if it is not.
@@ -363,7 +313,7 @@ fn replace_whole_lines(
         WholeLines::Unclear(reason) => Err(EditProblem::NotFound {
             hint: format!(
                 " exactly, and {reason}{}",
-                describe_closest(&unix.text, &[], &edit.old, "old_text")
+                closest::describe(&unix.text, [(edit.old.as_str(), "old_text".to_owned())])
             ),
         }),
         WholeLines::Often(lines) => Err(build_ambiguity(unix, &lines, lines.len(), &edit.old)),

@@ -5,17 +5,19 @@
 
 use std::ops::Range;
 
+use super::closest;
 use super::replacement::Replacement;
 
-/// A replacement without something that does not belong to the text.
-pub(super) struct Unwrapped {
+/// One way to read a replacement.
+pub(super) struct Reading {
     pub(super) edit: Replacement,
-    /// What was left out, as the object of a sentence.
-    pub(super) what: &'static str,
+    /// What was left out, as the object of a sentence; empty if nothing was.
+    what: &'static str,
     scope: Scope,
 }
 
 /// Where a reading may apply.
+#[derive(PartialEq, Eq)]
 enum Scope {
     Anywhere,
     /// The positions of the first and last line, from 0, that the line numbers name.
@@ -24,11 +26,11 @@ enum Scope {
     Nowhere,
 }
 
-impl Unwrapped {
+impl Reading {
     /// Returns the part of `text` to which it may apply; `None` if it does not fit the text.
     ///
     /// Line numbers fit only the lines that they name, and only if these do not begin with numbers of their own.
-    pub(super) fn find_scope(&self, text: &str) -> Option<Range<usize>> {
+    fn find_scope(&self, text: &str) -> Option<Range<usize>> {
         let (first, last) = match self.scope {
             Scope::Anywhere => return Some(0..text.len()),
             Scope::Nowhere => return None,
@@ -50,22 +52,80 @@ impl Unwrapped {
     /// Returns whether the old text may be anywhere in `there`, which is its scope. Numbered lines begin with it.
     pub(super) fn may_be_within(&self, there: &str) -> bool {
         const LONG: usize = 8;
-        if self.edit.all || matches!(self.scope, Scope::Anywhere) {
+        if self.edit.all || self.scope == Scope::Anywhere {
             return true;
         }
         let rest = there.strip_prefix(self.edit.old.as_str());
         rest.is_some_and(|rest| matches!(rest, "" | "\n") || self.edit.old.trim().len() >= LONG)
     }
 
-    /// Says what was left out, for the result.
-    pub(super) fn describe(&self) -> String {
-        format!("made without {}, which the file does not have", self.what)
+    /// Returns whether nothing is left out.
+    pub(super) fn is_literal(&self) -> bool {
+        self.what.is_empty()
+    }
+
+    /// Returns the note on an edit, with what was left out before it.
+    pub(super) fn complete_note(&self, note: Option<String>) -> Option<String> {
+        if self.is_literal() {
+            return note;
+        }
+        let left_out = format!("made without {}, which the file does not have", self.what);
+        Some(note.map_or_else(|| left_out.clone(), |note| format!("{left_out}; {note}")))
     }
 }
 
-/// Says, as a part of a sentence, why no reading applies; empty if none comes near.
-pub(super) fn explain_misfit(readings: &[Unwrapped], text: &str) -> String {
-    let reasons = readings.iter().filter_map(|reading| match reading.scope {
+/// Returns all readings of a replacement, the literal one first. Each is certain by itself.
+pub(super) fn list_readings(edit: Replacement) -> Vec<Reading> {
+    let unfenced = remove_fences(&edit);
+    let unnumbered = remove_line_numbers(unfenced.as_ref().unwrap_or(&edit));
+    let certain = |edit: Replacement| (edit, Scope::Anywhere);
+    let if_clear = |(edit, is_clear)| (edit, if is_clear { Scope::Anywhere } else { Scope::Nowhere });
+    let found = [
+        ("HTML entities", decode_entities(&edit).map(if_clear)),
+        (
+            "backslashes before quotes",
+            remove_backslashes(&edit).map(if_clear),
+        ),
+        ("one level of escaping", remove_escapes(&edit).map(certain)),
+        ("a code fence", unfenced.map(certain)),
+        ("line numbers", unnumbered),
+        ("", Some(certain(edit))),
+    ];
+    let found = found.into_iter().rev();
+    let found = found.filter_map(|(what, found)| found.map(|(edit, scope)| Reading { edit, what, scope }));
+    found.collect()
+}
+
+/// Returns the only result that the readings have in the parts of `text` to which they apply.
+///
+/// # Errors
+/// That of the first reading that has one, or the conflict if two results differ.
+pub(super) fn apply_readings<T, E>(
+    readings: &[Reading],
+    text: &str,
+    apply: impl Fn(&Reading, Range<usize>) -> Result<Option<T>, E>,
+    is_same: impl Fn(&T, &T) -> bool,
+    conflict: impl FnOnce() -> E,
+) -> Result<Option<T>, E> {
+    let mut only: Option<T> = None;
+    for reading in readings {
+        let Some(scope) = reading.find_scope(text) else {
+            continue;
+        };
+        match (&only, apply(reading, scope)?) {
+            (Some(only), Some(found)) if !is_same(only, &found) => return Err(conflict()),
+            (None, found) => only = found,
+            (Some(_), _) => {}
+        }
+    }
+    Ok(only)
+}
+
+/// Returns the end of a sentence that says where the old text is most similar, perhaps without what was added to it.
+/// `name` is what the model calls it.
+pub(super) fn describe_closest(text: &str, readings: &[Reading], name: &str) -> String {
+    let (literal, others) = readings.split_at(1);
+    let misfit = others.iter().find_map(|reading| match reading.scope {
         Scope::Anywhere => None,
         Scope::Lines(..) => Some(" at the lines that its line numbers name".to_owned()),
         Scope::Nowhere => text.contains(&reading.edit.old).then(|| {
@@ -75,31 +135,14 @@ pub(super) fn explain_misfit(readings: &[Unwrapped], text: &str) -> String {
             )
         }),
     });
-    reasons.take(1).collect()
-}
-
-/// Returns other readings of a replacement, the likeliest first. Each is certain by itself; none may apply.
-pub(super) fn list_readings(edit: &Replacement) -> Vec<Unwrapped> {
-    let mut readings = Vec::new();
-    let mut add = |what, found: Option<Replacement>, scope| {
-        readings.extend(found.map(|edit| Unwrapped { edit, what, scope }));
-    };
-    let unfenced = remove_fences(edit);
-    if let Some((unnumbered, scope)) = remove_line_numbers(unfenced.as_ref().unwrap_or(edit)) {
-        add("line numbers", Some(unnumbered), scope);
-    }
-    add("a code fence", unfenced, Scope::Anywhere);
-    add("one level of escaping", remove_escapes(edit), Scope::Anywhere);
-    for (what, found) in [
-        ("backslashes before quotes", remove_backslashes(edit)),
-        ("HTML entities", decode_entities(edit)),
-    ] {
-        if let Some((edit, is_clear)) = found {
-            let scope = if is_clear { Scope::Anywhere } else { Scope::Nowhere };
-            add(what, Some(edit), scope);
-        }
-    }
-    readings
+    let olds = others.iter().chain(literal).map(|reading| {
+        let without = if reading.is_literal() { "" } else { " without " };
+        (
+            reading.edit.old.as_str(),
+            format!("{name}{without}{}", reading.what),
+        )
+    });
+    misfit.unwrap_or_default() + &closest::describe(text, olds)
 }
 
 /// Removes the fence round the old text, and round the new one if it has one too.

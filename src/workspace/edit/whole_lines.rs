@@ -9,6 +9,7 @@ use std::rc::Rc;
 use similar::DiffTag;
 
 use super::indentation::Indentation;
+use super::replacement::Replacement;
 use crate::workspace::line_diff::compare_lines;
 
 /// Fewest characters of the old text that must match. A place that has only a bracket in common is no place.
@@ -141,16 +142,9 @@ pub(super) fn find_part(text: &str, old: &str, new: &str) -> Option<FittedEdit> 
     let offset = |count: usize| text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
     let range = offset(start)..offset(start + wanted.chars().count());
     let there = &text[range.clone()];
-    let (mut old, mut new) = (old.to_owned(), new.to_owned());
-    if old.contains(is_special_blank) && !there.contains(is_special_blank) {
-        (old, new) = (
-            old.replace(is_special_blank, " "),
-            new.replace(is_special_blank, " "),
-        );
-    }
-    let letters = learn_letters(std::iter::once((old.as_str(), there)));
+    let letters = learn_letters(std::iter::once((old, there)));
     Some(FittedEdit {
-        new: keep_ends(&old, &new, there, &letters),
+        new: keep_ends(old, new, there, &letters),
         line: text[..range.start].matches('\n').count() + 1,
         range,
     })
@@ -171,7 +165,7 @@ fn find_lines(text: &FoldedText, old: &[&str], new: &[&str]) -> WholeLines {
     let places = find_run(&text.keys, &wanted, |key| text.find_key(key));
     match places[..] {
         [] => WholeLines::Nowhere,
-        [at] => match fit_with_blanks(old, new, &text.lines[at..at + old.len()]) {
+        [at] => match fit(old, new, &text.lines[at..at + old.len()]) {
             Err(reason) => WholeLines::Unclear(reason),
             Ok(new) => WholeLines::Once(build_edit(text, at, old.len(), new)),
         },
@@ -190,24 +184,6 @@ fn build_edit(text: &FoldedText, at: usize, count: usize, new: Vec<String>) -> F
         new: new.join("\n"),
         line: at + 1,
     }
-}
-
-/// Fits the new lines as [`fit`] does. Blanks of typography are plain ones if only the old text has such.
-fn fit_with_blanks(old: &[&str], new: &[&str], there: &[&str]) -> Result<Vec<String>, &'static str> {
-    let has_special = |lines: &[&str]| lines.iter().any(|line| line.contains(is_special_blank));
-    if !has_special(old) || has_special(there) {
-        return fit(old, new, there);
-    }
-    let plain = |lines: &[&str]| -> Vec<String> {
-        let lines = lines.iter().map(|line| line.replace(is_special_blank, " "));
-        lines.collect()
-    };
-    let (old, new) = (plain(old), plain(new));
-    fit(&borrow_all(&old), &borrow_all(&new), there)
-}
-
-fn borrow_all(lines: &[String]) -> Vec<&str> {
-    lines.iter().map(String::as_str).collect()
 }
 
 const UNCLEAR_INDENTATION: &str = "how its indentation differs is not clear";
@@ -403,6 +379,19 @@ fn indent(line: &str) -> &str {
 /// Returns a line without what may differ: white space round it and its amount within, and kinds of quotes and dashes.
 pub(super) fn fold(line: &str) -> String {
     fold_spaces(line).chars().map(to_plain_letter).collect()
+}
+
+/// Makes blanks of typography plain ones, if the old text has some and the file has none.
+pub(super) fn plain_blanks(text: &str, edit: Replacement) -> Replacement {
+    if !edit.old.contains(is_special_blank) || text.contains(is_special_blank) {
+        return edit;
+    }
+    let plain = |text: &str| text.replace(is_special_blank, " ");
+    Replacement {
+        old: plain(&edit.old),
+        new: plain(&edit.new),
+        ..edit
+    }
 }
 
 /// Returns whether it is a blank of typography, such as a no-break space.
