@@ -270,7 +270,7 @@ fn a_cancel_reaches_the_client_and_bad_answers_are_harmless() {
     client.reply(&client.server_asks(ASK), json!({"symbols": 3}));
     client.prompt_result(&id);
     assert!(
-        result(&world, 1).contains("its answer is malformed"),
+        result(&world, 1).contains("its answer is malformed: invalid type: integer `3`, expected a sequence"),
         "{}",
         result(&world, 1)
     );

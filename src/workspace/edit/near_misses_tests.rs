@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
 use similar::DiffTag;
 
 use super::*;
@@ -471,5 +474,53 @@ fn near_misses_are_made_right_or_refused() {
         let [right, _, wrong] = sum(&counts);
         assert_eq!(wrong, 0, "{counts:?}");
         assert!(right >= floor, "only {right}: {counts:?}");
+    }
+}
+
+/// Lines that are easily confused, with what the readings leave out.
+const LINES: [&str; 12] = [
+    "    say(\"first\");",
+    "    say(\"second\");",
+    "say('it’s – x');",
+    "\tsay('it's - x');",
+    "  if a < b && c {",
+    "&lt;b&gt; &amp; bold",
+    "print(\"a\\n\", \"\\\"b\\\"\");",
+    "2: value of it",
+    "    2: value of it",
+    "```",
+    "}",
+    "",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    /// Whatever the old text is read as, no other lines change than as many as it has.
+    #[test]
+    fn only_the_lines_that_match_change(
+        lines in vec(select(&LINES[..]), 1..9),
+        at in any::<Index>(),
+        count in 1..4_usize,
+        new in vec(select(&LINES[..]), 0..4),
+        kind in select(&KINDS[..]),
+    ) {
+        let start = at.index(lines.len());
+        let old = &lines[start..(start + count).min(lines.len())];
+        let miss = kind.1(NearMiss {
+            text: lines.join("\n"),
+            old: old.join("\n"),
+            new: new.join("\n"),
+            expected: None,
+        });
+        let edit = Replacement { old: miss.old.clone(), new: miss.new.clone(), all: false };
+        let results = [apply(&miss.text, &[edit]).ok(), apply_hunks(&miss.text, &[miss.hunk()]).ok()];
+        for edited in results.into_iter().flatten() {
+            let (before, after): (Vec<&str>, Vec<&str>) = (miss.text.split('\n').collect(), edited.text.split('\n').collect());
+            let head = before.iter().zip(&after).take_while(|(before, after)| before == after).count();
+            let rest = before[head..].iter().rev().zip(after[head..].iter().rev());
+            let tail = rest.take_while(|(before, after)| before == after).count();
+            let most = 1 + miss.old.matches('\n').count() + miss.old.matches("\\n").count();
+            prop_assert!(before.len() - head - tail <= most, "{}: {:?} became {:?}", kind.0, miss.text, edited);
+        }
     }
 }

@@ -334,6 +334,12 @@ fn a_refusal_names_the_true_reason() {
         (
             PROGRAM,
             "2: let answer = 42;",
+            "1: one",
+            "whether the new text has line numbers too is not clear",
+        ),
+        (
+            PROGRAM,
+            "2: let answer = 42;",
             "2: let a = {\n1: 'a',\n2: 'b' }",
             "lines are 2 to 2",
         ),

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::closest;
 use super::replacement::Replacement;
+use super::whole_lines::split;
 
 /// One way to read a replacement.
 pub(super) struct Reading {
@@ -198,12 +199,7 @@ fn remove_line_numbers(edit: &Replacement) -> Option<(Replacement, Scope)> {
     let begin = |(at, line): &(usize, NumberedLine)| line.number.checked_sub(at + 1);
     let first =
         begin(numbered.first()?).filter(|first| numbered.iter().all(|line| begin(line) == Some(*first)));
-    let count = edit
-        .old
-        .strip_suffix('\n')
-        .unwrap_or(&edit.old)
-        .matches('\n')
-        .count();
+    let count = split(&edit.old).len().saturating_sub(1);
     let scope = match first.and_then(|first| Some((first, first.checked_add(count)?))) {
         Some(_) if separator != '\t' && !has_clear_numbers(&old, &edit.new) => Scope::Nowhere,
         Some((first, last)) => Scope::Lines(first, last),
@@ -215,7 +211,8 @@ fn remove_line_numbers(edit: &Replacement) -> Option<(Replacement, Scope)> {
 
 /// Returns whether the new lines that are no old ones have all numbers that go on from the line before, or none.
 fn has_clear_numbers(old: &[&str], new: &str) -> bool {
-    let mut before = 0;
+    let first = old.iter().find_map(|line| split_number(line));
+    let mut before = first.map_or(0, |line| line.number.saturating_sub(1));
     let (mut has_numbers, mut has_others) = (false, false);
     for line in new.split('\n').filter(|line| !line.trim().is_empty()) {
         let number = split_number(line).map(|line| line.number);
