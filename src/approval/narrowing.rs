@@ -1,133 +1,236 @@
-//! Lets git commands leave out tracked secrets that they do not name, in place of a question.
+//! Lets git commands leave out secrets that they do not name, in place of a question.
 //!
 //! Pure: adds pathspecs to the text of a command line, and accepts the new line only if the parser reads it as the old one
-//! with these words added. The look at the files says which secrets there are.
+//! with these words added. Names decide, since git can show files of all commits. The look at the files says which further
+//! ones are tracked now.
 
 use super::command::find_secret_word;
-use super::read_only::{reading_parts, review_command};
-use super::shell::{self, ShellWord};
+use super::read_only::{GitLimits, reading_parts, review_command};
+use super::shell::{self, ShellWord, SimpleCommand};
+use crate::base::secret_path::git_exclusions;
 use crate::domain::{FileFinding, FindingKind, NarrowedCommand};
 
 /// Longest line that is narrowed, in bytes: each place in it may have to be tried.
 const MAX_LINE: usize = 4_000;
+/// The most commands of a line that are narrowed. Each gets several kilobytes of pathspecs.
+const MAX_PARTS: usize = 8;
 
-/// Returns the line that leaves out the tracked secrets among the findings, and takes these out of the findings.
+/// Returns the line that leaves out the secrets which its git commands would show of any commit, and takes the findings
+/// about these out of the findings.
 ///
 /// Returns `None` if no command of the line can leave them out. What remains in the findings needs a question.
 pub fn leave_out_secrets(line: &str, findings: &mut Vec<FileFinding>) -> Option<NarrowedCommand> {
-    if line.len() > MAX_LINE || findings.iter().all(|finding| finding.tracked_as.is_none()) {
+    let can_be_left_out =
+        |finding: &FileFinding| finding.kind == FindingKind::History || finding.tracked_as.is_some();
+    if line.len() > MAX_LINE || !findings.iter().any(can_be_left_out) {
         return None;
     }
     let mut narrowed = NarrowedCommand {
         line: line.to_owned(),
         left_out: Vec::new(),
+        shows_commits: false,
     };
     let parsed = shell::parse(line);
-    let parts = parsed
-        .commands
-        .iter()
-        .zip(reading_parts(&parsed, line))
-        .enumerate();
-    for (part, (command, is_read_only)) in parts {
-        let found = findings.iter().filter(|finding| finding.part == part);
-        let names: Vec<String> = found.filter_map(|finding| finding.tracked_as.clone()).collect();
-        let takes_pathspecs = || review_command(command).is_some_and(|review| review.takes_pathspecs);
+    let parts = parsed.commands.iter().zip(reading_parts(&parsed, line));
+    let mut open_parts = MAX_PARTS;
+    for (part, (command, is_read_only)) in parts.enumerate() {
+        let found: Vec<&FileFinding> = findings.iter().filter(|finding| finding.part == part).collect();
+        let shows_history = found.iter().any(|finding| finding.kind == FindingKind::History);
         // What the command names is asked about, and shown once that is allowed.
         let names_secret = find_secret_word(command).is_some()
-            || findings.iter().any(|finding| {
-                finding.part == part && finding.tracked_as.is_none() && finding.kind == FindingKind::Secret
-            });
-        if names.is_empty() || names_secret || !is_read_only || !takes_pathspecs() {
+            || (found.iter()).any(|of| of.kind == FindingKind::Secret && of.tracked_as.is_none());
+        if !shows_history || names_secret || !is_read_only || open_parts == 0 {
             continue;
         }
-        let Some(line) = add_exclusions(&narrowed.line, part, &names) else {
+        let names: Vec<String> = found
+            .iter()
+            .filter_map(|finding| finding.tracked_as.clone())
+            .collect();
+        let limits = review_command(command).and_then(|review| review.limits);
+        let Some((line, limits)) =
+            limits.and_then(|limits| Some((limit(&narrowed.line, part, &limits, &names)?, limits)))
+        else {
             continue;
         };
+        open_parts -= 1;
         narrowed.line = line;
-        findings.retain(|finding| finding.part != part || finding.tracked_as.is_none());
+        narrowed.shows_commits |= limits.shows_commits;
+        findings.retain(|finding| finding.part != part || !can_be_left_out(finding));
         for name in names {
             if !narrowed.left_out.contains(&name) {
                 narrowed.left_out.push(name);
             }
         }
     }
-    (!narrowed.left_out.is_empty()).then_some(narrowed)
+    (narrowed.line != line).then_some(narrowed)
 }
 
-/// Returns the line with pathspecs added to one of its commands, so that it leaves out the files of these names.
-fn add_exclusions(line: &str, part: usize, names: &[String]) -> Option<String> {
+/// Returns the line with one of its commands limited to what is no secret by its name, and not one of these files.
+fn limit(line: &str, part: usize, limits: &GitLimits, names: &[String]) -> Option<String> {
+    let mut line = line.to_owned();
+    for (old, new) in &limits.commits {
+        line = replace_word(&line, part, old, new)?;
+    }
+    if !limits.options.is_empty() {
+        let options = limits.options.iter().map(|option| (*option).to_owned());
+        line = insert_words(&line, part, Some(limits.options_at), options)?;
+    }
     let names = names.iter().map(|name| format!(":(top,exclude,literal){name}"));
-    let added: Vec<ShellWord> = names.map(ShellWord::from_plain_text).collect();
-    let texts: Option<Vec<String>> = added.iter().map(ShellWord::to_rule_text).collect();
-    let text = format!(" {}", texts?.join(" "));
+    insert_words(&line, part, None, git_exclusions().iter().cloned().chain(names))
+}
+
+/// Returns the line with a word of one of its commands replaced.
+fn replace_word(line: &str, part: usize, old: &str, new: &str) -> Option<String> {
     let mut wanted = shell::parse(line).commands;
-    wanted.get_mut(part)?.words.extend(added);
+    let words = &mut wanted.get_mut(part)?.words;
+    let mut same = words.iter_mut().filter(|word| word.as_literal() == Some(old));
+    let word = same.next().filter(|_| same.next().is_none())?;
+    *word = ShellWord::from_plain_text(new);
+    let text = word.to_rule_text()?;
+    let mut places = line.match_indices(old).map(|(at, _)| at);
+    places.find_map(|at| {
+        read_as(
+            format!("{}{text}{}", &line[..at], &line[at + old.len()..]),
+            &wanted,
+        )
+    })
+}
+
+/// Returns the line with words added to one of its commands: before one of its words, or at its end.
+fn insert_words(
+    line: &str,
+    part: usize,
+    before: Option<usize>,
+    words: impl Iterator<Item = String>,
+) -> Option<String> {
+    let words: Vec<ShellWord> = words.map(ShellWord::from_plain_text).collect();
+    let texts: Option<Vec<String>> = words.iter().map(ShellWord::to_rule_text).collect();
+    let texts = texts?;
+    let original = shell::parse(line).commands;
+    let at = before.unwrap_or(original.get(part)?.words.len());
+    let insert = |words: &[ShellWord]| {
+        let mut commands = original.clone();
+        commands
+            .get_mut(part)?
+            .words
+            .splice(at..at, words.iter().cloned());
+        Some(commands)
+    };
+    let put = |at: usize, texts: &[String]| format!("{} {}{}", &line[..at], texts.join(" "), &line[at..]);
     let ends = |(_, c): &(usize, char)| c.is_whitespace() || "|&;)<>".contains(*c);
     let places = line.char_indices().filter(ends).map(|(at, _)| at);
-    places.chain([line.len()]).find_map(|at| {
-        let new = format!("{}{text}{}", &line[..at], &line[at..]);
-        let parsed = shell::parse(&new);
-        let is_clear = parsed.unparsed_reason.is_none() && !parsed.defines_function;
-        (is_clear && parsed.commands == wanted).then_some(new)
-    })
+    // One word finds the place; all of them are many.
+    let one = insert(words.get(..1)?)?;
+    let place = places
+        .chain([line.len()])
+        .find(|at| read_as(put(*at, &texts[..1]), &one).is_some())?;
+    read_as(put(place, &texts), &insert(&words)?)
+}
+
+/// Returns a line if the parser reads it as these commands.
+fn read_as(line: String, wanted: &[SimpleCommand]) -> Option<String> {
+    let parsed = shell::parse(&line);
+    let is_clear = parsed.unparsed_reason.is_none() && !parsed.defines_function;
+    (is_clear && parsed.commands == wanted).then_some(line)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn narrow(line: &str, found: &[(usize, &str)]) -> Option<(String, usize)> {
-        let finding = |(part, name): &(usize, &str)| FileFinding {
-            part: *part,
-            kind: FindingKind::Secret,
-            file: (*name).to_owned(),
-            tracked_as: Some((*name).to_owned()),
-        };
-        let mut findings = found.iter().map(finding).collect();
+    /// Returns the new line with `…` in place of the general pathspecs, and how many findings remain.
+    fn narrow(line: &str, found: &[(usize, Option<&str>)]) -> Option<(String, usize)> {
+        let mut findings = Vec::new();
+        for (part, name) in found {
+            let finding = FileFinding {
+                part: *part,
+                kind: FindingKind::History,
+                file: ".git".to_owned(),
+                tracked_as: None,
+            };
+            findings.push(finding.clone());
+            findings.extend(name.map(|name| FileFinding {
+                kind: FindingKind::Secret,
+                file: name.to_owned(),
+                tracked_as: Some(name.to_owned()),
+                ..finding
+            }));
+        }
         let narrowed = leave_out_secrets(line, &mut findings)?;
-        Some((narrowed.line, findings.len()))
+        let quote = |text: &String| format!("'{text}'");
+        let general: Vec<String> = git_exclusions().iter().map(quote).collect();
+        assert!(narrowed.line.contains(&general.join(" ")), "{}", narrowed.line);
+        Some((narrowed.line.replace(&general.join(" "), "…"), findings.len()))
     }
 
     #[test]
     fn exclusions_go_where_the_command_ends() {
-        const ENV: &str = "':(top,exclude,literal).env'";
         for (line, part, want) in [
-            ("git diff", 0, "git diff ENV"),
-            ("git diff HEAD -- src # all", 0, "git diff HEAD -- src ENV # all"),
-            ("git diff 2>&1 | head -5", 0, "git diff ENV 2>&1 | head -5"),
+            ("git diff", 0, "git diff … ENV"),
+            (
+                "git diff HEAD -- src # all",
+                0,
+                "git diff HEAD -- src … ENV # all",
+            ),
+            ("git diff 2>&1 | head -5", 0, "git diff … ENV 2>&1 | head -5"),
             (
                 "cd sub && git grep 'a b;' && ls",
                 1,
-                "cd sub && git grep 'a b;' ENV && ls",
+                "cd sub && git grep 'a b;' … ENV && ls",
             ),
-            ("(git log -p)", 0, "(git log -p ENV)"),
-            ("if git show; then ls; fi", 0, "if git show ENV; then ls; fi"),
+            ("(git log -p)", 0, "(git log --full-history --sparse -p … ENV)"),
+            (
+                "git log -p -3 HEAD~2..",
+                0,
+                "git log --full-history --sparse -p -3 HEAD~2.. … ENV",
+            ),
+            ("git log -p -- src/*.rs", 0, "git log -p -- src/*.rs … ENV"),
+            ("git log -p src", 0, "git log -p src … ENV"),
+            (
+                "if git show; then ls; fi",
+                0,
+                "if git show --sparse … ENV; then ls; fi",
+            ),
             (
                 "git -C sub show HEAD~2 README.md",
                 0,
-                "git -C sub show HEAD~2 README.md ENV",
+                "git -C sub show --sparse HEAD~2 README.md … ENV",
+            ),
+            (
+                "git show 1234abcd",
+                0,
+                "git show --sparse '1234abcd^{commit}' … ENV",
+            ),
+            (
+                "git diff 1234abc..^def5678 -- feed",
+                0,
+                "git diff '1234abc^{commit}..^def5678^{commit}' -- feed … ENV",
             ),
         ] {
-            let want = want.replace("ENV", ENV);
-            assert_eq!(narrow(line, &[(part, ".env")]), Some((want, 0)), "{line}");
+            let want = want.replace("ENV", "':(top,exclude,literal).env'");
+            assert_eq!(
+                narrow(line, &[(part, Some(".env"))]),
+                Some((want.clone(), 0)),
+                "{line}"
+            );
+            let want = want.replace(" ':(top,exclude,literal).env'", "");
+            assert_eq!(narrow(line, &[(part, None)]), Some((want, 0)), "{line}");
         }
-        let both = narrow("git diff; git show", &[(0, ".env"), (1, "it's.pem")]);
-        let want = format!(r"git diff {ENV}; git show ':(top,exclude,literal)it'\''s.pem'");
+        let both = narrow("git diff; git diff", &[(0, None), (1, Some("it's.pem"))]);
+        let want = r"git diff …; git diff … ':(top,exclude,literal)it'\''s.pem'".to_owned();
         assert_eq!(both, Some((want, 0)));
-        // The part that cannot leave it out still has its finding.
-        let one = narrow("git diff; git stash show -p", &[(0, ".env"), (1, ".env")]);
-        assert_eq!(one, Some((format!("git diff {ENV}; git stash show -p"), 1)));
+        // The part that cannot leave it out still has its findings.
+        let one = narrow("git diff; git stash show -p", &[(0, None), (1, Some(".env"))]);
+        assert_eq!(one, Some(("git diff …; git stash show -p".to_owned(), 2)));
     }
 
     #[test]
     fn what_pathspecs_do_not_limit_is_left_as_it_is() {
         for line in [
-            "git show 1234abcd",
-            "git show x-g1234abcd",
+            "git show feed",
             "git show HEAD:a HEAD",
-            "git show --stat a^{b}-g1234abcd^{}^{blob}",
             "git diff HEAD -- .env",
-            "git log -p -S x",
+            "git diff --exit-code",
             "git diff HEAD:a b",
             "git diff *",
             "git log -L1,2:a",
@@ -144,10 +247,10 @@ mod tests {
             "cat a",
         ] {
             for part in [0, 1] {
-                assert_eq!(narrow(line, &[(part, ".env")]), None, "{line}");
+                assert_eq!(narrow(line, &[(part, Some(".env"))]), None, "{line}");
             }
         }
         // Such a name cannot be written in a line.
-        assert_eq!(narrow("git diff", &[(0, "a\u{7}.env")]), None);
+        assert_eq!(narrow("git diff", &[(0, Some("a\u{7}.env"))]), None);
     }
 }

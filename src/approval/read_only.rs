@@ -3,76 +3,15 @@
 //! Pure: collects the files that a command names; `workspace` looks them up. The same list says which options a rule
 //! such as `bash(sort *)` covers.
 
+mod git;
 mod table;
+
+pub(super) use git::GitLimits;
 
 use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
 use crate::base::word_list::WordList;
-use crate::domain::{CommandFiles, FileUsage, FileWord};
+use crate::domain::{CommandFiles, FileUsage, FileWord, GitContents};
 use table::{OperandRule, ReadOnlyCommand, find_command};
-
-/// Options with which git prints names and numbers in place of a difference.
-const SHOWS_NO_CONTENT: &[&str] = &[
-    "compact-summary",
-    "dirstat",
-    "name-only",
-    "name-status",
-    "no-patch",
-    "numstat",
-    "quiet",
-    "raw",
-    "s",
-    "shortstat",
-    "stat",
-    "summary",
-];
-
-/// Options that only say which commits or files git lists, and how.
-const LIST_OPTIONS: &[&str] = &[
-    "abbrev",
-    "abbrev-commit",
-    "after",
-    "all",
-    "author",
-    "before",
-    "branches",
-    "cached",
-    "color",
-    "date",
-    "decorate",
-    "diff-filter",
-    "exit-code",
-    "find-copies",
-    "find-renames",
-    "first-parent",
-    "follow",
-    "format",
-    "graph",
-    "grep",
-    "i",
-    "max-count",
-    "merge-base",
-    "merges",
-    "M",
-    "n",
-    "no-color",
-    "no-decorate",
-    "no-merges",
-    "no-renames",
-    "oneline",
-    "pretty",
-    "R",
-    "relative",
-    "remotes",
-    "reverse",
-    "since",
-    "skip",
-    "staged",
-    "stat-width",
-    "tags",
-    "topo-order",
-    "until",
-    "z",
-];
 
 /// What the table says about a simple command.
 #[derive(Debug)]
@@ -83,8 +22,8 @@ pub(super) struct ReadOnlyReview {
     pub(super) is_read_only: bool,
     /// The files that it names.
     files: Vec<FileArgument>,
-    /// Whether git limits everything that it shows by pathspecs at its end.
-    pub(super) takes_pathspecs: bool,
+    /// How git limits everything that it shows by pathspecs at its end; `None` if it does not.
+    pub(super) limits: Option<GitLimits>,
     /// Whether `git -C` was read.
     moved: bool,
 }
@@ -122,6 +61,9 @@ pub(super) fn review_command(part: &SimpleCommand) -> Option<ReadOnlyReview> {
         && part.assignments.is_empty()
         && part.find_dynamic_reason().is_none()
         && part.find_written_file().is_none();
+    if let Some(limits) = &mut review.limits {
+        limits.options_at = at + usize::from(has_subcommand);
+    }
     // After the arguments: `-C` also applies to the files they name.
     for global in globals {
         review.review_git_global(global);
@@ -191,7 +133,7 @@ impl ReadOnlyReview {
             unreviewed: Vec::new(),
             is_read_only: true,
             files: Vec::new(),
-            takes_pathspecs: false,
+            limits: None,
             moved: false,
         }
     }
@@ -220,7 +162,7 @@ impl ReadOnlyReview {
             }
             _ if table::GIT_GLOBAL.contains(text) => {
                 // With that option, pathspecs have no magic.
-                self.takes_pathspecs &= text != "--literal-pathspecs";
+                self.limits.take_if(|_| text == "--literal-pathspecs");
             }
             _ => self.mark_unreviewed(word),
         }
@@ -257,6 +199,8 @@ struct ArgumentReader<'a> {
     value_of: Option<OptionValueKind>,
     /// Whether `--` was read, or the expression of `find` has begun.
     options_ended: bool,
+    /// How many operands were before `--`.
+    before_dashes: Option<usize>,
     /// Whether the word belongs to the command of `find -exec`.
     in_action: bool,
 }
@@ -277,6 +221,7 @@ impl<'a> ArgumentReader<'a> {
             operands: Vec::new(),
             value_of: None,
             options_ended: false,
+            before_dashes: None,
             in_action: false,
         }
     }
@@ -341,8 +286,8 @@ impl<'a> ArgumentReader<'a> {
         if value == OptionValueKind::File {
             self.review.add_file(text, is_glob(word), FileUsage::Read);
         }
-        // These make git run gpg.
-        if text.contains("%G") || text.contains("signature") {
+        // These make git run gpg, or print what a tag names.
+        if text.contains("%G") || text.contains("signature") || text.contains("(raw") {
             self.review.mark_unreviewed(word);
         }
     }
@@ -361,6 +306,7 @@ impl<'a> ArgumentReader<'a> {
         }
         if text == "--" && !is_find {
             self.options_ended = true;
+            self.before_dashes = Some(self.operands.len());
             return;
         }
         // `find` takes paths only before its expression.
@@ -501,8 +447,10 @@ impl<'a> ArgumentReader<'a> {
             OperandRule::Grep => operands.is_empty() && usage != FileUsage::Read,
             _ => false,
         };
-        let contents = self.shows_contents(first, &operands);
-        self.review.takes_pathspecs = contents && self.takes_pathspecs(&operands);
+        let contents = self.find_contents(first, &operands);
+        if contents == GitContents::Any {
+            self.review.limits = self.find_limits(&operands);
+        }
         if rule != OperandRule::Find {
             for (index, word) in operands.into_iter().enumerate() {
                 self.judge_operand(word, index, usage);
@@ -516,45 +464,6 @@ impl<'a> ArgumentReader<'a> {
             self.review
                 .add_file(".", false, FileUsage::Repository { urls, contents });
         }
-    }
-
-    /// Returns whether a command of git may print the content of tracked files, also of those that it does not name.
-    fn shows_contents(&self, first_operand: Option<&str>, operands: &[&ShellWord]) -> bool {
-        let has_only = |known: &[&str]| {
-            let mut options = self.options.iter();
-            options.all(|option| known.contains(option) || option.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        match self.subcommand {
-            Some("grep") => {
-                !self.has_option(&["l", "L", "c", "q", "count", "quiet", "name-only"])
-                    && !self.has_option(&["files-with-matches", "files-without-match"])
-            }
-            // Whatever the options say, `git show` prints a blob.
-            Some("show") if operands.iter().any(|word| may_name_blob(word)) => true,
-            Some("diff" | "show") => {
-                !(self.has_option(SHOWS_NO_CONTENT) && has_only(&[SHOWS_NO_CONTENT, LIST_OPTIONS].concat()))
-            }
-            Some("cat-file") => !self.has_option(&["e", "s", "t"]),
-            Some("log" | "whatchanged" | "reflog") => !has_only(&[SHOWS_NO_CONTENT, LIST_OPTIONS].concat()),
-            Some("stash") => first_operand != Some("list") || !has_only(LIST_OPTIONS),
-            // They print the lines of a file that they name, or no lines.
-            _ => false,
-        }
-    }
-
-    /// Returns whether git limits everything that this command shows by pathspecs at its end.
-    fn takes_pathspecs(&self, operands: &[&ShellWord]) -> bool {
-        let has_pattern = self.subcommand == Some("grep") && !self.has_option(&["e", "f"]);
-        // Blobs are shown as a whole. A pattern of the shell may expand to anything.
-        let is_limited = |(index, word): (usize, &&ShellWord)| {
-            let is_pathspec = word.as_literal().is_some_and(|text| text.starts_with(":("));
-            let is_object = may_name_blob(word) || !is_pathspec && names_object(word);
-            !is_glob(word) && (!is_object || has_pattern && index == 0)
-        };
-        matches!(self.subcommand, Some("diff" | "grep" | "log" | "show" | "whatchanged"))
-            // These take no pathspecs, or a single one; or the answer would depend on what is left out.
-            && !self.has_option(&["follow", "L", "S", "G", "exit-code"])
-            && operands.iter().enumerate().all(is_limited)
     }
 
     fn judge_operand(&mut self, word: &ShellWord, index: usize, usage: FileUsage) {
@@ -583,25 +492,6 @@ impl<'a> ArgumentReader<'a> {
             _ => self.add_operand(word, usage),
         }
     }
-}
-
-/// Returns whether the word may be the name of what git keeps under a path, such as `HEAD:a` or `:a`.
-fn names_object(word: &ShellWord) -> bool {
-    word.as_literal().is_none_or(|text| text.contains(':'))
-}
-
-/// Returns whether the word may be the name of an object, such as `git ls-tree` prints it, and not of a commit.
-fn may_name_blob(word: &ShellWord) -> bool {
-    let text = word.as_literal().unwrap_or_default();
-    let mut peeled = text;
-    while let Some((name, _)) = peeled.strip_suffix('}').and_then(|rest| rest.rsplit_once("^{")) {
-        peeled = name;
-    }
-    let first = text.split_once("^{").map_or(text, |(name, _)| name);
-    let is_hex = |name: &str| name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    // Git takes the end of `ANYTHING-gABBREVIATION` for the name of an object, as `git describe` writes it.
-    let is_name = |name: &str| is_hex(name) || name.rsplit_once("-g").is_some_and(|(_, end)| is_hex(end));
-    is_name(peeled) || is_name(first)
 }
 
 /// Returns whether bash's `printf` only prints with this format: it writes a variable for `%n`.

@@ -2,7 +2,11 @@
 //!
 //! Pure: touches no disk and resolves no links. `approval` and `workspace` decide what happens to such files.
 
+mod git_exclusions;
+
 use std::path::Path;
+
+pub use git_exclusions::git_exclusions;
 
 use super::glob::GlobPattern;
 

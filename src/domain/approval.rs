@@ -197,9 +197,20 @@ pub enum FileUsage {
     Repository {
         /// Whether the command also prints the URLs of the remotes.
         urls: bool,
-        /// Whether it prints the content of tracked files that it does not name, as `git diff` does.
-        contents: bool,
+        /// What it prints of the content of files.
+        contents: GitContents,
     },
+}
+
+/// Of which files a git command prints the content, besides those of the work tree that it names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GitContents {
+    #[default]
+    None,
+    /// Of those that it names in a commit, such as `HEAD:a`.
+    Named,
+    /// Of any that git has, or ever had.
+    Any,
 }
 
 /// Something about a file of a command line that the command's text does not show.
@@ -219,8 +230,10 @@ pub struct FileFinding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NarrowedCommand {
     pub line: String,
-    /// What its git commands leave out, as git names it.
+    /// What its git commands leave out, as git names it, as far as this is known.
     pub left_out: Vec<String>,
+    /// Whether they show commits, so they may leave out more.
+    pub shows_commits: bool,
 }
 
 /// What is special about a file that a command names.
@@ -230,6 +243,8 @@ pub enum FindingKind {
     Outside,
     /// Looks like it holds secrets.
     Secret,
+    /// Git may show it as it is in any commit, also if it is a secret.
+    History,
     /// Has a name that begins with `-`, so the command takes it for an option.
     OptionName,
     /// Could not be checked, so anything may be true of it.

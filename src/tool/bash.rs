@@ -148,17 +148,24 @@ impl Tool for Bash {
         .await?;
         let mut output = done.output;
         if let Some(narrowed) = &cx.narrowed {
-            output.text = run_command::with_notes(&output.text, [explain_left_out(narrowed)]);
+            output.text = run_command::with_notes(&output.text, explain_left_out(narrowed));
         }
         Ok(output)
     }
 }
 
-fn explain_left_out(narrowed: &NarrowedCommand) -> String {
-    let files = narrowed.left_out.join(", ");
-    format!(
-        "[git left out what looks like it holds secrets: {files}; commits that change only these are missing; name a file to ask for it]"
-    )
+/// Returns what the model should know about a narrowed command; nothing if it shows all that it would have shown.
+fn explain_left_out(narrowed: &NarrowedCommand) -> Option<String> {
+    let files = match narrowed.left_out.join(", ") {
+        names if !names.is_empty() => format!(
+            "what looks like it holds secrets: {names}; commits that change only these may be missing"
+        ),
+        _ if narrowed.shows_commits => {
+            "files with names of secrets, such as .env, if there are any".to_owned()
+        }
+        _ => return None,
+    };
+    Some(format!("[git left out {files}; name a file to ask for it]"))
 }
 
 fn build_command(input: &BashInput, cx: &ToolContext) -> Result<Command, ToolError> {
@@ -276,10 +283,8 @@ async fn in_background(input: &BashInput, cx: &ToolContext) -> Result<ToolOutput
         (true, true) => OWN_NETWORK.to_owned(),
         (true, false) => format!("{OWN_NETWORK}{REACHABLE_SERVER}"),
     };
-    let left_out = match &cx.narrowed {
-        Some(narrowed) => format!("\n{}", explain_left_out(narrowed)),
-        None => String::new(),
-    };
+    let left_out = cx.narrowed.as_deref().and_then(explain_left_out);
+    let left_out = left_out.map_or_else(String::new, |note| format!("\n{note}"));
     Ok(ToolOutput::text(format!(
         "started in the background as {id} (process {pid})\nread its output with bash_output, end it with \
          bash_kill; it ends with {owner} at the latest{network}{left_out}",

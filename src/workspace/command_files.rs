@@ -421,10 +421,11 @@ mod tests {
 
     use super::super::roots::Folder;
     use super::*;
+    use crate::domain::GitContents;
 
     const REPOSITORY: FileUsage = FileUsage::Repository {
         urls: false,
-        contents: false,
+        contents: GitContents::None,
     };
 
     struct FilePlace {
@@ -569,7 +570,7 @@ mod tests {
         let look = |urls| {
             let usage = FileUsage::Repository {
                 urls,
-                contents: false,
+                contents: GitContents::None,
             };
             fixture.find_kinds(".", usage)
         };
@@ -655,18 +656,24 @@ mod tests {
         };
         run_git(&ws, &["init", "-q"]);
         fixture.write("ws/.env", "x");
-        assert_eq!(look(true), []);
+        assert_eq!(look(GitContents::Named), []);
+        assert_eq!(look(GitContents::Any), [FindingKind::History]);
         run_git(&ws, &["add", "a.txt"]);
-        assert_eq!(look(true), [], "an untracked secret is not shown");
+        assert_eq!(look(GitContents::Named), [], "an untracked secret is not shown");
         run_git(&ws, &["add", ".env"]);
-        assert_eq!((look(true), look(false)), (vec![FindingKind::Secret], vec![]));
+        assert_eq!(look(GitContents::Named), [FindingKind::Secret]);
+        assert_eq!(
+            look(GitContents::Any),
+            [FindingKind::Secret, FindingKind::History]
+        );
+        assert_eq!(look(GitContents::None), []);
         run_git(&ws, &["update-index", "--split-index"]);
-        assert_eq!(look(true), [FindingKind::Unchecked]);
+        assert_eq!(look(GitContents::Named), [FindingKind::Unchecked]);
         fs::remove_file(ws.join(".git/index")).unwrap();
-        assert_eq!(look(true), []);
+        assert_eq!(look(GitContents::Named), []);
         fixture.write("ws/.git/packed-refs", "");
         assert_eq!(
-            look(true),
+            look(GitContents::Named),
             [FindingKind::Unchecked],
             "what is committed is unknown"
         );
@@ -697,7 +704,7 @@ mod tests {
                 glob: false,
                 usage: FileUsage::Repository {
                     urls: true,
-                    contents: false,
+                    contents: GitContents::None,
                 },
             };
             let files = CommandFiles {

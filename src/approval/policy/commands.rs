@@ -112,8 +112,12 @@ impl<'a> JudgedCall<'a> {
     /// Returns whether the line does nothing but read, and the files that it reads are known: all it needs is an answer
     /// about those outside the workspace, and about secrets.
     fn only_reads(&self, line: &ParsedCommand, read_only_parts: &[bool]) -> bool {
-        let is_known =
-            |finding: &FileFinding| matches!(finding.kind, FindingKind::Outside | FindingKind::Secret);
+        let is_known = |finding: &FileFinding| {
+            matches!(
+                finding.kind,
+                FindingKind::Outside | FindingKind::Secret | FindingKind::History
+            )
+        };
         let mut parts = line.commands.iter().zip(read_only_parts);
         self.tool == "bash"
             && self.effect.confinement != Confinement::Declined
@@ -391,6 +395,9 @@ impl<'a> JudgedCall<'a> {
             return NotCovered::Special(match finding.kind {
                 FindingKind::Outside => format!("reads outside the workspace: {file}"),
                 FindingKind::Secret => format!("reads a file that looks like a secret: {file}"),
+                FindingKind::History => {
+                    "can show secrets that git has in an earlier commit or another branch".to_owned()
+                }
                 FindingKind::OptionName => format!("would treat a file name as an option: {file}"),
                 FindingKind::Unchecked => format!("cannot check what it reads: {file}"),
                 FindingKind::WorkspaceProgram => format!("runs a program of the workspace: {file}"),

@@ -514,8 +514,8 @@ fn the_files_of_a_line_are_collected() {
     };
     let search = |hidden| FileUsage::Search { hidden };
     let repository = |urls, contents| FileUsage::Repository { urls, contents };
-    let git = repository(false, false);
-    let contents = repository(false, true);
+    let git = repository(false, GitContents::None);
+    let contents = repository(false, GitContents::Any);
     for (command, expected) in [
         ("cat a - b", vec![("a", FileUsage::Read), ("b", FileUsage::Read)]),
         ("cat < a", vec![("a", FileUsage::Read)]),
@@ -553,6 +553,15 @@ fn the_files_of_a_line_are_collected() {
         ("git log --oneline -U1", vec![(".", contents)]),
         ("git stash list", vec![(".", git)]),
         ("git stash show", vec![(".", contents)]),
+        ("git stash show --stat", vec![(".", git)]),
+        (
+            "git show HEAD:a",
+            vec![
+                ("HEAD:a", FileUsage::Read),
+                ("a", FileUsage::Read),
+                (".", repository(false, GitContents::Named)),
+            ],
+        ),
         ("git show --name-only", vec![(".", git)]),
         (
             "git show --stat main",
@@ -592,7 +601,7 @@ fn the_files_of_a_line_are_collected() {
                 ("s", FileUsage::List),
             ],
         ),
-        ("git remote -v", vec![(".", repository(true, false))]),
+        ("git remote -v", vec![(".", repository(true, GitContents::None))]),
         (
             "cd s && cat x",
             vec![("x", FileUsage::Read), ("s", FileUsage::List)],

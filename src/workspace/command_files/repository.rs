@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{CommandFileLookup, holds_password, small_text};
 use crate::base::nofollow::{self, FileKind, OpenFolder};
-use crate::domain::{FileFinding, FindingKind};
+use crate::domain::{FileFinding, FindingKind, GitContents};
 use crate::sandbox::{find_linked_repository, find_outer_repository};
 use crate::workspace::git_folder::find_git_folder;
 use crate::workspace::git_index::{GitIndex, TrackedPaths, UnknownIndex};
@@ -20,7 +20,12 @@ const MAX_SUBMODULES: usize = 8;
 impl CommandFileLookup<'_> {
     /// Finds the repository as git does. It must be inside the roots, or around one as confined commands may write it, and
     /// its settings must not lead elsewhere.
-    pub(super) fn check_repository(&mut self, part: usize, start: &Path, (urls, contents): (bool, bool)) {
+    pub(super) fn check_repository(
+        &mut self,
+        part: usize,
+        start: &Path,
+        (urls, contents): (bool, GitContents),
+    ) {
         for folder in start.ancestors() {
             let dot_git = folder.join(".git");
             let Some(kind) = nofollow::kind(&dot_git) else {
@@ -56,8 +61,12 @@ impl CommandFileLookup<'_> {
             if urls && holds_password(&config) {
                 self.record_finding(part, FindingKind::Secret, dot_git.join("config"));
             }
-            if contents {
+            if contents != GitContents::None {
                 self.check_tracked_files(part, folder);
+            }
+            if contents == GitContents::Any {
+                // Nobody knows which names there are in all commits.
+                self.record_finding(part, FindingKind::History, &dot_git);
             }
             return;
         }

@@ -31,13 +31,15 @@ const SETTINGS: [&str; 15] = [
 ///
 /// External diffs, text conversions, and filters are not included, since git has no setting that means "none". An empty
 /// `diff.external` is a missing program, and only the command line has `--no-ext-diff`.
-const FOR_COMMANDS: [(&str, &str); 5] = [
+const FOR_COMMANDS: [(&str, &str); 6] = [
     // A folder of a clone may be a whole repository with its own settings.
     ("safe.bareRepository", "explicit"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
     ("core.alternateRefsCommand", "true"),
     ("log.showSignature", "false"),
+    // Differences inside submodules know no pathspecs.
+    ("diff.submodule", "short"),
 ];
 
 /// Inherited variables that point git at another repository or at a program, or change what its arguments mean. An editor

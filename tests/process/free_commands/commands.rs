@@ -104,6 +104,8 @@ NONE  --cached  --staged  HEAD  HEAD~1  HEAD~1 HEAD  HEAD~1..HEAD  main  -U0  -U
 HEAD -- .  -- .env  .env  -- .e*  -- '.e*'  -- ':(glob)**'  -- ':(top)'  -- ':!src'  -- ':(icase).ENV'
 -- ':(exclude)src'  -- ':^README.md'  -- config  -- 'con*/'  -- sub/..  HEAD:.env HEAD:README.md  HEAD {blob}
 {blob} HEAD:README.md  {blob} {blob}  --ours  --theirs  --base  -1  -2  --function-context  --no-prefix
+{blob}..{blob}  HEAD..{blob}  {blob}...HEAD  ^{blob}  gone  gone HEAD  gone..HEAD  main...gone  gone -- .  gone~1 gone
+gone:sub HEAD:sub  HEAD:README.md..gone:.env  HEAD:README.md  -S KEY gone  --exit-code gone  gone:.env gone:.env
 --ignore-submodules=none  --pickaxe-all -S KEY  --find-object={blob}  --line-prefix=x  --color=always
 "#,
     ),
@@ -116,7 +118,9 @@ HEAD:config/secrets.yml  HEAD:./.env  HEAD:sub/../.env  HEAD^{tree}  stash  stas
 --quiet {blob}  -s {blob}^{blob}  --oneline  --format=%B  --format=%B -s  --pretty=raw  -m  --first-parent
 --no-patch  -s  --patch  --name-only  HEAD -- .  HEAD -- .env  HEAD -- sub  HEAD README.md  --textconv HEAD:.env
 --format=%N  --show-signature  -c  --cc  --remerge-diff  --abbrev-commit  HEAD HEAD~1  :/third  HEAD^{/third}
---stat HEAD^{tree} {blob}  main@{0}  @  -1
+--stat HEAD^{tree} {blob}  main@{0}  @  -1  gone  gone~0  gone^{}  gone^{commit}  gone -- .  gone:sub/../.env
+gone:README.md  gone:./.env  HEAD:README.md gone  gone:README.md..gone:.env  {blob}..HEAD  HEAD {blob}  -s gone
+{blob}:.env  HEAD:README.md -- .env  :README.md  :/third  --no-walk gone  x-g{blob}  stash@{0} -- .  blob gone:README.md
 "#,
     ),
     (
@@ -128,7 +132,10 @@ NONE  -p  -p -1  --patch  -u  --stat  -L1,2:.env  -L 1,2:README.md  -G KEY  -S K
 --patch-with-stat  --remerge-diff  --diff-merges=on  --diff-merges=on -p  -p --all  -p stash@{0}  --stat -p  -U1
 --unified=1  -W  --check  --word-diff  --color-words  --binary  -1 -p --stat  -p main  --raw  --numstat -1  -z -p
 -p HEAD~1..  --source --all  --show-notes  --output=out.txt -p  -t -p  --no-walk -p  --full-diff -p -- src
--SKEY --name-only  --pickaxe-all -S KEY  -p --not HEAD~1
+-SKEY --name-only  --pickaxe-all -S KEY  -p --not HEAD~1  -p gone  -p --all -- .  -p --all -- README.md  -p --all -- sub
+-p HEAD~1..gone  -p gone -- .  --all -p -m  --all --cc -c  -p --all --full-history  -p --simplify-by-decoration --all
+-p {blob}  -p HEAD..{blob}  -L1,1:README.md gone  -p -S KEY --all  --all -G CANARY  -p --follow -- prod.env
+-p --committer=a  -g -p gone  --all --committer=a --date-order  -E -F --source --all  -p --merges --all  --all -U0
 "#,
     ),
     (
@@ -154,7 +161,7 @@ HEAD  --all  -p HEAD  --objects HEAD  --pretty HEAD  -1 HEAD
         r#"
 NONE  list  list -p  list --stat  list -p --stat  show  show -p  show -u  show -u -p  show --stat  show -p stash@{0}
 show stash@{0}  show -p --include-untracked  show --only-untracked -p  show -U1  show --name-only  list -S KEY
-list -c  pop  create  show -p -- .
+list -c  pop  create  show -p -- .  show --stat -p  show --numstat  show --include-untracked  show --name-only -U1
 "#,
     ),
     (
@@ -167,13 +174,14 @@ KEY  -n KEY  -l KEY  -c KEY  -h KEY  -i key  -w KEY  -e KEY  -e KEY -e x  --cach
 KEY -- '.e*'  KEY -- '*'  KEY *  -l -c KEY  -l -A1 KEY  -l --no-name-only KEY  -c -o KEY  -q -n KEY  -L -o KEY  -v x
 -E 'KEY|x'  -P KEY  -F KEY  -m 1 KEY  -e KEY --and -e plain  --not -e x  -z KEY  KEY {blob}  -n KEY main
 --column KEY  --color=always KEY  -I KEY  -r KEY  KEY -- ':!src'  KEY -- ':(top)'  --max-depth 3 KEY
--h KEY $(git rev-list --all)
+-h KEY $(git rev-list --all)  KEY gone  KEY gone -- .  KEY gone:  KEY gone:sub  -e KEY gone  -l KEY gone  -c KEY gone
+KEY HEAD gone  -h KEY stash@{0}^3  KEY HEAD..{blob}  KEY gone -- '*'
 "#,
     ),
     (
         "blame",
         r#"
-README.md  .env  HEAD -- .env  -L1,1 .env  -C -C README.md  config/secrets.yml  --contents .env README.md
+README.md  .env  HEAD -- .env  gone -- .env  gone README.md  gone -- README.md  -L1,1 .env  -C -C README.md  config/secrets.yml  --contents .env README.md
 -S .env README.md  --ignore-revs-file .env README.md  -p README.md  -s README.md  -w -C README.md  -- .env  -e .e*
 "#,
     ),
@@ -187,7 +195,8 @@ README.md  .env
         "cat-file",
         r#"
 -p HEAD  -p HEAD:.env  -p {blob}  -t {blob}  -s {blob}  -e {blob}  blob {blob}  blob HEAD:.env  -p :.env
--p HEAD^{tree}  --batch-all-objects --batch  --batch  --textconv HEAD:.env  --filters HEAD:.env  -p stash@{0}:.env
+-p gone:.env  -p gone:README.md  -p gone  -p gone:sub  -t gone:.env  blob gone:README.md  -p HEAD^{tree}
+--batch-all-objects --batch  --batch  --textconv HEAD:.env  --filters HEAD:.env  -p stash@{0}:.env
 commit HEAD  -p main  -p HEAD:sub/.env
 "#,
     ),
@@ -237,7 +246,7 @@ NONE  -a  -v  -vv  --list  --format='%(contents)'  -av --no-color
     (
         "tag",
         r#"
--l  -n  -l --format='%(contents)'  -l --format='%(raw)'  -v x
+-l  -n  -l --format='%(contents)'  -l --format='%(raw)'  -v x  --format='%(raw)'  -l gone
 "#,
     ),
     (
@@ -312,7 +321,9 @@ if git diff; then true; fi  ( git diff )  { git diff; }  for x in 1; do git diff
 git diff & wait  git diff # .env  git diff␤git show  git 'diff'  gi\t diff  git diff --  git diff HEAD --
 git grep KEY --  git diff < README.md  command git diff  env git diff  git␉diff  git diff --cached; cat README.md
 git grep -n KEY | sort  git diff HEAD -- README.md src && git log -1 -p  cat README.md | git grep KEY
-git show HEAD | grep -n KEY | head -n 3
+git show HEAD | grep -n KEY | head -n 3  git show gone | cat  git -C sub show gone  cd sub && git show gone
+cd sub && git show gone:.env  git -C sub log -p --all  git -C sub/module show HEAD  git -C sub/module log -p
+git show gone; git log -p; git diff gone; git show HEAD; git show main; git diff; git diff HEAD; git show gone
 "#;
 
 /// Returns the words of a table, which at least two blanks or a line separate.

@@ -93,6 +93,43 @@ const REPOSITORIES: &[(&str, &str, &[Topic])] = &[
     ("in conflict", "secret .env; commit third; git checkout -q -b other HEAD~1; echo KEY=other >.env; commit other
          git merge -q main >/dev/null || true", GIT),
     ("stashed", "echo KEY=none >.env; commit third; secret .env; git stash -q", GIT),
+    (
+        "no longer tracked",
+        "secret .env; secret config/secrets.yml; secret sub/server.pem; secret .ENV.local; secret .ssh/key; commit third
+         git tag gone; git rm -qr .env config sub/server.pem .ENV.local .ssh; echo KEY=new >>README.md; commit fourth",
+        GIT,
+    ),
+    (
+        "on another branch",
+        "git checkout -q -b gone; secret .env; secret sub/id_rsa; secret sub/x.key.1; commit third; git checkout -q main",
+        GIT,
+    ),
+    (
+        "merged and deleted",
+        "git checkout -q -b gone; secret .env; commit third; git checkout -q main; git merge -q --no-ff -m merge gone
+         git rm -q .env; commit fourth",
+        GIT,
+    ),
+    (
+        "stashed, with files that were not tracked",
+        "secret .env; secret id_rsa.bak; git stash -q -u; git tag gone 'stash^3'",
+        GIT,
+    ),
+    (
+        "renamed",
+        "secret .env; commit third; git tag gone; git mv .env prod.env; commit fourth; git mv prod.env secrets.json
+         commit fifth; git rm -q secrets.json; commit sixth",
+        GIT,
+    ),
+    ("removed from the index", "secret .env; commit third; git tag gone; git rm -q --cached .env", GIT),
+    (
+        "no longer tracked in a submodule",
+        "git init -q ../other; cd ../other; secret .env; commit first; cd ../ws
+         git -c protocol.file.allow=always submodule --quiet add ../other sub/module; commit third
+         git -C sub/module rm -q .env; git -C sub/module commit -qm second; git tag gone
+         git config --file ../home/.gitconfig diff.submodule diff",
+        GIT,
+    ),
     ("skipped", "secret .env; commit third; git update-index --skip-worktree .env; secret .env", GIT),
     ("sparse", "secret sub/.env; commit third; git sparse-checkout set --sparse-index src; secret .env", GIT),
     ("split index", "secret .env; commit third; git update-index --split-index", GIT),

@@ -1,0 +1,274 @@
+//! What git commands show of a repository: whether that is the content of files, and how pathspecs limit it.
+
+use super::{ArgumentReader, is_glob};
+use crate::approval::shell::ShellWord;
+use crate::domain::GitContents;
+
+/// Options with which git prints names and numbers in place of a difference.
+const SHOWS_NO_CONTENT: &[&str] = &[
+    "compact-summary",
+    "dirstat",
+    "name-only",
+    "name-status",
+    "no-patch",
+    "numstat",
+    "quiet",
+    "raw",
+    "s",
+    "shortstat",
+    "stat",
+    "summary",
+];
+
+/// Options that only say which commits or files git lists, and how.
+const LIST_OPTIONS: &[&str] = &[
+    "abbrev",
+    "abbrev-commit",
+    "after",
+    "all",
+    "all-match",
+    "ancestry-path",
+    "author",
+    "before",
+    "branches",
+    "cached",
+    "cherry-pick",
+    "color",
+    "committer",
+    "count",
+    "date",
+    "date-order",
+    "decorate",
+    "diff-filter",
+    "E",
+    "exit-code",
+    "extended-regexp",
+    "F",
+    "find-copies",
+    "find-renames",
+    "first-parent",
+    "fixed-strings",
+    "follow",
+    "format",
+    "full-history",
+    "g",
+    "graph",
+    "grep",
+    "i",
+    "invert-grep",
+    "left-only",
+    "left-right",
+    "M",
+    "max-count",
+    "merge-base",
+    "merges",
+    "n",
+    "no-color",
+    "no-decorate",
+    "no-ext-diff",
+    "no-merges",
+    "no-renames",
+    "no-textconv",
+    "no-walk",
+    "not",
+    "oneline",
+    "P",
+    "parents",
+    "perl-regexp",
+    "pretty",
+    "r",
+    "R",
+    "reflog",
+    "regexp-ignore-case",
+    "relative",
+    "remotes",
+    "reverse",
+    "right-only",
+    "simplify-by-decoration",
+    "since",
+    "skip",
+    "source",
+    "staged",
+    "stat-width",
+    "tags",
+    "topo-order",
+    "until",
+    "walk-reflogs",
+    "z",
+];
+
+/// What makes a git command show only what pathspecs at its end allow, and otherwise the same as before.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::approval) struct GitLimits {
+    /// Where the options belong, among the words of the command.
+    pub(in crate::approval) options_at: usize,
+    pub(in crate::approval) options: &'static [&'static str],
+    /// Words before `--` that might name what no pathspec limits, and what to write in their place.
+    pub(in crate::approval) commits: Vec<(String, String)>,
+    pub(in crate::approval) shows_commits: bool,
+}
+
+impl ArgumentReader<'_> {
+    /// Returns of which files a command of git may print the content.
+    pub(super) fn find_contents(&self, first_operand: Option<&str>, operands: &[&ShellWord]) -> GitContents {
+        let has_only = |known: &[&str]| {
+            let mut options = self.options.iter();
+            options.all(|option| known.contains(option) || option.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let only_lists = has_only(&[SHOWS_NO_CONTENT, LIST_OPTIONS].concat());
+        let shows_list = self.has_option(SHOWS_NO_CONTENT) && only_lists;
+        let shows_none = match self.subcommand {
+            Some("grep") => {
+                self.has_option(&["l", "L", "c", "q", "count", "quiet", "name-only"])
+                    || self.has_option(&["files-with-matches", "files-without-match"])
+            }
+            Some("diff") => shows_list,
+            // Whatever the options say, it prints a blob.
+            Some("show") => shows_list && operands.iter().all(|word| as_commit(word) == AsCommit::Unchanged),
+            Some("cat-file") => self.has_option(&["e", "s", "t"]),
+            Some("log" | "whatchanged" | "reflog") => only_lists,
+            Some("stash") if first_operand == Some("list") => has_only(LIST_OPTIONS),
+            Some("stash") => shows_list,
+            // They print the lines of a file that they name, or no lines.
+            _ => true,
+        };
+        let names_files = matches!(self.subcommand, Some("show" | "cat-file"))
+            && !operands.is_empty()
+            && operands.iter().all(|word| is_file_of_commit(word));
+        match (shows_none, names_files) {
+            (true, _) => GitContents::None,
+            (false, true) => GitContents::Named,
+            (false, false) => GitContents::Any,
+        }
+    }
+
+    /// Returns how git limits everything that this command shows by pathspecs at its end.
+    pub(super) fn find_limits(&self, operands: &[&ShellWord]) -> Option<GitLimits> {
+        let subcommand = self.subcommand?;
+        let has_pattern = subcommand == "grep" && !self.has_option(&["e", "f"]);
+        // These take no pathspecs, or a single one; or the result would depend on what is left out.
+        if !matches!(subcommand, "diff" | "grep" | "log" | "show" | "whatchanged")
+            || self.has_option(&["follow", "L", "exit-code"])
+        {
+            return None;
+        }
+        // What follows `--` names files.
+        let (before, after) = operands.split_at(self.before_dashes.unwrap_or(operands.len()));
+        let revisions = before.get(usize::from(has_pattern)..).unwrap_or_default();
+        let mut commits = Vec::new();
+        for word in revisions {
+            // A pattern of the shell may expand to anything.
+            if is_glob(word) {
+                return None;
+            }
+            match as_commit(word) {
+                AsCommit::Unchanged => {}
+                AsCommit::Changed(new) => commits.push((word.as_literal()?.to_owned(), new)),
+                AsCommit::Unknown => return None,
+            }
+        }
+        let are_commits = revisions.iter().all(|word| is_surely_commit(word));
+        // Without these, a commit that changes nothing else is missing, as are merges.
+        let options: &[&str] = match subcommand {
+            "show" => &["--sparse"],
+            "log" | "whatchanged"
+                if are_commits && after.is_empty() && !self.has_option(&["simplify-by-decoration"]) =>
+            {
+                &["--full-history", "--sparse"]
+            }
+            _ => &[],
+        };
+        Some(GitLimits {
+            options_at: 0,
+            options,
+            commits,
+            shows_commits: !matches!(subcommand, "diff" | "grep")
+                || !revisions.is_empty()
+                || self.has_option(&["cached", "staged", "merge-base"]),
+        })
+    }
+}
+
+/// Returns whether the word is the name of what a commit or the index has under a path, such as `HEAD:a` or `:a`, and
+/// nothing else.
+fn is_file_of_commit(word: &ShellWord) -> bool {
+    let text = word.as_literal().unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./~^@-".contains(c);
+    text.split_once(':').is_some_and(|(commit, path)| {
+        !is_glob(word)
+            && !text.contains("..")
+            && commit.chars().all(is_plain)
+            && !path.contains(':')
+            // `:/text` is a commit, and `:(…` a pathspec.
+            && (!commit.is_empty() || path.starts_with(|c: char| c.is_ascii_alphanumeric() || "._".contains(c)))
+    })
+}
+
+/// Returns whether the word names commits and no file.
+fn is_surely_commit(word: &ShellWord) -> bool {
+    let text = word.as_literal().unwrap_or_default();
+    let is_range = text.contains("..") && !text.contains("../") && !text.contains("/..");
+    let is_head =
+        (text.strip_prefix("HEAD")).is_some_and(|rest| rest.is_empty() || rest.starts_with(['~', '^', '@']));
+    is_head || is_range || as_commit(word) != AsCommit::Unchanged
+}
+
+/// What to write in place of an operand, so that it can only name commits or files.
+#[derive(PartialEq, Eq)]
+enum AsCommit {
+    /// It cannot name a blob, which pathspecs do not limit.
+    Unchanged,
+    Changed(String),
+    Unknown,
+}
+
+/// Decides it for an operand before `--`. Git refuses `NAME^{commit}` if the name is that of a blob or a tree.
+fn as_commit(word: &ShellWord) -> AsCommit {
+    let Some(text) = word.as_literal() else {
+        return AsCommit::Unknown;
+    };
+    if text.starts_with(":(") {
+        return AsCommit::Unchanged;
+    }
+    // `HEAD:a`, `:a`; and `:/text`, which nobody needs.
+    if text.contains(':') {
+        return AsCommit::Unknown;
+    }
+    let separator = ["...", ".."]
+        .into_iter()
+        .find(|separator| text.contains(separator));
+    let ends: Vec<&str> = match separator {
+        Some(separator) => text.splitn(2, separator).collect(),
+        None => vec![text],
+    };
+    if !ends.iter().any(|end| may_name_blob(end)) {
+        return AsCommit::Unchanged;
+    }
+    // A word such as `feed` is more likely a file, and git would not find it with that ending.
+    if !ends
+        .iter()
+        .all(|end| !may_name_blob(end) || end.bytes().any(|byte| byte.is_ascii_digit()))
+    {
+        return AsCommit::Unknown;
+    }
+    let to_commit = |end: &&str| match may_name_blob(end) {
+        true => format!("{end}^{{commit}}"),
+        false => (*end).to_owned(),
+    };
+    let ends: Vec<String> = ends.iter().map(to_commit).collect();
+    AsCommit::Changed(ends.join(separator.unwrap_or_default()))
+}
+
+/// Returns whether a revision may be the name of an object, such as `git ls-tree` prints it, and not of a commit.
+fn may_name_blob(text: &str) -> bool {
+    let text = text.trim_start_matches('^');
+    let mut peeled = text;
+    while let Some((name, _)) = peeled.strip_suffix('}').and_then(|rest| rest.rsplit_once("^{")) {
+        peeled = name;
+    }
+    let first = text.split_once("^{").map_or(text, |(name, _)| name);
+    let is_hex = |name: &str| name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // Git takes the end of `ANYTHING-gABBREVIATION` for the name of an object, as `git describe` writes it.
+    let is_name = |name: &str| is_hex(name) || name.rsplit_once("-g").is_some_and(|(_, end)| is_hex(end));
+    is_name(peeled) || is_name(first)
+}
