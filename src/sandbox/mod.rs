@@ -37,6 +37,7 @@ pub use proxy_variables::list_proxy_variables;
 pub use scope::SandboxScope;
 #[cfg(target_os = "macos")]
 pub use seatbelt::build_seatbelt_profile;
+pub use secret_places::list_secret_places;
 pub use steering_files::{find_linked_repository, find_outer_repository, read_pointer};
 pub use steering_inventory::{COMMON_POINTER, name_reader, read_todo_commands, visit_steering_files};
 pub use visible_paths::CommandNeeds;

@@ -2,6 +2,7 @@
 //!
 //! Must not know the plan around them: [`super::scope`] decides in which order the rules apply.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::caches::FOLDER_VARIABLES;
@@ -245,7 +246,56 @@ const SECRETS: &[&str] = &[
     ".zcash",
     "Library/Keychains",
     "Library/Cookies",
+    // Accounts of programs that store passwords or tokens, each named in the program's own documentation: FileZilla
+    // (Configuration files), lab and jira-cli (README), opencode (Auth), Postman, Insomnia, DBeaver (Administration),
+    // Remmina, Exercism, python-gitlab, Transifex, Earth Engine, Infisical, step, mkcert, acme.sh, Caddy, KDE Connect,
+    // Mailspring, Nextcloud, gajim, and profanity.
+    ".acme.sh",
+    ".config/.jira",
+    ".config/Insomnia",
+    ".config/Mailspring",
+    ".config/Nextcloud",
+    ".config/Postman",
+    ".config/earthengine",
+    ".config/exercism",
+    ".config/filezilla",
+    ".config/infisical",
+    ".config/kdeconnect",
+    ".config/lab",
+    ".config/python-gitlab.cfg",
+    ".config/remmina",
+    ".filezilla",
+    ".infisical",
+    ".jira.d",
+    ".local/share/DBeaverData",
+    ".local/share/caddy",
+    ".local/share/gajim",
+    ".local/share/mkcert",
+    ".local/share/opencode/mcp-auth.json",
+    ".local/share/profanity",
+    ".local/share/remmina",
+    ".local/state/syncthing",
+    ".python-gitlab.cfg",
+    ".step",
+    ".transifexrc",
 ];
+
+/// Folders of the home folder in which people keep password databases and keys, the home folder itself first.
+const KEY_FOLDERS: &[&str] = &[
+    "",
+    "Desktop",
+    "Documents",
+    "Downloads",
+    "Dropbox",
+    "Nextcloud",
+    "Sync",
+];
+
+/// Endings of password databases and key files, in lower case.
+const KEY_ENDINGS: &[&str] = &[".kdbx", ".kdb", ".p12", ".pfx", ".ppk", ".jks", ".agekey"];
+
+/// The most names that are looked at in each of these folders. Every command pays for them.
+const MAX_KEY_NAMES: usize = 1_000;
 
 /// Configurations of programs that may contain tokens, relative to the home folder.
 const TOKEN_FILES: &[&str] = &[
@@ -381,7 +431,30 @@ pub(super) const SYSTEM_SECRETS: &[&str] = &[
 pub(super) fn list_home_secrets(home: &Path) -> Vec<(PathRule, PathBuf)> {
     let hidden = SECRETS.iter().map(|name| (PathRule::Hide, home.join(name)));
     let blank = TOKEN_FILES.iter().map(|name| (PathRule::Blank, home.join(name)));
-    hidden.chain(blank).collect()
+    hidden.chain(blank).chain(list_key_files(home)).collect()
+}
+
+/// Lists the password databases and key files in the usual folders. Those in further folders stay readable.
+fn list_key_files(home: &Path) -> impl Iterator<Item = (PathRule, PathBuf)> {
+    let folders = KEY_FOLDERS.iter().map(|name| home.join(name));
+    let entries = folders.flat_map(|folder| {
+        fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .take(MAX_KEY_NAMES)
+    });
+    entries
+        .filter(|entry| {
+            let name = entry.file_name().to_string_lossy().to_lowercase();
+            KEY_ENDINGS.iter().any(|ending| name.ends_with(ending))
+        })
+        .map(|entry| (PathRule::Hide, entry.path()))
+}
+
+/// Lists the places of secrets in the home folder.
+pub fn list_secret_places(home: &Path) -> impl Iterator<Item = PathBuf> {
+    SECRETS.iter().chain(TOKEN_FILES).map(|name| home.join(name))
 }
 
 /// Lists the secrets whose place a variable names, and those below a folder that a variable moves.
