@@ -60,6 +60,11 @@ impl FileStamp {
         self.node
     }
 
+    /// Returns the inode number of a file with several names; `None` for any other, or if it is unknown.
+    pub fn shared_inode_number(&self) -> Option<u64> {
+        Some(self.node).filter(|node| self.has_other_names && !self.link && *node != 0)
+    }
+
     /// Returns whether both are the same file on disk, not written in between: it was moved.
     pub fn is_same_file(&self, other: &Self) -> bool {
         self.node != 0 && self.node == other.node && self.looks_like(other)

@@ -51,6 +51,7 @@ mod roots;
 pub mod running_commands;
 mod sandbox_access;
 pub mod sandbox_method;
+mod secret_links;
 mod steering;
 mod steering_change;
 mod steering_record;
@@ -228,7 +229,7 @@ impl WorkspaceShared {
             joined.collect()
         };
         // Reads the disk, so not under the lock.
-        ReadDeny::new(entries)
+        ReadDeny::new(entries).with_links(self.home.as_deref(), cwd)
     }
 
     /// Returns the command, kept from running what a repository around its folder names, unless the user trusts that

@@ -1,4 +1,5 @@
-//! The paths that `[sandbox] read_deny` names: hidden from confined commands, and secrets for everything else.
+//! The paths that `[sandbox] read_deny` names: hidden from confined commands, and secrets for everything else. And the
+//! further names of secrets, which are secrets too.
 //!
 //! An entry is a path, or a pattern whose `*`, `?`, and `[…]` match within one name. Reads links and lists folders, so
 //! all of it blocks.
@@ -7,6 +8,7 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use super::real_path::real_path;
+use super::secret_links::SecretLinks;
 use crate::base::glob::GlobPattern;
 use crate::base::nofollow::OpenFolder;
 
@@ -21,6 +23,7 @@ pub struct ReadDeny {
     /// As the settings name them, and with their links resolved.
     paths: Vec<(PathBuf, PathBuf)>,
     patterns: Vec<PathPattern>,
+    links: SecretLinks,
 }
 
 /// A folder, and a pattern for each further name.
@@ -49,10 +52,19 @@ impl ReadDeny {
         read
     }
 
-    /// Returns whether an entry names a path, or a folder around it.
+    /// Adds the hard links of secrets in the home folder, and in a workspace folder.
+    #[must_use]
+    pub fn with_links(mut self, home: Option<&Path>, folder: Option<&Path>) -> Self {
+        self.links = SecretLinks::new(home, folder);
+        self
+    }
+
+    /// Returns whether an entry names a path, or a folder around it, or it is a hard link of a secret.
     pub fn covers(&self, path: &Path) -> bool {
         let is_below = |(named, real): &(PathBuf, PathBuf)| path.starts_with(named) || path.starts_with(real);
-        self.paths.iter().any(is_below) || self.patterns.iter().any(|pattern| pattern.covers(path))
+        self.paths.iter().any(is_below)
+            || self.patterns.iter().any(|pattern| pattern.covers(path))
+            || self.links.covers(path)
     }
 
     /// Returns the paths, with what the patterns match now; `None` if that is too much.
