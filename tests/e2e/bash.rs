@@ -476,3 +476,27 @@ fn a_command_of_any_length_runs() {
         assert_eq!(world.read(name).as_ref(), Some(&body), "{name}");
     }
 }
+
+/// Tools such as direnv set these for a folder, and the agent may write the file.
+#[test]
+fn a_shell_starts_with_no_file_of_the_workspace() {
+    for (value, was_run) in [("work/start.sh", false), ("own.sh", true)] {
+        let world = World::new();
+        let script = format!("echo x >{}\n", world.path("ran").display());
+        std::fs::write(world.path(value), script).unwrap();
+        let file = world.path(value).display().to_string();
+        let client = world.start_with(Options {
+            env: vec![("BASH_ENV".to_owned(), file.clone()), ("ENV".to_owned(), file)],
+            ..Options::default()
+        });
+        let session = client.session_with(json!({"mode": "full"}));
+        world.mock().push(Reply::tool(
+            "bash",
+            json!({"command": "echo hi; sh -c 'echo ho'"}),
+        ));
+        client.ask(&session, "Go");
+        let message = world.wait_for_request(1).messages().last().unwrap().to_string();
+        assert!(message.contains("hi") && message.contains("ho"), "{message}");
+        assert_eq!(world.path("ran").exists(), was_run, "{value}");
+    }
+}

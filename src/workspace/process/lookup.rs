@@ -36,6 +36,26 @@ pub(super) fn absolute_entries(path: Option<&OsStr>) -> OsString {
 /// it is. PATH is treated by itself.
 const HARMLESS_VARIABLES: [&str; 5] = ["HOME", "OLDPWD", "PATH", "PWD", "TMPDIR"];
 
+/// Variables by which a shell runs a file before its script.
+const SHELL_STARTERS: [&str; 2] = ["BASH_ENV", "ENV"];
+
+/// Returns those of the variables that may let a shell run a file in one of `folders`, or what the value computes. Only a
+/// file of the user's own elsewhere counts.
+pub(super) fn list_shell_starters(
+    folders: &BTreeSet<PathBuf>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<OsString> {
+    let is_own_file = |value: &OsStr| {
+        let path = Path::new(value);
+        let is_computed = value.as_encoded_bytes().iter().any(|byte| b"$`".contains(byte));
+        path.is_absolute() && !is_computed && comes_from_outside(path, folders)
+    };
+    variables
+        .filter(|(name, value)| SHELL_STARTERS.iter().any(|starter| *starter == name) && !is_own_file(value))
+        .map(|(name, _)| name)
+        .collect()
+}
+
 /// Returns a PATH without the entries that are inside one of `folders`, by name or through a link.
 pub(super) fn entries_outside(path: &OsStr, folders: &BTreeSet<PathBuf>) -> OsString {
     let entries = std::env::split_paths(path).filter(|entry| {
@@ -191,6 +211,35 @@ mod tests {
                 "LD_PRELOAD"
             ]
         );
+    }
+
+    #[test]
+    fn a_shell_starts_with_no_file_of_a_workspace() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(base.join("ws")).unwrap();
+        for name in ["ws/start.sh", "own.sh"] {
+            std::fs::write(base.join(name), "").unwrap();
+        }
+        symlink(base.join("ws/start.sh"), base.join("link.sh")).unwrap();
+        let folders = BTreeSet::from([base.join("ws")]);
+        let is_listed = |name: &str, value: &str| {
+            let value = value.replace("BASE", &base.display().to_string());
+            !list_shell_starters(&folders, std::iter::once((name.into(), value.into()))).is_empty()
+        };
+        for (name, value, expected) in [
+            ("BASH_ENV", "BASE/ws/start.sh", true),
+            ("ENV", "BASE/ws/start.sh", true),
+            ("BASH_ENV", "BASE/link.sh", true),
+            ("BASH_ENV", "BASE/ws/missing", true),
+            ("BASH_ENV", "start.sh", true),
+            ("BASH_ENV", "$PWD/start.sh", true),
+            ("BASH_ENV", "/`cat start`", true),
+            ("BASH_ENV", "BASE/own.sh", false),
+            ("HOME", "BASE/ws", false),
+        ] {
+            assert_eq!(is_listed(name, value), expected, "{name}={value}");
+        }
     }
 
     #[test]

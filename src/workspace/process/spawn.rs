@@ -29,7 +29,7 @@ use crate::workspace::process::exec_protocol::{
     EXEC_COMMAND, ExecRequest, HelperReport, REQUEST_LIMIT, StartRefusal,
 };
 use crate::workspace::process::lookup::{
-    absolute_entries, entries_outside, find_inside, find_outside, list_code_variables,
+    absolute_entries, entries_outside, find_inside, find_outside, list_code_variables, list_shell_starters,
 };
 use crate::workspace::process::orphans::{Helper, spawn_helper};
 use crate::workspace::process::output::Output;
@@ -287,7 +287,7 @@ impl Launcher {
     /// Returns the inherited variables by which a workspace folder might decide what the command runs.
     fn list_code_variables(&self, command: &Command) -> Vec<OsString> {
         if !command.looks_up_outside {
-            return Vec::new();
+            return list_shell_starters(&self.folders, std::env::vars_os());
         }
         list_code_variables(&self.folders, std::env::vars_os())
     }
