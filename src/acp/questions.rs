@@ -15,12 +15,11 @@ use super::params::{FormAnswer, PermissionAnswer, PermissionOutcome};
 use super::sink::{ClientQuestion, QuestionSubject};
 use super::updates::{self, Notice};
 use crate::base::CancellationToken;
-use crate::base::text::reveal_hidden_characters;
 use crate::domain::{
     AgentQuestion, Answers, Approval, Decision, DecisionKind, FileLocation, Inquiry, InquiryReply, LimitName,
     LimitReached, QuestionField, RequestSubject, SessionId, ToolCallId,
 };
-use crate::session::{CommandError, InquiryAnswer, SessionCommand};
+use crate::session::{CommandError, InquiryAnswer, SessionCommand, describe_rules, narrow_to_file};
 
 /// The field of a limit's form.
 const RAISE: &str = "raise_by";
@@ -131,7 +130,7 @@ async fn ask_permission(
         "options": permission_options(approval),
         "_meta": {"agentls": {
             "approvalId": approval.id.as_str(), "risk": approval.risk.name(), "why": approval.describe_reasons(),
-            "rule": approval.rule,
+            "rule": find_offered_rule(approval),
         }},
     });
     let answer = state
@@ -146,7 +145,10 @@ async fn ask_permission(
             feedback,
             ..Decision::from_kind(DecisionKind::Deny)
         },
-        Decision::from_kind,
+        |kind| Decision {
+            rule: find_offered_rule(approval).filter(|_| kind == DecisionKind::AllowSession),
+            ..Decision::from_kind(kind)
+        },
     );
     match send_decision(state, session, approval, decision).await {
         // A settled one was canceled or decided by a rule meanwhile.
@@ -187,8 +189,8 @@ async fn send_decision(
 fn permission_options(approval: &Approval) -> Value {
     let option = |kind: DecisionKind, name: &str, icon: &str| json!({"optionId": option_id(kind), "name": name, "kind": icon});
     let mut options = vec![option(DecisionKind::Allow, "Allow", "allow_once")];
-    if let Some(rule) = &approval.rule {
-        let covered = describe_rule(&reveal_hidden_characters(rule));
+    if let Some(rule) = find_offered_rule(approval) {
+        let covered = describe_rules(&rule);
         options.push(option(
             DecisionKind::AllowSession,
             &format!("Allow {covered}, for this session"),
@@ -199,26 +201,15 @@ fn permission_options(approval: &Approval) -> Value {
     options.into()
 }
 
-/// Describes what a rule, or a list of rules, allows, in words for people.
-fn describe_rule(rule: &str) -> String {
-    // A list of rules stays as it is.
-    let pattern = |tool: &str| {
-        let pattern = rule.strip_prefix(tool)?.strip_prefix('(')?.strip_suffix(')')?;
-        (!pattern.contains("), ")).then_some(pattern)
-    };
-    if rule == "bash_sandboxed" {
-        "every command that stays in the sandbox".to_owned()
-    } else if let Some(command) = pattern("bash_sandboxed") {
-        format!("`{command}` in the sandbox")
-    } else if let Some(command) = pattern("bash_outside") {
-        format!("`{command}` outside of the sandbox")
-    } else if let Some(command) = pattern("bash") {
-        format!("`{command}`")
-    } else if let Some((server, tool)) = rule.strip_prefix("mcp:").and_then(|rest| rest.split_once('/')) {
-        format!("{tool} of the MCP server {server}")
-    } else {
-        rule.to_owned()
-    }
+/// Returns the rule that "always" adds: for the file of the call instead of its folder, since nobody sees more of it here
+/// than a button.
+fn find_offered_rule(approval: &Approval) -> Option<String> {
+    let rule = approval.rule.as_deref()?;
+    let path = approval.input.get("path").and_then(Value::as_str);
+    Some(
+        path.and_then(|path| narrow_to_file(rule, path))
+            .unwrap_or_else(|| rule.to_owned()),
+    )
 }
 
 /// Returns the id of an option; `None` if the decision is not offered.
@@ -562,21 +553,6 @@ fn to_texts(value: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rules_are_described_in_words() {
-        for (rule, words) in [
-            ("bash_sandboxed", "every command that stays in the sandbox"),
-            ("bash_sandboxed(rm -r x)", "`rm -r x` in the sandbox"),
-            ("bash_outside(make)", "`make` outside of the sandbox"),
-            ("bash(git log *)", "`git log *`"),
-            ("mcp:tickets/search", "search of the MCP server tickets"),
-            ("edit_file(src/**)", "edit_file(src/**)"),
-            ("bash(a), bash(b)", "bash(a), bash(b)"),
-        ] {
-            assert_eq!(describe_rule(rule), words);
-        }
-    }
 
     #[test]
     fn fields_are_sent_in_their_order() {

@@ -40,4 +40,4 @@ pub use losses::find_command_losses;
 pub use narrowing::leave_out_secrets;
 pub use policy::{GrantedRule, Policy, Verdict, choose_sandbox_policy, judge_tool_call};
 pub use read_only::{command_files, only_reads};
-pub use rule::{Rule, RuleError};
+pub use rule::{Rule, RuleError, describe_rules, narrow_to_file};

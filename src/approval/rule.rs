@@ -36,8 +36,10 @@ use crate::base::glob::GlobPattern;
 
 mod check;
 mod text_pattern;
+mod words;
 
 use text_pattern::TextPattern;
+pub use words::{describe_rules, narrow_to_file};
 
 /// The longest rule, in bytes.
 const MAX_BYTES: usize = 4096;

@@ -61,6 +61,7 @@ mod turn_events;
 mod turn_start;
 mod wall_time;
 
+pub use crate::approval::{describe_rules, narrow_to_file};
 pub use assemble::ServiceParts;
 pub use command::{
     CommandError, EffortChoice, InquiryAnswer, LoadReply, OpenQuestions, PartialMessage, QueueAction,

@@ -159,6 +159,40 @@ fn a_permission_carries_the_diff_and_one_option_of_each_kind() {
 }
 
 #[test]
+fn always_is_for_the_file_of_the_call_and_says_so_in_words() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let write = |path: &str| Reply::tool("write_file", json!({"path": path, "content": "x\n"}));
+    for reply in [
+        write("src/a.txt"),
+        write("src/a.txt"),
+        write("src/b.txt"),
+        Reply::text("done"),
+    ] {
+        world.mock().push(reply);
+    }
+    let prompt = client.prompt(&session, "write");
+    let asked = client.asked("session/request_permission");
+    let always = &asked["params"]["options"][1];
+    assert_eq!(always["name"], "Allow writing `src/a.txt`, for this session");
+    client.respond(
+        &asked,
+        json!({"outcome": {"outcome": "selected", "optionId": "allow_always"}}),
+    );
+    // The second call needs no answer, but another file of the folder does.
+    let asked = client.asked("session/request_permission");
+    let always = &asked["params"]["options"][1];
+    assert_eq!(always["name"], "Allow writing `src/b.txt`, for this session");
+    client.respond(
+        &asked,
+        json!({"outcome": {"outcome": "selected", "optionId": "deny"}}),
+    );
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert!(world.read("src/b.txt").is_none());
+}
+
+#[test]
 fn an_unclear_answer_denies() {
     let world = World::new();
     let client = AcpClient::start(&world, json!({}));
