@@ -14,6 +14,9 @@ pub struct ToolDefinition {
     pub hash: String,
     /// The command line or address of the server, without secrets.
     pub server: String,
+    /// The name for people. Empty if there is none, or if it was allowed before titles were recorded.
+    #[serde(default)]
+    pub title: String,
     pub description: String,
     /// The JSON Schema of each argument.
     pub arguments: BTreeMap<String, String>,

@@ -126,6 +126,8 @@ pub struct McpRoot {
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpTool {
     pub name: String,
+    /// The name for people; empty if the server gives none.
+    pub title: String,
     /// What it does, for the model.
     pub description: String,
     /// The JSON Schema of its arguments, in a form that every provider accepts.
@@ -136,7 +138,7 @@ pub struct McpTool {
     pub claims_read_only: bool,
     /// What the server claims of the effects of calls, such as `destructiveHint`.
     pub annotations: BTreeMap<String, bool>,
-    /// Differs if the description, the schema, or the annotations that the server sent do.
+    /// Differs if the title, the description, a schema, or the annotations that the server sent do.
     pub fingerprint: String,
 }
 

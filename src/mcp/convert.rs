@@ -61,6 +61,7 @@ pub(super) fn read_tool(entry: &Value) -> Option<McpTool> {
     let annotations = read_annotations(entry);
     Some(McpTool {
         name: read_text(entry, "name")?,
+        title: read_line(entry, "title").unwrap_or_default(),
         description: prefix_within(description.trim(), MAX_DESCRIPTION).to_owned(),
         schema: ArgumentSchema::new(adapt_schema(entry.get("inputSchema").unwrap_or(&Value::Null))),
         output_schema: entry
@@ -84,7 +85,14 @@ fn read_annotations(entry: &Value) -> BTreeMap<String, bool> {
 
 fn fingerprint_tool(entry: &Value, annotations: &BTreeMap<String, bool>) -> String {
     let mut text = String::new();
-    for key in ["description", "inputSchema"] {
+    // What people and the model see of the tool: `annotations` also has a title.
+    for key in [
+        "title",
+        "description",
+        "inputSchema",
+        "outputSchema",
+        "annotations",
+    ] {
         write_sorted(entry.get(key).unwrap_or(&Value::Null), &mut text);
     }
     sha256(format!("{text}{annotations:?}").as_bytes())
@@ -294,6 +302,28 @@ mod tests {
     use rmcp::transport::streamable_http_client::StreamableHttpError;
 
     use super::*;
+
+    #[test]
+    fn everything_that_a_server_says_of_a_tool_is_in_its_fingerprint() {
+        use serde_json::json;
+
+        let tool = json!({"name": "a", "title": "A", "description": "d", "inputSchema": {"type": "object"},
+            "outputSchema": {"type": "object"}, "annotations": {"title": "x", "readOnlyHint": true}});
+        let fingerprint = |tool: &Value| read_tool(tool).unwrap().fingerprint;
+        for (key, value) in [
+            ("title", json!("B")),
+            ("description", json!("e")),
+            ("inputSchema", json!({"type": "object", "properties": {"b": {}}})),
+            ("outputSchema", json!({"type": "object", "properties": {"b": {}}})),
+            ("annotations", json!({"title": "y", "readOnlyHint": true})),
+            ("annotations", json!({"title": "x", "readOnlyHint": false})),
+        ] {
+            let mut changed = tool.clone();
+            changed[key] = value;
+            assert_ne!(fingerprint(&changed), fingerprint(&tool), "{key}");
+        }
+        assert_eq!(read_tool(&tool).unwrap().title, "A");
+    }
 
     #[test]
     fn errors_of_the_sdk_are_told_in_plain_words() {

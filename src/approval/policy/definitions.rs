@@ -105,12 +105,13 @@ fn describe_changes(old: &ToolDefinition, new: &ToolDefinition) -> Vec<String> {
         }
     };
     compare("its server", &old.server, &new.server);
+    compare("its title", &old.title, &new.title);
     compare("its description", &old.description, &new.description);
     let arguments = describe_entries("argument", &old.arguments, &new.arguments, String::as_str);
     let annotations = describe_entries("annotation", &old.annotations, &new.annotations, show_flag);
     changes.extend(arguments.into_iter().chain(annotations));
     if changes.is_empty() {
-        changes.push("in a part that is too long to show".to_owned());
+        changes.push("in a part that is not shown here, such as the format of its results".to_owned());
     }
     changes
 }

@@ -11,6 +11,7 @@ fn definition(description: &str, arguments: &[&str]) -> ToolDefinition {
     ToolDefinition {
         hash: format!("{description} {arguments:?}"),
         server: "npx tickets".to_owned(),
+        title: String::new(),
         description: description.to_owned(),
         arguments: arguments
             .iter()
@@ -93,7 +94,7 @@ fn a_change_that_is_not_shown_counts_too() {
     changed.hash.push('x');
     let reason = ask_reason(&policy, &call_of(SEARCH, changed));
     assert!(
-        reason.ends_with("it has changed since you allowed it: in a part that is too long to show"),
+        reason.ends_with("it has changed since you allowed it: in a part that is not shown here, such as the format of its results"),
         "{reason}"
     );
     let long = format!("{}z {}", "a ".repeat(300), "b ".repeat(300));
