@@ -185,6 +185,29 @@ const TABLE: &[(&str, &str, WordList)] = &[
 /// that obey them look at the disk all the time, and none does anything about an empty one.
 pub const RESERVED_FOLDERS: [&str; 5] = [".vscode", ".idea", ".zed", ".cursor", ".claude"];
 
+/// Who obeys a file only on another machine, or as advice. All others may run what a file says as soon as a person works
+/// in the folder.
+const LESS_URGENT: &[&str] = &[
+    "continuous integration",
+    "SourceHut",
+    "Tekton",
+    "Semaphore",
+    "TeamCity",
+    "AWS CodeBuild",
+    "Google Cloud Build",
+    "Codemagic",
+    "Bitrise",
+    "version managers",
+    "rustup",
+    "agents",
+    "GitHub Copilot",
+];
+
+/// Returns whether what obeys a file, as [`Steering::obeyed_by`] names it, may run something on this machine at any time.
+pub fn may_run_soon(obeyed_by: &str) -> bool {
+    !LESS_URGENT.contains(&obeyed_by)
+}
+
 /// A file that steers a program or an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steering {

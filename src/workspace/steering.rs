@@ -3,7 +3,7 @@
 //! Brings together what the sandbox cannot protect (`steering_watch`) and what git's settings name (`git_names`). Must
 //! not know how users are asked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use super::steering_watch::{AnnouncedChanges, EarlierChanges, SettledChanges, Wa
 use crate::base::clock;
 use crate::base::nofollow::OpenFolder;
 use crate::base::spawn::run_blocking;
+use crate::base::steering::may_run_soon;
 use crate::base::text::reveal_hidden_characters;
 use crate::domain::SandboxPolicy;
 use crate::sandbox::name_reader;
@@ -139,20 +140,21 @@ impl Workspace {
         // On a disk that hangs, the next check finds them.
         let found = clock::timeout(LOOKING, self.find_unannounced_steering(cwd));
         let found = found.await.unwrap_or_default();
+        let count = found.len();
         if found.is_empty() {
             return None;
         }
-        let mut lines: Vec<String> = found
+        let mut lines: Vec<String> = sort_by_urgency(found)
             .iter()
             .take(MAX_NAMED)
-            .map(|path| {
+            .map(|(path, obeyed_by)| {
                 let shown = self.format_for_model(cwd, path);
                 let shown = reveal_hidden_characters(&shown);
-                format!("`{shown}` (obeyed by {})", name_reader(path))
+                format!("`{shown}` (obeyed by {obeyed_by})")
             })
             .collect();
-        if found.len() > MAX_NAMED {
-            lines.push(format!("and {} more", found.len() - MAX_NAMED));
+        if count > MAX_NAMED {
+            lines.push(format!("and {} more", count - MAX_NAMED));
         }
         Some(format!(
             "files that make other programs run are new, and a background process in the sandbox or you made them: {}. \
@@ -256,5 +258,42 @@ impl Workspace {
             folders.iter().any(holds) && !folders.iter().any(|folder| folder.starts_with(path))
         };
         named.into_iter().filter(is_inside).collect()
+    }
+}
+
+/// Returns files with who obeys them: first those that may run something soon, and of each kind first one per reader, so
+/// that many alike hide no other.
+fn sort_by_urgency(found: Vec<PathBuf>) -> Vec<(PathBuf, &'static str)> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut ranked: Vec<_> = found
+        .into_iter()
+        .map(|path| {
+            let obeyed_by = name_reader(&path);
+            let earlier = seen.entry(obeyed_by).or_default();
+            *earlier += 1;
+            ((!may_run_soon(obeyed_by), *earlier), path, obeyed_by)
+        })
+        .collect();
+    ranked.sort_by_key(|(rank, ..)| *rank);
+    ranked
+        .into_iter()
+        .map(|(_, path, obeyed_by)| (path, obeyed_by))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_soon_comes_first_in_a_long_warning() {
+        let many = (0..200).map(|at| PathBuf::from(format!(".github/workflows/{at}.yml")));
+        let hooks = (0..20).map(|at| PathBuf::from(format!("a/.git/hooks/{at}")));
+        let others = ["z/.vscode/tasks.json", "AGENTS.md", ".envrc"].map(PathBuf::from);
+        let sorted = sort_by_urgency(many.chain(hooks).chain(others).collect());
+        let readers: Vec<&str> = sorted.iter().map(|(_, reader)| *reader).collect();
+        assert_eq!(readers[..4], ["git", "VS Code", "direnv", "git"]);
+        assert_eq!(readers[22..24], ["continuous integration", "agents"]);
+        assert_eq!(sorted.len(), 223);
     }
 }
