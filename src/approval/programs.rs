@@ -23,8 +23,11 @@ const INTERPRETERS: WordList = WordList(
     scala groovy irb",
 );
 
-/// Further programs that run what their arguments say: scripts, containers, and shell commands of a database.
-const OPEN_PROGRAMS: WordList = WordList("tsx ts-node docker podman sqlite3 socat");
+/// Further programs that run what their arguments say: scripts, containers, and shell commands of a database; what
+/// `make --eval` and `SHELL=` name, and the programs and plugins that a compiler can be told to use.
+const OPEN_PROGRAMS: WordList = WordList(
+    "tsx ts-node docker podman sqlite3 socat make gmake gcc g++ cc c++ clang clang++ rustc just ninja",
+);
 
 /// Shell builtins that change what later commands mean, or that run a text.
 pub(super) const STATE_BUILTINS: WordList = WordList(

@@ -234,6 +234,13 @@ impl Resolver<'_> {
             let problem = Diagnostic::new_warning(at, "approvals.allow", message);
             self.problems.push(problem.with_hint(hint));
         }
+        if rule.allows_every_command() {
+            let message =
+                format!("`{rule}` allows every command without a question, also outside the sandbox");
+            let hint = "name the commands, as in `bash(cargo test *)`";
+            let problem = Diagnostic::new_warning(at, "approvals.allow", message);
+            self.problems.push(problem.with_hint(hint));
+        }
         if let Some(runner) = rule.find_open_runner() {
             let message = format!("`{rule}` allows any program: `{runner}` runs what its arguments say");
             let hint = format!("name what it runs, as in `bash({runner} NAME *)`");

@@ -163,6 +163,12 @@ impl Rule {
         })
     }
 
+    /// Returns whether the rule is about every command, in the sandbox or not.
+    pub fn allows_every_command(&self) -> bool {
+        let pattern = self.pattern.as_ref().map_or("*", |pattern| &pattern.source);
+        self.tool.is_match("bash") && pattern.chars().all(|c| "*: ".contains(c))
+    }
+
     fn validate_against_tools(&self, own: &[impl AsRef<str>]) -> Result<(), RuleError> {
         if let Some(rest) = self.tool_name.strip_prefix("mcp:") {
             let named = rest.contains('*')

@@ -30,16 +30,18 @@ fn rule_lists_of_layers_are_joined() {
 #[test]
 fn allow_rules_that_let_any_program_run_are_warned_of() {
     let loaded = TestLayers {
-        user: "[approvals]\nallow = ['bash(python3 *)', 'bash(python3 x.py *)']\ndeny = ['bash(npx *)']",
+        user: "[approvals]\nallow = ['bash(python3 *)', 'bash(python3 x.py *)', 'bash(*)']\ndeny = ['bash(npx *)']",
         ..TestLayers::default()
     }
     .load();
-    assert_eq!(loaded.settings.approvals.allow.len(), 2);
+    assert_eq!(loaded.settings.approvals.allow.len(), 3);
     assert_eq!(
         lines(&loaded),
         [
             "/h/c.toml:2:10: warning: approvals.allow: `bash(python3 *)` allows any program: `python3` runs what its \
-             arguments say (name what it runs, as in `bash(python3 NAME *)`)"
+             arguments say (name what it runs, as in `bash(python3 NAME *)`)",
+            "/h/c.toml:2:10: warning: approvals.allow: `bash(*)` allows every command without a question, also outside the \
+             sandbox (name the commands, as in `bash(cargo test *)`)"
         ]
     );
 }

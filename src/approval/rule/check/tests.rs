@@ -253,7 +253,11 @@ fn rules_that_let_any_program_run_are_found() {
         ("bash(go test *)", None),
         ("bash(tsx *)", Some("tsx")),
         ("bash(tsx scripts/build.ts *)", None),
-        ("bash(make *)", None),
+        ("bash(make *)", Some("make")),
+        ("bash(make*)", Some("make")),
+        ("bash(make test *)", None),
+        ("bash(gcc*)", Some("gcc")),
+        ("bash(gcc -O2 *)", Some("gcc")),
         ("bash(docker *)", Some("docker")),
         ("bash(sqlite3 *)", Some("sqlite3")),
         ("bash(find *)", None),
@@ -265,6 +269,26 @@ fn rules_that_let_any_program_run_are_found() {
         ("edit_file(python3/*)", None),
     ] {
         assert_eq!(Rule::parse(text).unwrap().find_open_runner(), runner, "{text}");
+    }
+}
+
+#[test]
+fn rules_for_every_command_are_found() {
+    for (text, is_every) in [
+        ("bash", true),
+        ("Bash(*)", true),
+        ("bash(**)", true),
+        ("bash(:*)", true),
+        ("bash(* *)", true),
+        ("bash(a*)", false),
+        ("bash_sandboxed(*)", false),
+        ("edit_file(**)", false),
+    ] {
+        assert_eq!(
+            Rule::parse(text).unwrap().allows_every_command(),
+            is_every,
+            "{text}"
+        );
     }
 }
 
