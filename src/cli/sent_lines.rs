@@ -35,6 +35,12 @@ impl SentLines {
         }
     }
 
+    /// Returns the lines that the server has accepted.
+    pub(super) fn list_accepted(&self) -> Vec<String> {
+        let accepted = self.lines.iter().filter(|(_, is_accepted)| *is_accepted);
+        accepted.map(|(line, _)| line.clone()).collect()
+    }
+
     /// Describes the last line in at most `width` columns, to follow an activity of `before` columns; empty without one.
     pub(super) fn describe_last(&self, before: usize, width: usize) -> String {
         let [rest @ .., (sent, is_accepted)] = self.lines.as_slice() else {

@@ -142,6 +142,10 @@ impl TurnRunner<'_> {
     /// If the connection to the server fails. A refused prompt is not an error here, but part of the report.
     pub(super) async fn run_to_end(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
         let result = self.run_loop(until).await;
+        if self.input.wants_to_leave {
+            // The turn ends with the chat, so no model will see them (I16).
+            prepend_all_to_draft(self.draft, self.view.sent_lines.list_accepted());
+        }
         self.view.set_idle();
         // Without an answer the text may not have arrived (I16).
         let unanswered = self.input.sent.into_values().flatten();

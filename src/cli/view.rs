@@ -80,7 +80,7 @@ pub(super) struct View {
     depths: HashMap<String, usize>,
     /// Notes that arrived in the middle of a message.
     pending_notes: Vec<(Color, String)>,
-    sent_lines: SentLines,
+    pub(super) sent_lines: SentLines,
     changes: Changes,
     pub(super) calls: RecentCalls,
     /// How many prompts are queued; 0 while the queue is paused.

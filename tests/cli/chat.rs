@@ -302,6 +302,43 @@ fn nothing_typed_is_lost_when_the_server_is_killed() {
 }
 
 #[test]
+fn what_was_typed_before_a_signal_is_in_the_next_chat() {
+    let world = World::with(hello());
+    for signal in [Signal::TERM, Signal::HUP] {
+        // While a line is read.
+        let mut chat = world.terminal(&["chat"], &[], 100);
+        chat.wait_for_text("› ");
+        chat.send_keys("hello\r");
+        chat.wait_for_text("Hello there.");
+        chat.wait_until_idle();
+        chat.send_keys("half a thought");
+        chat.wait_for_text("› half a thought");
+        kill_process(Pid::from_child(&chat.child), signal).unwrap();
+        assert_eq!(chat.wait_for_exit(), 0);
+        // During a turn, with a message that the server has and no model has read.
+        let mut chat = world.terminal(&["-c"], &[], 100);
+        chat.wait_for_text("› half a thought");
+        chat.send_keys("\u{15}slow\r");
+        chat.wait_for_text("word word");
+        chat.send_keys("and say why\r");
+        chat.wait_for_text("› and say why · sent");
+        chat.send_keys("then stop");
+        chat.wait_for_text("› then stop▏");
+        kill_process(Pid::from_child(&chat.child), signal).unwrap();
+        assert_eq!(chat.wait_for_exit(), 0);
+        let mut chat = world.terminal(&["-c"], &[], 100);
+        chat.wait_for_text("› and say why then stop");
+        chat.send_keys("\u{15}");
+        chat.quit();
+        // It comes back once.
+        let mut chat = world.terminal(&["-c"], &[], 100);
+        let output = chat.wait_until_idle();
+        assert!(!output.contains("then stop"), "{output}");
+        chat.quit();
+    }
+}
+
+#[test]
 fn only_a_single_key_approves_and_typed_text_never_does() {
     let world = World::with(hello());
     let new = world.path("work/new.txt");

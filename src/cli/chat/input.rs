@@ -3,10 +3,10 @@
 //! rustyline reads the terminal on a thread of its own while the rest of the client continues. Knows no server.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
@@ -66,7 +66,7 @@ impl ChatInput {
             styler,
             folder: folder.to_path_buf(),
             own: Vec::new(),
-            line: RefCell::default(),
+            line: TypedLine::default(),
         }));
         // Prompts are private: only the owner may read the folder and the file.
         let history = state_dir.and_then(|dir| {
@@ -87,10 +87,18 @@ impl ChatInput {
         }
     }
 
+    /// Returns the line that is being typed while another thread reads.
+    pub(super) fn typed_line(&self) -> TypedLine {
+        self.editor
+            .helper()
+            .map(|help| help.line.clone())
+            .unwrap_or_default()
+    }
+
     /// Reads a line, starting with `draft`. Blocks.
     pub(super) fn read(&mut self, draft: &str) -> PromptLine {
         if let Some(help) = self.editor.helper() {
-            help.line.replace(draft.to_owned());
+            help.line.set(draft);
         }
         let read = match draft {
             "" => self.editor.readline("› "),
@@ -129,13 +137,27 @@ impl ChatInput {
     }
 }
 
+/// What is typed now, for others than the thread that reads it too.
+#[derive(Clone, Default)]
+pub(super) struct TypedLine(Arc<Mutex<String>>);
+
+impl TypedLine {
+    fn set(&self, line: &str) {
+        line.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn take(&self) -> String {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 struct InputHelper {
     styler: Styler,
     folder: PathBuf,
     /// The user's own commands, each with its `/`.
     own: Vec<String>,
-    /// What is typed now. The editor does not return it after a Ctrl-C.
-    line: RefCell<String>,
+    /// The editor does not return it after a Ctrl-C.
+    line: TypedLine,
 }
 
 impl Helper for InputHelper {}
@@ -145,7 +167,7 @@ impl Hinter for InputHelper {
 
     /// Offers nothing. The editor calls this with each change of the line.
     fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
-        line.clone_into(&mut self.line.borrow_mut());
+        self.line.set(line);
         None
     }
 }

@@ -7,6 +7,7 @@
 mod changes;
 mod commands;
 mod input;
+mod kept_draft;
 mod mcp;
 mod queue;
 mod trust;
@@ -15,6 +16,7 @@ mod unread_text;
 use std::path::{Path, PathBuf};
 
 use input::{ChatInput, PromptLine};
+use kept_draft::KeptDraft;
 use unread_text::{CurrentLine, StoredTexts};
 
 use serde::Serialize;
@@ -90,6 +92,7 @@ pub(super) async fn run_chat(
     let places = ConfigPaths::from_env(env, config);
     let state_dir = places.as_ref().map(|places| places.state_dir.as_path());
     let input = ChatInput::open(styler, &launch.folder, state_dir)?;
+    let kept = KeptDraft::new(&launch.folder, state_dir);
     launch.questions = true;
     launch.interruptible = true;
     let client = ServerClient::start(&launch).await?;
@@ -99,6 +102,7 @@ pub(super) async fn run_chat(
         signals,
         input: Some(input),
         draft: Draft::default(),
+        kept,
         agent: None,
         own: Vec::new(),
         editor: ExternalEditor::from_env(env, &launch.folder),
@@ -113,6 +117,7 @@ pub(super) async fn run_chat(
     chat.view.calls.hint = Some("/output shows all");
     chat.open(which).await?;
     let done = chat.run_input_loop().await;
+    chat.keep_draft();
     // Before the error returns, so that every way out says how to resume.
     chat.print_resume_hint().await;
     done?;
@@ -131,6 +136,8 @@ struct Chat {
     /// The line editor; `None` while another thread reads a line.
     input: Option<ChatInput>,
     draft: Draft,
+    /// Where the draft goes if the chat ends before it is sent.
+    kept: KeptDraft,
     editor: ExternalEditor,
     session: String,
     mode: Mode,
@@ -226,6 +233,7 @@ impl Chat {
             .iter()
             .for_each(|line| input.save_history_line(line));
         let draft = draft.text;
+        let typed = input.typed_line();
         let mut reading = tokio::task::spawn_blocking(move || {
             let line = input.read(&draft);
             (input, line)
@@ -246,6 +254,7 @@ impl Chat {
                         let _ = rustix::termios::tcsetattr(std::io::stdin(), now, saved);
                     }
                     self.view.screen.write("\n");
+                    self.draft.text = typed.take();
                     return Ok(PromptLine::End);
                 },
                 incoming = self.client.next(), if ended.is_none() => match incoming {
@@ -258,6 +267,10 @@ impl Chat {
             }
         };
         self.input = Some(input);
+        if line == PromptLine::End {
+            // Empty after Ctrl-D, but not if the terminal is gone.
+            self.draft.text = typed.take();
+        }
         self.view.screen.note_foreign_newline();
         // Shown only now: while the line is edited, the terminal belongs to the line editor.
         for notification in notifications {
@@ -408,6 +421,26 @@ impl Chat {
         })
     }
 
+    /// Keeps what was typed but not sent for the next chat in the folder.
+    fn keep_draft(&mut self) {
+        let draft = std::mem::take(&mut self.draft);
+        prepend_all_to_draft(
+            &mut self.draft,
+            draft.unanswered.into_iter().chain([draft.text]).collect(),
+        );
+        if let Err(error) = self.kept.add(&self.draft.text) {
+            self.show_warning(format!("! what you typed could not be kept: {error}"));
+        }
+    }
+
+    /// Puts what an earlier chat kept into the next line.
+    fn give_back_draft(&mut self) {
+        if let Some(text) = self.kept.take() {
+            prepend_to_draft(&mut self.draft, &text);
+            self.show_hint("what you typed before the last chat ended is in the line again");
+        }
+    }
+
     /// Prints how to find this session again.
     async fn print_resume_hint(&mut self) {
         // Nothing was said, so there is nothing to resume.
@@ -501,6 +534,7 @@ impl Chat {
             },
         };
         self.switch_session(id).await?;
+        self.give_back_draft();
         let (client, launch) = (&mut self.client, &self.launch);
         let mode = apply_named_choice(client, &self.session, self.mode, launch).await?;
         if mode != self.mode {
