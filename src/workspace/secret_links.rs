@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::watch::read_stamp;
+use super::file_stamp::read_stamp;
 use crate::base::nofollow::{FileKind, OpenFolder};
 use crate::base::secret_path::is_secret_like;
 use crate::sandbox::list_secret_places;
