@@ -199,12 +199,12 @@ mod tests {
             (
                 "git show 1234abcd",
                 0,
-                "git show --sparse '1234abcd^{commit}' … ENV",
+                "git show --sparse 1234abcd^{commit} … ENV",
             ),
             (
                 "git diff 1234abc..^def5678 -- feed",
                 0,
-                "git diff '1234abc^{commit}..^def5678^{commit}' -- feed … ENV",
+                "git diff 1234abc^{commit}..^def5678^{commit} -- feed … ENV",
             ),
         ] {
             let want = want.replace("ENV", "':(top,exclude,literal).env'");

@@ -40,7 +40,7 @@ fn allow_rules_that_let_any_program_run_are_warned_of() {
         [
             "/h/c.toml:2:10: warning: approvals.allow: `bash(python3 *)` allows any program: `python3` runs what its \
              arguments say (name what it runs, as in `bash(python3 NAME *)`)",
-            "/h/c.toml:2:10: warning: approvals.allow: `bash(*)` allows every command without a question, also outside the \
+            "/h/c.toml:2:53: warning: approvals.allow: `bash(*)` allows every command without a question, also outside the \
              sandbox (name the commands, as in `bash(cargo test *)`)"
         ]
     );
