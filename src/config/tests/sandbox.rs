@@ -250,11 +250,11 @@ fn an_untrusted_folder_may_ask_about_sandboxed_commands() {
 
 #[test]
 fn no_folder_allows_commands_outside_of_the_sandbox() {
-    let folder = "[approvals]\nallow = ['bash_outside(make install)', 'bash(make *)']\n\
+    let folder = "[approvals]\nallow = ['bash_outside(make install)', 'bash(make test *)']\n\
                   deny = ['bash_outside(make clean)']";
     let loaded = load_folder("[approvals]\nallow = 'bash_outside(true)'", folder, true);
     let approvals = &loaded.settings.approvals;
-    assert_eq!(*approvals.allow, ["bash_outside(true)", "bash(make *)"]);
+    assert_eq!(*approvals.allow, ["bash_outside(true)", "bash(make test *)"]);
     assert_eq!(*approvals.deny, ["bash_outside(make clean)"]);
     assert!(approvals.unreadable.is_empty());
     assert_eq!(
