@@ -251,9 +251,9 @@ fn as_commit(word: &ShellWord) -> AsCommit {
     {
         return AsCommit::Unknown;
     }
-    let to_commit = |end: &&str| match may_name_blob(end) {
-        true => format!("{end}^{{commit}}"),
-        false => (*end).to_owned(),
+    let to_commit = |end: &&str| {
+        let suffix = if may_name_blob(end) { "^{commit}" } else { "" };
+        format!("{end}{suffix}")
     };
     let ends: Vec<String> = ends.iter().map(to_commit).collect();
     AsCommit::Changed(ends.join(separator.unwrap_or_default()))

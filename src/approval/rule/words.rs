@@ -38,7 +38,10 @@ impl Rule {
                 "*" => format!("every tool of the MCP server {server}"),
                 tool => format!("{tool} of the MCP server {server}"),
             };
-            return pattern.map_or(subject.clone(), |pattern| format!("{subject} with `{pattern}`"));
+            return match pattern {
+                Some(pattern) => format!("{subject} with `{pattern}`"),
+                None => subject,
+            };
         }
         match (self.tool_name.as_str(), pattern) {
             ("bash" | "Bash", None) => "every command, also outside of the sandbox".to_owned(),

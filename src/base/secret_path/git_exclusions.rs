@@ -127,10 +127,12 @@ mod tests {
         static PATTERNS: LazyLock<Vec<GlobPattern>> = LazyLock::new(|| {
             let compiled = git_exclusions().iter().map(|exclusion| {
                 let (words, pattern) = exclusion.strip_prefix(":(").unwrap().split_once(')').unwrap();
-                match words.contains("glob") {
-                    true => GlobPattern::for_paths(pattern).unwrap(),
-                    false => GlobPattern::for_names(pattern).unwrap(),
-                }
+                let compile = if words.contains("glob") {
+                    GlobPattern::for_paths
+                } else {
+                    GlobPattern::for_names
+                };
+                compile(pattern).unwrap()
             });
             compiled.collect()
         });
