@@ -156,7 +156,11 @@ export const commandTable = {
 
 /** Webview buttons that have no command. */
 export const buttonHandlers = {
-  openServerPath: () => commands.executeCommand("workbench.action.openSettings", "agentls.server.path"),
+  openServerPath: async () => {
+    const [file] = (await window.showOpenDialog({ title: "Select the agentls Program", openLabel: "Select" })) ?? [];
+    // In a remote window, VS Code writes this setting to the remote machine.
+    if (file) await workspace.getConfiguration("agentls").update("server.path", file.fsPath, true);
+  },
   openOllama: () => env.openExternal(Uri.parse("https://ollama.com/download")),
   retry: ({ chat }: CommandContext) => {
     const lastPrompt = chat.activeSession?.items.findLast((item) => item.kind === "user");
