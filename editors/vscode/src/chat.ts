@@ -35,7 +35,15 @@ import {
   parseHolder,
   type SessionHolder,
 } from "./serverErrors";
-import { type AgentEvent, type ChatState, createChatState, listOpenInquiries, reduceEvent } from "./state";
+import {
+  type AgentEvent,
+  type ChatState,
+  createChatState,
+  listOpenInquiries,
+  reduceEvent,
+  type ToolItem,
+  updateItem,
+} from "./state";
 import { loadPage, prependPage } from "./state/pages";
 import {
   type ActiveContext,
@@ -418,11 +426,15 @@ export class Chat {
     approvalId: string,
     decision: Decision,
     details: { feedback?: string; input?: unknown; rule?: string },
+    reviewedDiff?: string,
   ): Promise<boolean> {
     const api = this.#requireApi();
     if (api === undefined) return false;
     const state = this.#findSessionByApproval(approvalId);
     const approval = this.findApproval(approvalId);
+    // Before the answer, because its event may arrive before the response.
+    if (state && approval)
+      this.#storeSession(updateItem<ToolItem>(state, "tool", approval.toolCallId, { reviewedDiff }));
     try {
       await api.request("agent/approvalRespond", { approvalId, decision, ...details });
     } catch (error) {

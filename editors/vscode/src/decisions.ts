@@ -58,13 +58,14 @@ export class Decisions {
   ): Promise<boolean> {
     const { feedback, rule } = details;
     let { input } = details;
+    let reviewedDiff: string | undefined;
     if (decision !== "deny") {
       const outcome = await this.reviews.getOutcome(approval);
       if (outcome.kind === "refused") return this.#reportRefusal(outcome.message);
       if (outcome.kind !== "none" && input !== undefined) {
         return this.#reportRefusal("This edit also has a review. Discard the review, or allow the reviewed version.");
       }
-      if (outcome.kind === "edited") input = outcome.input;
+      if (outcome.kind === "edited") ({ input, diff: reviewedDiff } = outcome);
     }
     const { approvalId } = approval;
     // The event of the answer may close the review before the response arrives.
@@ -73,6 +74,7 @@ export class Decisions {
       approvalId,
       decision,
       omitUndefined({ feedback, input, rule }),
+      reviewedDiff,
     );
     if (isAccepted) await this.reviews.closeReview(approvalId);
     else this.reviews.setDecided(approvalId, false);

@@ -1,7 +1,7 @@
 // Computes hunks of proposed edits, the arguments of `edit_file` that produce a text, and file contents before and
 // after a turn. Pure. The `diff` library does the comparison.
 
-import { applyPatch, diffLines, parsePatch, reversePatch } from "diff";
+import { applyPatch, createTwoFilesPatch, diffLines, FILE_HEADERS_ONLY, parsePatch, reversePatch } from "diff";
 import type { FileDiff } from "./protocol";
 import type { ChangesItem, ChatState } from "./state";
 
@@ -165,6 +165,11 @@ function withoutLineFeed(line: string): string {
 /** Counts the places at which the lines stand in the text. */
 function countWindows(text: readonly string[], lines: readonly string[]): number {
   return text.filter((_, at) => lines.length > 0 && lines.every((line, offset) => text[at + offset] === line)).length;
+}
+
+/** Returns a unified diff of one file. */
+export function createDiff(path: string, before: string, after: string): string {
+  return createTwoFilesPatch(path, path, before, after, undefined, undefined, { headerOptions: FILE_HEADERS_ONLY });
 }
 
 /** Whether the unified diff changes several files. */

@@ -25,6 +25,7 @@ import {
   buildPatch,
   compareReview,
   computeHunks,
+  createDiff,
   describeDifference,
   findHunkAtLine,
   hasSeveralFiles,
@@ -67,7 +68,7 @@ export type ReviewOutcome =
   | { kind: "none" }
   | { kind: "unchanged" }
   /** The call runs with these arguments. */
-  | { kind: "edited"; input: unknown }
+  | { kind: "edited"; input: unknown; diff: string }
   /** The reviewed version cannot be sent. */
   | { kind: "refused"; message: string };
 
@@ -169,7 +170,7 @@ export class ReviewManager implements Disposable {
         "The reviewed version cannot be sent as arguments of this call. Undo your changes, or deny the call.",
       );
     }
-    return { kind: "edited", input: edited };
+    return { kind: "edited", input: edited, diff: createDiff(review.file.path, review.before, reviewText) };
   }
 
   /** Drops the changes of a review after confirmation. */

@@ -66,6 +66,7 @@ export {
   getProposedPlan,
   listOpenInquiries,
   sumLines,
+  updateItem,
 } from "./state/items";
 export * from "./state/model";
 export { MAX_LIVE_CHARS } from "./state/tools";

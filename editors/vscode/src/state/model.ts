@@ -78,6 +78,8 @@ export interface ToolItem extends BaseItem {
   live?: string | undefined;
   liveDropped?: number | undefined;
   diff?: string | undefined;
+  /** The user's version of `diff`, which runs if they allow it. */
+  reviewedDiff?: string | undefined;
   locations?: Location[] | undefined;
   durationMs?: number | undefined;
   exitCode?: number | undefined;

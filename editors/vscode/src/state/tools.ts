@@ -105,10 +105,13 @@ export function applyApprovalRequested(state: ChatState, p: ApprovalRequestedNot
 export function applyApprovalResolved(state: ChatState, p: ApprovalResolvedNotification): ChatState {
   const approvals = state.approvals.filter((open) => open.approvalId !== p.approvalId);
   // An allowed call may have to wait for earlier ones, and then needs no approval any more.
-  const waits = findItem(state, "tool", p.toolCallId)?.status === "awaitingApproval";
+  const call = findItem(state, "tool", p.toolCallId);
   return updateItem<ToolItem>({ ...state, approvals }, "tool", p.toolCallId, {
     approval: undefined,
     decision: p,
-    ...(waits && { status: "pending" }),
+    reviewedDiff: undefined,
+    ...(call?.status === "awaitingApproval" && { status: "pending" }),
+    // The proposal is not what runs.
+    ...(p.input !== undefined && { input: p.input, diff: call?.reviewedDiff }),
   });
 }

@@ -41,6 +41,7 @@ async function setUpDecisions(outcome: ReviewOutcome) {
   return { fake, decisions, refusals, closedReviews, decidedStates, reopened, listSentDecisions };
 }
 
+const DIFF = "--- a.ts\n+++ a.ts\n@@ -1 +1 @@\n-a\n+b\n";
 const EDITED = { path: "a.ts", edits: [{ old_text: "a", new_text: "b" }] };
 
 for (const decision of ["allow", "allowSession", "allowAlways"] as const) {
@@ -48,6 +49,7 @@ for (const decision of ["allow", "allowSession", "allowAlways"] as const) {
     const { decisions, listSentDecisions, closedReviews, fake } = await setUpDecisions({
       kind: "edited",
       input: EDITED,
+      diff: DIFF,
     });
     const rule = decision === "allow" ? {} : { rule: APPROVAL.rule };
     await decisions.decideApproval("a1", decision, rule);
@@ -75,7 +77,7 @@ test("an unchanged review sends the original call", async () => {
 });
 
 test("edited arguments are refused if there is a review", async () => {
-  for (const outcome of [{ kind: "unchanged" }, { kind: "edited", input: EDITED }] as const) {
+  for (const outcome of [{ kind: "unchanged" }, { kind: "edited", input: EDITED, diff: DIFF }] as const) {
     const { decisions, listSentDecisions, refusals } = await setUpDecisions(outcome);
     await decisions.decideApproval("a1", "allow", { input: { path: "other.ts" } });
     assert.deepEqual(listSentDecisions(), []);
@@ -98,7 +100,7 @@ test("an answer is sent once, and only to an open request", async () => {
 });
 
 test("a rejected answer keeps the review", async () => {
-  const { fake, decisions, closedReviews } = await setUpDecisions({ kind: "edited", input: EDITED });
+  const { fake, decisions, closedReviews } = await setUpDecisions({ kind: "edited", input: EDITED, diff: DIFF });
   delete fake.answers["agent/approvalRespond"];
   const deciding = decisions.decideApproval("a1", "allow");
   await new Promise(setImmediate);
@@ -106,4 +108,21 @@ test("a rejected answer keeps the review", async () => {
   await deciding;
   assert.deepEqual(closedReviews, []);
   assert.equal(fake.chat.view.error, "bad input");
+});
+
+test("a call whose edit was reviewed shows what was allowed, not the proposal", async () => {
+  const { fake, decisions } = await setUpDecisions({ kind: "edited", input: EDITED, diff: DIFF });
+  const resolved = { approvalId: "a1", toolCallId: "c1", decision: "allow", by: "person", input: EDITED };
+  const findCall = () => fake.chat.activeSession?.items.find((item) => item.kind === "tool");
+  fake.emitEvent("toolCall", { seq: 3, toolCallId: "c1", name: "edit_file", title: "Edit a.ts", diff: "proposal" });
+  const deciding = decisions.decideApproval("a1", "allow");
+  await new Promise(setImmediate);
+  fake.emitEvent("approvalResolved", { seq: 4, ...resolved });
+  await deciding;
+  assert.equal(findCall()?.diff, DIFF);
+  // Edited elsewhere, the version is not known here.
+  fake.emitEvent("toolCall", { seq: 5, toolCallId: "c1", name: "edit_file", title: "Edit a.ts", diff: "proposal" });
+  fake.emitEvent("approvalResolved", { seq: 6, ...resolved });
+  assert.equal(findCall()?.diff, undefined);
+  assert.deepEqual(findCall()?.input, EDITED);
 });
