@@ -99,6 +99,15 @@ export function countLines(text: string): number {
   return count;
 }
 
+/**
+ * Finds what the editor reported after an edit, at the end of the call's output: `1 new error`, and the list. The model
+ * reads the same.
+ */
+export function findNewErrors(output: string): { summary: string; list: string } | undefined {
+  const [, summary, list] = /^The editor reports (\d+ (?:new )?errors?[^\n]*):\n(.+)$/ms.exec(output) ?? [];
+  return summary === undefined || list === undefined ? undefined : { summary, list };
+}
+
 /** Returns the last `max` lines and the number of omitted lines. */
 export function takeLastLines(text: string, max: number): { text: string; omitted: number } {
   const total = countLines(text);

@@ -6,6 +6,7 @@ import {
   countDiffLines,
   escapeLabel,
   escapeNotification,
+  findNewErrors,
   formatCost,
   formatSandbox,
   revealHidden,
@@ -109,4 +110,15 @@ test("a diff is shown with all changed lines, and with the names of several file
   const two = `${one}--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n`;
   assert.deepEqual(selectDiffLines(two), two.trimEnd().split("\n"));
   assert.deepEqual(countDiffLines(two), { added: 1, removed: 2 });
+});
+
+test("the errors that an edit caused are found at the end of its output", () => {
+  const report = "Edited a.ts.\nThe editor reports 2 new errors:\na.ts:1:1 error: one\nb.ts:2:2 error: two";
+  assert.deepEqual(findNewErrors(report), {
+    summary: "2 new errors",
+    list: "a.ts:1:1 error: one\nb.ts:2:2 error: two",
+  });
+  const old = "Edited a.ts.\nThe editor reports 1 error, perhaps older than this edit:\na.ts:1:1 error: one";
+  assert.equal(findNewErrors(old)?.summary, "1 error, perhaps older than this edit");
+  assert.equal(findNewErrors("Edited a.ts."), undefined);
 });

@@ -1,7 +1,7 @@
 // A tool call: title, input, live and final output, and its approval.
 
 import type { ComponentChildren, JSX } from "preact";
-import { countDiffLines, countLines, formatBytes, formatDuration, takeLastLines } from "../format";
+import { countDiffLines, countLines, findNewErrors, formatBytes, formatDuration, takeLastLines } from "../format";
 import { getItemKey, type ToolItem } from "../state";
 import type { Capabilities, ViewState } from "../webviewProtocol";
 import { ApprovalCard } from "./approval";
@@ -45,6 +45,7 @@ export class ToolCall extends PureComponent<Props> {
     // A sub-agent's open question is always visible.
     const open = isOpen || (subagents?.hasOpenQuestion(tool) ?? false);
     const calls = subagents?.countCalls(tool) ?? 0;
+    const errors = findEditErrors(tool);
     const id = `tool-${tool.id}`;
     return (
       <section
@@ -60,6 +61,11 @@ export class ToolCall extends PureComponent<Props> {
           </span>
           {calls > 0 && <span class="dim">{calls === 1 ? "1 call" : `${calls} calls`}</span>}
           <DiffCounts tool={tool} />
+          {errors && (
+            <span class="exit" data-testid="new-errors">
+              {errors.summary}
+            </span>
+          )}
           <span>
             {tool.status === "failed" && tool.exitCode !== undefined && (
               <span class="exit" data-testid="exit">
@@ -117,6 +123,11 @@ function DiffCounts({ tool }: { tool: ToolItem }): JSX.Element | null {
   );
 }
 
+/** The errors that an edit has caused. */
+function findEditErrors({ status, diff, output = "" }: ToolItem): ReturnType<typeof findNewErrors> {
+  return status === "completed" && diff !== undefined ? findNewErrors(output) : undefined;
+}
+
 function ToolDuration({ tool }: { tool: ToolItem }): JSX.Element | null {
   if (tool.durationMs === undefined || tool.durationMs < 1000) return null;
   return <span class="clock">{formatDuration(tool.durationMs)}</span>;
@@ -145,6 +156,7 @@ function SubagentEntries({ tool, subagents, capabilities, reviews }: Props & { s
 
 function ToolBody({ tool, children }: { tool: ToolItem; children: ComponentChildren }): JSX.Element {
   const { decision } = tool;
+  const errors = findEditErrors(tool);
   return (
     <>
       {tool.diff === undefined ? (
@@ -160,6 +172,11 @@ function ToolBody({ tool, children }: { tool: ToolItem; children: ComponentChild
             onPress={() => postMessage({ type: "openDiff", toolCallId: tool.id })}
           />
         </div>
+      )}
+      {errors && (
+        <pre class="wrap" tabIndex={0} role="region" aria-label="New errors">
+          {errors.list}
+        </pre>
       )}
       {children}
       {tool.live !== undefined && (
