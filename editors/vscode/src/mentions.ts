@@ -14,11 +14,10 @@ import {
   window,
   workspace,
 } from "vscode";
-import type { Chat } from "./chat";
 import { buildExcludeGlob, buildSearchGlobs, listExcludePatterns, parseGitignore } from "./fileSearch";
 import type { Range, Severity } from "./protocol";
 import { resolvePath } from "./review";
-import { type ActiveContext, type Attachment, formatLineRange, type Suggestion } from "./webviewProtocol";
+import { type ActiveContext, type Attachment, formatLineRange } from "./webviewProtocol";
 
 const MAX_SUGGESTIONS = 30;
 /** A language server may take long to find symbols, and the user waits for the files. */
@@ -36,29 +35,6 @@ export async function suggestMentions(query: string): Promise<Attachment[]> {
     pattern.length < 2 ? [] : Promise.race([findSymbols(query), noSymbols]),
   ]);
   return [...editorMatches, ...files, ...symbols].slice(0, MAX_SUGGESTIONS);
-}
-
-/** Returns slash commands that start with `query`, then those that contain it. */
-export async function suggestCommands(chat: Chat, query: string): Promise<Suggestion[]> {
-  if (!chat.view.capabilities.commands) return [];
-  const sessionId = chat.activeSession?.sessionId;
-  const answer = await chat.request("agent/listCommands", sessionId === undefined ? {} : { sessionId });
-  const pattern = query.toLowerCase();
-  const matches = (answer?.commands ?? []).filter(({ name }) => name.toLowerCase().includes(pattern));
-  const rankCommand = (name: string) => (name.toLowerCase().startsWith(pattern) ? 0 : 1);
-  return matches
-    .sort((a, b) => rankCommand(a.name) - rankCommand(b.name))
-    .slice(0, MAX_SUGGESTIONS)
-    .map(({ name, description, argumentHint, problem, trusted }) => ({
-      kind: "command",
-      label: `/${name}`,
-      detail:
-        problem === undefined
-          ? [argumentHint, description, trusted ? undefined : "from an untrusted folder"]
-              .filter((part) => part !== undefined)
-              .join(" · ")
-          : `unavailable: ${problem}`,
-    }));
 }
 
 /** Returns the selection or the file of the last used editor. */

@@ -14,6 +14,7 @@ import type { Effort, Mode } from "./protocol";
 import { getWorkingFolder } from "./review";
 import { type ChangesItem, describeChanges } from "./state";
 import { listChangedTurns, listEndedTurns } from "./turnActions";
+import { getCurrentChoice } from "./webviewProtocol";
 
 export const MODES: Record<Mode, { label: string; detail: string }> = {
   plan: { label: "Plan", detail: "Only reads, and proposes a plan." },
@@ -37,15 +38,29 @@ const EFFORTS: (QuickPickItem & { effort: Effort | undefined })[] = [
 ];
 
 export async function selectMode(chat: Chat): Promise<void> {
-  const current = chat.activeSession?.mode ?? chat.view.nextSession.mode;
+  const current = getCurrentChoice(chat.view).mode;
   const items = Object.entries(MODES).map(([mode, { label, detail }]) => ({
     label,
     detail,
     description: mode === current ? "current" : "",
     mode: mode as Mode,
   }));
-  const choice = await window.showQuickPick(items, { title: "Select a Mode" });
+  const choice = await pickCurrent(items, "Select a Mode");
   if (choice) await chat.setMode(choice.mode);
+}
+
+/** Starts at the item that is described as current, so that Enter alone changes nothing. */
+async function pickCurrent<T extends QuickPickItem>(items: T[], title: string): Promise<T | undefined> {
+  const pick = window.createQuickPick<T>();
+  Object.assign(pick, { title, matchOnDescription: true, items });
+  pick.activeItems = items.filter(({ description }) => description?.startsWith("current"));
+  const choice = await new Promise<T | undefined>((choose) => {
+    pick.onDidAccept(() => choose(pick.selectedItems[0]));
+    pick.onDidHide(() => choose(undefined));
+    pick.show();
+  });
+  pick.dispose();
+  return choice;
 }
 
 /** A session keeps its agent, so a selection applies to a new session. */
@@ -63,7 +78,7 @@ export async function selectAgent(chat: Chat): Promise<void> {
   }));
   const title =
     sessionId === undefined ? "Select an Agent" : "Select an Agent (a different agent starts a new session)";
-  const choice = await window.showQuickPick(items, { title, matchOnDescription: true });
+  const choice = await pickCurrent(items, title);
   if (choice && (sessionId === undefined || choice.label !== current)) chat.startNewSession(choice.label);
 }
 
@@ -74,10 +89,11 @@ export async function selectModel(chat: Chat): Promise<void> {
   pick.matchOnDetail = true;
   pick.busy = true;
   let choices: ModelChoice[] = [];
+  const current = getCurrentChoice(chat.view).model;
   const refreshItems = () => {
-    const [active] = pick.activeItems;
+    const active = pick.activeItems[0]?.model ?? current;
     pick.items = addTypedModel(choices, pick.value);
-    const currentItems = pick.items.filter(({ model }) => model === active?.model);
+    const currentItems = pick.items.filter(({ model }) => model === active);
     if (currentItems.length > 0) pick.activeItems = currentItems;
   };
   pick.onDidChangeValue(refreshItems);
@@ -90,7 +106,7 @@ export async function selectModel(chat: Chat): Promise<void> {
     for (const params of buildModelQueries(chat.activeSession?.sessionId)) {
       const answer = await chat.request("agent/listModels", params);
       if (answer === undefined) continue;
-      choices = buildModelChoices(answer, chat.activeSession?.model ?? chat.view.nextSession.model);
+      choices = buildModelChoices(answer, current);
       pick.placeholder = describeBrokenProviders(answer) || "Select a model, or type a name as provider/model";
       refreshItems();
     }
@@ -103,8 +119,12 @@ export async function selectModel(chat: Chat): Promise<void> {
 }
 
 export async function selectEffort(chat: Chat): Promise<void> {
-  const model = chat.activeSession?.model ?? chat.view.nextSession.model ?? chat.view.defaultModel ?? "the model";
-  const choice = await window.showQuickPick(EFFORTS, { title: `Select the Reasoning Effort for ${model}` });
+  const { model = "the model", effort } = getCurrentChoice(chat.view);
+  const items = EFFORTS.map((item) => ({
+    ...item,
+    description: item.effort === (effort ?? undefined) ? "current" : "",
+  }));
+  const choice = await pickCurrent(items, `Select the Reasoning Effort for ${model}`);
   // Keep the current model and change only the effort.
   if (choice) await chat.setModel(undefined, choice.effort);
 }

@@ -187,6 +187,8 @@ export interface CommandSuggestion {
   label: string;
   detail?: string | undefined;
   kind: "command";
+  /** A command of the editor, which runs at once. Without it, the label is the start of a prompt. */
+  run?: ViewCommand | undefined;
 }
 
 export type Suggestion = Attachment | CommandSuggestion;
@@ -297,6 +299,16 @@ export type ViewMessage =
 /** Commands that the webview can run. */
 export type ViewCommand =
   | "newSession"
+  | "sessions"
+  | "renameSession"
+  | "compact"
+  | "changes"
+  | "revert"
+  | "fork"
+  | "exportSession"
+  | "mcpServers"
+  | "grants"
+  | "trust"
   | "selectMode"
   | "selectModel"
   | "selectEffort"
@@ -310,6 +322,15 @@ export type ViewCommand =
   | "resetCircuit"
   | "walkthrough"
   | "retry";
+
+/** Returns what the shown session uses, or the next one will use. */
+export function getCurrentChoice({ chat, nextSession, lastChoice, agent, defaultModel }: ViewState): SessionChoice {
+  return {
+    mode: chat?.mode ?? nextSession.mode ?? lastChoice.mode ?? agent?.mode,
+    model: chat?.model ?? nextSession.model ?? lastChoice.model ?? agent?.model ?? defaultModel,
+    effort: chat ? chat.effort : nextSession.effort === undefined ? lastChoice.effort : nextSession.effort,
+  };
+}
 
 export const TURN_RUNNING_MESSAGE = "A turn is running. Revert or redo after it ends.";
 

@@ -15,7 +15,7 @@ export class EventEmitter<T> {
 
 /** A quick pick as a test sees and operates it. */
 export class FakeQuickPick {
-  items: readonly { label: string; buttons?: readonly { tooltip: string }[] }[] = [];
+  items: readonly { label: string; description?: string; buttons?: readonly { tooltip: string }[] }[] = [];
   activeItems: readonly unknown[] = [];
   selectedItems: readonly unknown[] = [];
   isVisible = false;
@@ -25,6 +25,8 @@ export class FakeQuickPick {
   readonly onDidAccept = this.#onAccept.event;
   readonly onDidTriggerItemButton = this.#onButton.event;
   readonly onDidHide = this.#onHide.event;
+  readonly onDidChangeValue = new EventEmitter<string>().event;
+  value = "";
   show(): void {
     this.isVisible = true;
   }
@@ -91,7 +93,13 @@ export enum LogLevel {
   Info = 3,
 }
 
+/** Modules import these, but no unit test uses them. */
 export const Uri = {};
+export const Range = {};
+export const commands = {};
+export const FileChangeType = {};
+export const FileSystemError = {};
+export const FileType = {};
 
 export const Disposable = { from: () => ({ dispose() {} }) };
 

@@ -44,7 +44,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
               </div>
             </div>
           ) : (
-            <StartPage isLoading={view.isLoading} commands={view.capabilities.commands} />
+            <StartPage isLoading={view.isLoading} />
           )}
           <Dock chat={chat} view={view} />
           <TurnActivityLine chat={chat} view={view} />
@@ -141,7 +141,7 @@ function ConnectionBanner({ connection }: { connection: Connection }): JSX.Eleme
   );
 }
 
-function StartPage({ isLoading, commands }: { isLoading: boolean; commands: boolean }): JSX.Element {
+function StartPage({ isLoading }: { isLoading: boolean }): JSX.Element {
   if (isLoading)
     return (
       <div class="log welcome" role="status">
@@ -158,11 +158,12 @@ function StartPage({ isLoading, commands }: { isLoading: boolean; commands: bool
         <li>
           <kbd>Enter</kbd> sends, even while the agent works; <kbd>Escape</kbd> stops the agent
         </li>
-        {commands && (
-          <li>
-            <kbd>/</kbd> runs a command: a prompt saved in a file
-          </li>
-        )}
+        <li>
+          <kbd>/</kbd> lists the commands, also your own: prompts saved in files
+        </li>
+        <li>
+          <kbd>↑</kbd> shows earlier prompts
+        </li>
         <li>Commands and edits need your approval, unless you select another mode below</li>
       </ul>
       <div class="actions">

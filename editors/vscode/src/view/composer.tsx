@@ -20,10 +20,12 @@ import {
   addToDraft,
   type HostCommand,
   listenForCommands,
+  listSentPrompts,
   mergeAttachments,
   postMessage,
   readAttachments,
   readDraft,
+  rememberPrompt,
   saveAttachments,
   saveDraft,
   storeAttachments,
@@ -49,6 +51,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const inputRef = useRef<HTMLTextAreaElement>(null);
   const latestRequest = useRef(0);
   const shownSession = useRef(session);
+  /** How many prompts before the draft the input shows. */
+  const historyIndex = useRef(0);
   const hasShownChat = useRef(false);
   const setAttachments = (change: readonly Attachment[] | ((old: readonly Attachment[]) => readonly Attachment[])) => {
     const next = typeof change === "function" ? change(readAttachments(shownSession.current)) : change;
@@ -118,7 +122,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
 
   /** Starts a search for what is before the cursor. The items of an earlier one belong to another query. */
   const updateSuggestions = (value: string, cursor: number) => {
-    const found = findQuery(value.slice(0, cursor), view.capabilities.commands);
+    const found = findQuery(value.slice(0, cursor));
     latestRequest.current += 1;
     setSearch(found);
     if (found) postMessage({ type: "suggest", id: latestRequest.current, ...found });
@@ -132,7 +136,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
 
   /** Ends the search when the cursor leaves its query. */
   const onCaretMoved = (box: HTMLTextAreaElement) => {
-    const found = findQuery(box.value.slice(0, box.selectionStart), view.capabilities.commands);
+    const found = findQuery(box.value.slice(0, box.selectionStart));
     // The latest search, which may not be rendered yet while the user types fast.
     setSearch((current) => (current?.query === found?.query ? current : undefined));
   };
@@ -140,16 +144,34 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     const box = inputRef.current;
     if (!box) return;
     const cursor = box.selectionStart;
-    const head = text
-      .slice(0, cursor)
-      .replace(suggestion.kind === "command" ? /^\/\S*$/ : /@[^\s@]*$/, `${suggestion.label} `);
+    const isCommand = suggestion.kind === "command";
+    const run = isCommand ? suggestion.run : undefined;
+    const inserted = run === undefined ? `${suggestion.label} ` : "";
+    const head = text.slice(0, cursor).replace(isCommand ? /^\/\S*$/ : /@[^\s@]*$/, inserted);
     updateDraft(head + text.slice(cursor));
-    if (suggestion.kind !== "command") setAttachments((old) => mergeAttachments(old, [suggestion]));
+    if (run !== undefined) postMessage({ type: "command", name: run });
+    if (!isCommand) setAttachments((old) => mergeAttachments(old, [suggestion]));
     setSearch(undefined);
     requestAnimationFrame(() => {
-      box.focus();
+      // The editor's command has the focus.
+      if (run === undefined) box.focus();
       box.setSelectionRange(head.length, head.length);
     });
+  };
+  /** Shows the prompt before or after the shown one, unless the user has changed that. */
+  const showEarlierPrompt = (step: 1 | -1): boolean => {
+    const box = inputRef.current;
+    const prompts = listSentPrompts(view.chat?.items ?? []);
+    const at = box?.value === "" ? 0 : historyIndex.current;
+    if (!box || box.value !== (prompts[prompts.length - at] ?? "")) return false;
+    // In a prompt of several lines, the cursor first moves to its first or last one.
+    const beyond = step > 0 ? box.value.slice(0, box.selectionStart) : box.value.slice(box.selectionEnd);
+    const next = at + step;
+    if (beyond.includes("\n") || next < 0 || next > prompts.length) return false;
+    historyIndex.current = next;
+    updateDraft(prompts[prompts.length - next] ?? "");
+    requestAnimationFrame(() => box.setSelectionRange(box.value.length, box.value.length));
+    return true;
   };
   const isRunning = view.chat?.running !== undefined;
   const isBusy = isRunning || view.isSending;
@@ -164,6 +186,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     if ((prompt === "" && attachments.length === 0) || !isReady || (view.isSending && !isRunning)) return;
     postMessage({ type: "send", text: prompt, attach: [...attachments], isQueued: isQueued && canQueue });
     scrollToEnd();
+    rememberPrompt(prompt);
+    historyIndex.current = 0;
     updateDraft("");
     setAttachments([]);
     setProblem(undefined);
@@ -200,8 +224,9 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       }
     }
     const hasModifier = event.shiftKey || event.ctrlKey || event.metaKey;
-    if (event.key === "ArrowUp" && !hasModifier && !event.altKey && inputRef.current?.value === "") {
-      if (focusFirstQuestion()) event.preventDefault();
+    if (!hasModifier && !event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
+      const isQuestionNext = event.key === "ArrowUp" && inputRef.current?.value === "" && focusFirstQuestion();
+      if (isQuestionNext || showEarlierPrompt(event.key === "ArrowUp" ? 1 : -1)) event.preventDefault();
     }
     // Ctrl+Enter allows a call. Pressed twice, it must not send the draft after the question is gone.
     if (event.key === "Enter" && !hasModifier) {
@@ -367,8 +392,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
 }
 
 /** Finds the query before the cursor: after `@`, or after `/` at the start of the text. */
-function findQuery(before: string, hasCommands: boolean): Pick<Search, "sign" | "query"> | undefined {
-  const name = hasCommands ? /^\/([^\s/]*)$/.exec(before)?.[1] : undefined;
+function findQuery(before: string): Pick<Search, "sign" | "query"> | undefined {
+  const name = /^\/([^\s/]*)$/.exec(before)?.[1];
   if (name !== undefined) return { sign: "/", query: name };
   const query = /(?:^|\s)@([^\s@]*)$/.exec(before)?.[1];
   return query === undefined ? undefined : { sign: "@", query };

@@ -3,16 +3,14 @@
 import type { JSX } from "preact";
 import { formatCost, formatTokens } from "../format";
 import type { Mode } from "../protocol";
-import type { ViewState } from "../webviewProtocol";
+import { getCurrentChoice, type ViewState } from "../webviewProtocol";
 import { postMessage } from "./store";
 
 const MODE_LABELS: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Auto-edit", full: "Full" };
 
 export function SessionBar({ view }: { view: ViewState }): JSX.Element {
-  const { chat, nextSession, lastChoice, agent } = view;
-  const mode = chat?.mode ?? nextSession.mode ?? lastChoice.mode ?? agent?.mode;
-  const model = chat?.model ?? nextSession.model ?? lastChoice.model ?? agent?.model ?? view.defaultModel;
-  const effort = chat ? chat.effort : nextSession.effort === undefined ? lastChoice.effort : nextSession.effort;
+  const { chat, agent } = view;
+  const { mode, model, effort } = getCurrentChoice(view);
   const openPicker = (name: "selectMode" | "selectModel" | "selectEffort" | "selectAgent") =>
     postMessage({ type: "command", name });
   const modelName = model?.split("/").slice(1).join("/") || model;

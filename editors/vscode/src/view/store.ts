@@ -1,5 +1,6 @@
 // Owns the webview's copy of the view state, which is drawn at most once per frame, and the messages to the host.
 
+import type { ChatItem } from "../state";
 import { applyOps } from "../viewPatch";
 import type { Attachment, HostMessage, ViewMessage, ViewState } from "../webviewProtocol";
 
@@ -16,6 +17,8 @@ export interface PersistedState {
   drafts: Record<string, string>;
   /** Reading positions of sessions that do not follow their end. */
   positions?: Record<string, ReadingPosition>;
+  /** The last prompts that were sent, oldest first. */
+  prompts?: readonly string[];
 }
 
 /** A conversation entry whose top is `offset` below the top of the view. */
@@ -30,6 +33,7 @@ const vscode = acquireVsCodeApi();
 
 const MAX_POSITIONS = 20;
 const MAX_DRAFTS = 200;
+const MAX_PROMPTS = 100;
 
 let view: ViewState | undefined;
 let draw: (view: ViewState) => void = () => {};
@@ -142,6 +146,17 @@ export function addToDraft(session: string, text: string, added: readonly Attach
 
 export function mergeAttachments(old: readonly Attachment[], added: readonly Attachment[]): Attachment[] {
   return [...old, ...added.filter((attachment) => !old.some((other) => other.label === attachment.label))];
+}
+
+export function rememberPrompt(text: string): void {
+  const prompts = [...(vscode.getState()?.prompts ?? []), text].slice(-MAX_PROMPTS);
+  vscode.setState({ drafts: {}, ...vscode.getState(), prompts });
+}
+
+/** Returns the prompts that the user has sent, each once. Those of the shown session are last. */
+export function listSentPrompts(items: readonly ChatItem[]): string[] {
+  const shown = items.flatMap((item) => (item.kind === "user" && item.text !== "" ? [item.text] : []));
+  return [...new Set([...(vscode.getState()?.prompts ?? []), ...shown].reverse())].reverse();
 }
 
 /** Returns nothing if the session follows its end. */

@@ -59,5 +59,5 @@ export function SuggestionList({ search, chosenIndex, onAccept }: Props): JSX.El
 function describeNoMatch({ sign, query, problem }: Search): string {
   if (problem !== undefined) return `The search failed: ${problem}`;
   if (sign === "@") return query === "" ? "No files to attach" : `No match for “${query}”`;
-  return query === "" ? "No commands: none are defined" : `No command “/${query}”`;
+  return `No command “/${query}”`;
 }
