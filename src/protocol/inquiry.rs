@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::common::is_false;
 use super::{EventHeader, SettledBy, TruncatedFields};
@@ -152,6 +153,13 @@ pub struct QuestionField {
     /// Whether an answer is required.
     #[serde(default, skip_serializing_if = "is_false")]
     pub required: bool,
+    /// The answer that an empty one stands for; empty if there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub default: Vec<String>,
+    /// What a JSON Schema says about a field of a form: `title`, `description`, `type`, `format`, `minimum`, and so on.
+    /// The label says the same in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
 }
 
 /// A choice of a question's field.

@@ -99,6 +99,13 @@ fn a_form_is_asked_and_its_values_reach_the_server() {
         fields[0]["label"],
         "Your name [name]: As it should appear. (2 to 20 characters)"
     );
+    // Clients that show forms need no words of the label.
+    let name =
+        json!({"title": "Your name", "description": "As it should appear.", "minLength": 2, "maxLength": 20});
+    assert_eq!(fields[0]["schema"], name);
+    let age = json!({"title": "age", "type": "integer", "minimum": 0, "maximum": 150});
+    assert_eq!(fields[2]["schema"], age);
+    assert_eq!(fields[4]["default"], json!(["false"]));
     assert_eq!(fields[5]["choices"][0], json!({"value": "red", "label": "Red"}));
     assert_eq!(fields[7]["several"], true);
     turn.answer(

@@ -1157,12 +1157,19 @@ export interface QuestionField {
   name: string;
   /** The choices; empty for free text. */
   choices?: QuestionChoice[];
+  /** The answer that an empty one stands for; empty if there is none. */
+  default?: string[];
   /** Whether free text is allowed instead of a choice. */
   free?: boolean;
   /** The label for the user; empty if the question needs none. */
   label?: string;
   /** Whether an answer is required. */
   required?: boolean;
+  /**
+   * What a JSON Schema says about a field of a form: `title`, `description`, `type`, `format`,
+   * `minimum`, and so on. The label says the same in words.
+   */
+  schema?: unknown;
   /** Whether several choices are allowed. */
   several?: boolean;
 }

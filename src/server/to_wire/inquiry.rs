@@ -1,5 +1,7 @@
 //! Converts inquiries to limits and questions.
 
+use serde_json::Value;
+
 use super::sanitize::to_json;
 use super::truncate::FieldBudget;
 use crate::domain::{
@@ -91,11 +93,17 @@ fn to_question_field(cutter: &mut FieldBudget, field: &QuestionField) -> wire::Q
         several,
         free,
         required,
-        // The label says all of this, because these answers are texts.
-        value_type: _,
-        default: _,
-        schema: _,
+        value_type,
+        default,
+        schema,
     } = field;
+    let mut schema = schema.as_deref().cloned();
+    if let (Some(Value::Object(schema)), Some(value_type)) = (&mut schema, value_type) {
+        schema.insert("type".to_owned(), value_type.name().into());
+    }
+    // A part of them would be wrong.
+    let schema = schema.filter(|schema| cutter.take_uncut(schema.to_string().len()));
+    let default_fits = cutter.take_uncut(default.iter().map(String::len).sum());
     wire::QuestionField {
         name: cutter.fit_line(name),
         label: cutter.fit_line(label),
@@ -106,6 +114,8 @@ fn to_question_field(cutter: &mut FieldBudget, field: &QuestionField) -> wire::Q
         several: *several,
         free: *free,
         required: *required,
+        default: if default_fits { default.clone() } else { Vec::new() },
+        schema,
     }
 }
 

@@ -667,9 +667,11 @@ M.server_notifications = {
 ---@class (exact) agentls.QuestionField
 ---@field name string The key of its answer.
 ---@field choices? agentls.QuestionChoice[] The choices; empty for free text.
+---@field default? string[] The answer that an empty one stands for; empty if there is none.
 ---@field free? boolean Whether free text is allowed instead of a choice.
 ---@field label? string The label for the user; empty if the question needs none.
 ---@field required? boolean Whether an answer is required.
+---@field schema? any What a JSON Schema says about a field of a form: `title`, `description`, `type`, `format`, `minimum`, and so on. The label says the same in words.
 ---@field several? boolean Whether several choices are allowed.
 
 ---A choice of a question's field.
