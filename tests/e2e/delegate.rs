@@ -156,6 +156,13 @@ fn commands_of_children_end_with_them() {
     for _ in 0..2 {
         wait_for_command(&client, &session);
     }
+    let calls = client.all(&session, "agent/toolCall");
+    for label in ["[1] ", "[2] "] {
+        assert!(
+            calls.iter().any(|call| call.text("title").starts_with(label)),
+            "{label}"
+        );
+    }
     client.cancel(&session);
     let done = json!(client.prompt_result(&id));
     assert_eq!(done["reason"], "aborted_tools");

@@ -374,6 +374,10 @@ impl SubagentBridge {
         if update.parent.is_none() {
             self.transcript.history.apply(&Event::ToolCall(update.clone()));
             update.parent = Some(self.call.clone());
+            // Several sub-agents of a call share its place, so each call tells whose it is.
+            if let Some(label) = &self.label {
+                update.title = format!("[{label}] {}", update.title);
+            }
         }
         if update.status.is_final() {
             // Sub-agents that were cut with the call that started them do not end their own calls.
