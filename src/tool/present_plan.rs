@@ -116,8 +116,8 @@ fn build_question(input: &PresentPlanInput, cx: &ToolContext) -> AgentQuestion {
         fields: vec![QuestionField {
             name: ANSWER.to_owned(),
             choices: vec![
-                choice(Mode::AutoEdit.name(), "Yes, edit freely (mode autoEdit)"),
-                choice(Mode::Ask.name(), "Yes, ask before each edit (mode ask)"),
+                choice(Mode::AutoEdit.name(), "Yes, edit freely"),
+                choice(Mode::Ask.name(), "Yes, ask before each edit"),
                 choice(KEEP, "No, keep planning"),
             ],
             // What the user writes instead is for the next version of the plan.
