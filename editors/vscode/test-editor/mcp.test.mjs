@@ -145,6 +145,24 @@ test("a server asks with a form and with an address", { timeout: 6 * TIMEOUT_MS 
     await s.sendPrompt("let it ask");
     const question = s.at("question");
     await question.filter({ hasText: "The MCP server peer asks: Who are you?" }).waitFor();
+    // Names of fields and what is allowed are not in the labels, and the default is filled in.
+    assert.deepEqual(await question.locator("legend").allTextContents(), [
+      "Your name",
+      "email optional",
+      "age optional",
+      "share optional",
+      "agree",
+      "color optional",
+      "size optional",
+      "tags optional",
+    ]);
+    assert.ok(await question.getByLabel(/No$/).isChecked());
+    // What does not fit is not sent.
+    await question.getByLabel("Your name").fill("A");
+    await question.getByLabel("age").fill("200");
+    await question.getByLabel("age").press("Control+Enter");
+    await question.locator('input[aria-label="Your name"]:focus').waitFor();
+    await question.getByLabel("age").fill("");
     await question.getByLabel("Your name").fill("Ada");
     await question.getByLabel("Yes").check();
     await question.getByLabel("Green").check();

@@ -201,9 +201,10 @@ testTyping("letters and chords decide on purpose", async (s, page, { step, exist
     assert.equal(await s.at("question").locator("input:checked").count(), 0);
     await s.at("input").fill("");
     await page.keyboard.press("ArrowUp");
-    await s.view.locator('[data-testid="question"]:focus').waitFor();
+    await s.view.locator('[data-testid="question"][data-armed="true"]:focus').waitFor();
+    // The only field is answered at once.
     await page.keyboard.press("2");
-    await page.keyboard.press("Control+Enter");
+    await s.view.locator(".note", { hasText: "Which color? → blue" }).waitFor();
     await s.waitForTurnEnd(++turns, "completed");
     await page.keyboard.type("x");
     assert.equal(await input(), "x");

@@ -19,6 +19,7 @@ import {
   revealQuestion,
 } from "./questionFocus";
 import { postMessage } from "./store";
+import { useIsArmed } from "./useIsArmed";
 
 export function LimitEntry({ item }: { item: LimitItem }): JSX.Element {
   const { request, resolved } = item;
@@ -124,21 +125,27 @@ export function QuestionEntry({ item }: { item: QuestionItem }): JSX.Element {
 }
 
 function OpenQuestion({ id, request }: { id: string; request: QuestionItem["request"] }): JSX.Element {
-  const [draft, setDraft] = useFormDraft(`question ${request.questionId}`, "{}");
+  const [draft, setDraft] = useFormDraft(`question ${request.questionId}`, JSON.stringify(listFirstAnswers(request)));
   const answers = JSON.parse(draft) as Record<string, string[]>;
   const questionRef = useQuestionFocus();
+  const isArmed = useIsArmed(questionRef);
   const missing = request.fields.some(
     (field) => field.required && !(answers[field.name]?.some((value) => value !== "") ?? false),
   );
   const setValues = (name: string, values: string[]) => setDraft(JSON.stringify({ ...answers, [name]: values }));
+  const postAnswers = (isSeen: boolean, given: Record<string, string[]>) =>
+    answerIfSeen(questionRef.current, isSeen, () => {
+      sentAnswers.set(request.text, given);
+      postMessage({ type: "question", questionId: request.questionId, answers: given });
+    });
   const sendAnswer = (isSeen: boolean) => {
-    if (missing) return;
-    answerIfSeen(questionRef.current, isSeen, () =>
-      postMessage({ type: "question", questionId: request.questionId, answers }),
-    );
+    const inputs = [...(questionRef.current?.querySelectorAll("input") ?? [])];
+    // The editor says what is wrong with the first one.
+    if (!missing && inputs.every((input) => input.reportValidity())) postAnswers(isSeen, answers);
   };
-  // Digit keys select choices of the first field that has any.
+  // Digit keys select choices of the first field that has any. If it is the only one, that is the answer.
   const numberedField = request.fields.find((field) => (field.choices?.length ?? 0) > 0);
+  const isOneChoice = request.fields.length === 1 && numberedField?.several !== true;
   const onKeyDown = (event: KeyboardEvent) => {
     if (moveQuestionFocus(event) || event.isComposing || event.altKey) return;
     const isInTextField = isTextField(event.target);
@@ -153,6 +160,11 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
     if (isInTextField || hasModifier || !numberedField || !choice) return;
     if (!questionRef.current || !acceptsLetters(questionRef.current)) return;
     event.preventDefault();
+    if (isOneChoice) {
+      setValues(numberedField.name, [choice.value]);
+      if (isArmed && !event.repeat) postAnswers(false, { [numberedField.name]: [choice.value] });
+      return;
+    }
     const values = answers[numberedField.name] ?? [];
     setValues(numberedField.name, toggleChoice(numberedField, values, choice.value, !values.includes(choice.value)));
   };
@@ -164,6 +176,7 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
       aria-label={`The agent asks: ${request.text}`}
       data-testid="question"
       data-question
+      data-armed={isArmed}
       tabIndex={0}
       onKeyDown={onKeyDown}
     >
@@ -193,6 +206,52 @@ function OpenQuestion({ id, request }: { id: string; request: QuestionItem["requ
   );
 }
 
+/** The last answers to questions, by their text: a server asks again for what it does not accept. */
+const sentAnswers = new Map<string, Record<string, string[]>>();
+
+/** Fills a form with what was written before, or with its defaults, unless these have hidden characters. */
+function listFirstAnswers({ text, fields }: QuestionItem["request"]): Record<string, string[]> {
+  const sent = sentAnswers.get(text);
+  return Object.fromEntries(
+    fields.flatMap(({ name, choices, default: defaults = [] }) => {
+      const values = (choices?.length ? undefined : sent?.[name]) ?? defaults;
+      return values.length > 0 && values.every((value) => revealHidden(value) === value) ? [[name, values]] : [];
+    }),
+  );
+}
+
+/** The parts of a JSON Schema that a form shows. */
+interface FieldSchema {
+  title?: string;
+  description?: string;
+  type?: string;
+  format?: string;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+}
+
+const INPUT_TYPES: Record<string, string> = {
+  number: "number",
+  integer: "number",
+  email: "email",
+  uri: "url",
+  date: "date",
+};
+
+/** Returns the attributes with which the browser checks an input. */
+function describeInput({ type = "", format = "", ...schema }: FieldSchema): JSX.IntrinsicElements["input"] {
+  const { minimum: min, maximum: max, minLength, maxLength } = schema;
+  const isRange = min !== undefined && max !== undefined;
+  return {
+    type: INPUT_TYPES[type] ?? INPUT_TYPES[format] ?? "text",
+    step: type === "number" ? "any" : undefined,
+    placeholder: isRange ? `${min} to ${max}` : format === "date-time" ? "2030-12-31T23:59:00Z" : "",
+    ...{ min, max, minLength, maxLength },
+  };
+}
+
 function AddressLink({ address }: { address: string }): JSX.Element {
   const openLink = (event: MouseEvent) => {
     event.preventDefault();
@@ -217,6 +276,8 @@ function QuestionDetail({ text }: { text: string }): JSX.Element {
   );
 }
 
+const OWN_WORDS = "Or answer in your own words";
+
 interface AnswerFieldProps {
   id: string;
   field: QuestionField;
@@ -237,9 +298,18 @@ function AnswerField({ id, field, values, isNumbered, setValues }: AnswerFieldPr
   const choices = field.choices ?? [];
   const choiceValues = new Set(choices.map((choice) => choice.value));
   const customValue = values.find((value) => !choiceValues.has(value)) ?? "";
+  const schema = (field.schema ?? {}) as FieldSchema;
+  const label = schema.title ?? field.label;
+  const isOptional = field.schema !== undefined && !field.required && field.default === undefined;
   return (
     <fieldset>
-      {field.label && <legend>{field.label}</legend>}
+      {label && (
+        <legend>
+          {label}
+          {isOptional && <span class="dim"> optional</span>}
+        </legend>
+      )}
+      {schema.description !== undefined && <p class="dim">{schema.description}</p>}
       {choices.map(({ value, label }, at) => (
         <label class="choice" key={value}>
           <input
@@ -253,9 +323,8 @@ function AnswerField({ id, field, values, isNumbered, setValues }: AnswerFieldPr
       ))}
       {(choices.length === 0 || field.free) && (
         <input
-          type="text"
-          aria-label={field.label || "Answer"}
-          placeholder={choices.length === 0 ? "" : "Other"}
+          {...(choices.length === 0 ? describeInput(schema) : { type: "text", placeholder: OWN_WORDS })}
+          aria-label={choices.length === 0 ? label || "Answer" : OWN_WORDS}
           value={customValue}
           onInput={(event) => {
             const text = event.currentTarget.value;
