@@ -172,9 +172,25 @@ export function createDiff(path: string, before: string, after: string): string 
   return createTwoFilesPatch(path, path, before, after, undefined, undefined, { headerOptions: FILE_HEADERS_ONLY });
 }
 
-/** Whether the unified diff changes several files. */
-export function hasSeveralFiles(diff: string): boolean {
-  return parsePatch(diff).length > 1;
+export interface FilePatch {
+  /** The path before and after. The same one for a file that is created or deleted. */
+  from: string;
+  to: string;
+  /** Returns nothing if the patch does not apply. */
+  apply: (text: string) => string | undefined;
+}
+
+/** Splits a unified diff with the prefixes `a/` and `b/` by file. */
+export function splitDiff(diff: string): FilePatch[] {
+  return parsePatch(diff).map((patch) => {
+    const [old, current] = [patch.oldFileName ?? "", patch.newFileName ?? ""];
+    const [from, to] = [old === "/dev/null" ? current : old, current === "/dev/null" ? old : current];
+    const apply = (text: string) => {
+      const after = applyPatch(text, patch);
+      return after === false ? undefined : after;
+    };
+    return { from: from.slice(2), to: to.slice(2), apply };
+  });
 }
 
 /** Returns nothing if the unified diff does not apply, or changes several files. */

@@ -17,7 +17,7 @@ import {
   workspace,
 } from "vscode";
 import type { Chat } from "./chat";
-import { escapeNotification, revealHidden } from "./format";
+import { escapeLabel, escapeNotification, revealHidden } from "./format";
 import {
   applyDiff,
   applyEdits,
@@ -27,9 +27,10 @@ import {
   computeHunks,
   createDiff,
   describeDifference,
+  type FilePatch,
   findHunkAtLine,
-  hasSeveralFiles,
   reverseDiff,
+  splitDiff,
 } from "./hunks";
 import { MemoryFileSystem } from "./memoryFileSystem";
 import type { ApprovalRequestedNotification } from "./protocol";
@@ -78,6 +79,8 @@ export class ReviewManager implements Disposable {
   readonly #reviews = new Map<string, Review>();
   readonly #closing = new Map<string, Promise<void>>();
   readonly #disposables: Disposable[];
+  /** What shows proposals for several files, by approval id. */
+  readonly #overviews = new Map<string, Uri[]>();
   /** Approvals whose review had changes before a window reload and was not reopened. */
   readonly #staleAfterReload: Set<string>;
   #reportTimer: NodeJS.Timeout | undefined;
@@ -243,6 +246,9 @@ export class ReviewManager implements Disposable {
     const review = this.#reviews.get(approvalId);
     this.#reviews.delete(approvalId);
     this.#staleAfterReload.delete(approvalId);
+    await window.tabGroups.close(findReviewTabs(approvalId, TEXT_SCHEME), true);
+    this.#fileSystem.removeFiles(...(this.#overviews.get(approvalId) ?? []));
+    this.#overviews.delete(approvalId);
     const wasActive = findReviewTabs(approvalId).some((tab) => tab.isActive && tab.group.isActive);
     // Otherwise the file below gets the focus, and with it what the user types next.
     await closeReviewTabs(approvalId, review?.isFromChat ?? false);
@@ -270,9 +276,9 @@ export class ReviewManager implements Disposable {
       (item): item is ToolItem => item.kind === "tool" && item.id === approval.toolCallId,
     );
     const diff = await this.#readFullText(approval.diff, approval.more?.["diff"]?.ref);
-    if (diff !== undefined && hasSeveralFiles(diff)) {
-      // A diff editor shows one file, and the decision is about all of them.
-      await this.showText("proposed edits.diff", diff);
+    const patches = diff === undefined ? [] : splitDiff(diff);
+    if (diff !== undefined && patches.length > 1) {
+      await this.#showSeveralFiles(approval, diff, patches);
       return undefined;
     }
     const file = resolveTarget(approval, tool);
@@ -311,6 +317,33 @@ export class ReviewManager implements Disposable {
       isFromChat: false,
       isDecided: false,
     };
+  }
+
+  /** Shows a proposal for several files. It cannot be changed, because the decision is about all of them. */
+  async #showSeveralFiles(
+    { approvalId, title, cwd }: ApprovalRequestedNotification,
+    diff: string,
+    patches: readonly FilePatch[],
+  ): Promise<void> {
+    const pairs: [Uri, Uri, Uri][] = [];
+    for (const { from, to, apply } of patches) {
+      const before = await readFileText(resolvePath(from, cwd));
+      const after = apply(before);
+      // The diff has codes for hidden characters, so it may not apply.
+      if (after === undefined) return this.showText("proposed edits.diff", diff);
+      const file = resolvePath(to, cwd);
+      const [left, right] = ["before", "after"].map((side) =>
+        Uri.from({ scheme: TEXT_SCHEME, authority: `${approvalId}.${side}`, path: file.path }),
+      ) as [Uri, Uri];
+      this.#fileSystem.putText(left, before);
+      this.#fileSystem.putText(right, after);
+      pairs.push([file, left, right]);
+    }
+    this.#overviews.set(
+      approvalId,
+      pairs.flatMap(([, left, right]) => [left, right]),
+    );
+    await commands.executeCommand("vscode.changes", `${escapeLabel(title)} (proposed edits)`, pairs);
   }
 
   async #openDiffEditor({ leftUri, rightUri, file }: Review): Promise<void> {
@@ -395,12 +428,12 @@ function findDocument(uri: Uri): TextDocument | undefined {
   return workspace.textDocuments.find((document) => !document.isClosed && document.uri.toString() === uri.toString());
 }
 
-function findReviewTabs(approvalId: string): Tab[] {
+function findReviewTabs(approvalId: string, scheme = REVIEW_SCHEME): Tab[] {
   return window.tabGroups.all
     .flatMap(({ tabs }) => tabs)
     .filter((tab) => {
       const tabUri = getTabUri(tab);
-      return tabUri?.scheme === REVIEW_SCHEME && tabUri.authority.startsWith(`${approvalId}.`);
+      return tabUri?.scheme === scheme && tabUri.authority.startsWith(`${approvalId}.`);
     });
 }
 
@@ -416,8 +449,10 @@ async function closeReviewTabs(approvalId: string, preserveFocus = false): Promi
 }
 
 function getTabUri({ input }: Tab): Uri | undefined {
-  const { modified, uri } = (input ?? {}) as Partial<TabInputTextDiff & { uri: Uri }>;
-  return modified ?? uri;
+  const { modified, uri, textDiffs } = (input ?? {}) as Partial<
+    TabInputTextDiff & { uri: Uri; textDiffs: TabInputTextDiff[] }
+  >;
+  return modified ?? uri ?? textDiffs?.[0]?.modified;
 }
 
 /** Ignores differences in line ends. */

@@ -246,12 +246,14 @@ testInWorkbench(
       await s.sendPrompt("fix both");
       await s.view.locator(".diff .hunk", { hasText: "--- a/gone.txt" }).waitFor();
       await s.card.press("d");
-      await page.locator(".tab.active", { hasText: "proposed edits.diff" }).waitFor();
-      await page.locator(".view-line", { hasText: /^-gone$/ }).waitFor();
-      await page.locator(".view-line", { hasText: /^\+TWO$/ }).waitFor();
+      const tab = page.locator(".tab.active", { hasText: "(proposed edits)" });
+      await tab.waitFor();
+      await page.locator(".multiDiffEditor .original .view-line", { hasText: /^gone$/ }).waitFor();
+      await page.locator(".multiDiffEditor .modified .view-line", { hasText: /^TWO$/ }).waitFor();
       await s.takeScreenshot("patch-of-two-files");
       await s.card.press("y");
       await s.waitForTurnEnd(2, "completed");
+      await tab.waitFor({ state: "detached" });
       assert.equal(s.readFile("two.txt"), BEFORE.replace("two", "TWO"));
       assert.ok(!fs.existsSync(path.join(s.workspace, "gone.txt")));
     });

@@ -11,8 +11,8 @@ import {
   computeHunks,
   describeDifference,
   findHunkAtLine,
-  hasSeveralFiles,
   reverseDiff,
+  splitDiff,
 } from "../hunks";
 
 /** Applies edits like `edit_file`: each old text must occur once in the current text. */
@@ -131,9 +131,16 @@ test("a diff is applied and reversed", () => {
 test("a diff of several files is not taken for the first one", () => {
   const first = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
   const diff = `${first}--- a/y\n+++ b/z\n--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n`;
-  assert.equal(hasSeveralFiles(first), false);
   assert.equal(applyDiff("a\n", first), "b\n");
-  assert.equal(hasSeveralFiles(diff), true);
+  const paths = splitDiff(diff).map(({ from, to }) => [from, to]);
+  assert.deepEqual(paths, [
+    ["x", "x"],
+    ["y", "z"],
+    ["old", "old"],
+  ]);
+  const [changed, moved, gone] = splitDiff(diff);
+  assert.deepEqual([changed?.apply("a\n"), changed?.apply("other\n")], ["b\n", undefined]);
+  assert.deepEqual([moved?.apply("same\n"), gone?.apply("gone\n")], ["same\n", ""]);
   assert.equal(applyDiff("a\n", diff), undefined);
   assert.equal(reverseDiff("b\n", diff), undefined);
 });
