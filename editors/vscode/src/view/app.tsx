@@ -72,6 +72,7 @@ function Dock({ chat, view }: { chat: ChatState | undefined; view: ViewState }):
         class={view.lastAnswer === undefined ? "visually-hidden" : "last-answer"}
         role="status"
         data-testid="last-answer"
+        title={view.lastAnswer}
       >
         {view.lastAnswer}
       </p>
@@ -209,18 +210,22 @@ const ACTIVITY_LABELS: Record<TurnActivity, string> = {
   tool: "Running a tool",
 };
 
+/** By the kind of the notice. */
+const WAIT_LABELS: Record<string, string> = { retry: "Retrying", wait: "Waiting" };
+
 /** Shows what the turn does. */
 function TurnActivityLine({ chat, view }: { chat: ChatState | undefined; view: ViewState }): JSX.Element | null {
   const { isSending, isStopping } = view;
   const isRunning = chat?.running !== undefined;
   if (!isRunning && !isSending) return null;
   const isWaiting = chat !== undefined && listOpenInquiries(chat).length > 0;
+  const wait = chat?.notices.find(({ kind, parent }) => parent === undefined && kind in WAIT_LABELS);
   const label = isStopping
     ? "Stopping"
     : isWaiting
       ? "Waiting for you"
       : isRunning
-        ? ACTIVITY_LABELS[chat.activity ?? "thinking"]
+        ? (WAIT_LABELS[wait?.kind ?? ""] ?? ACTIVITY_LABELS[chat.activity ?? "thinking"])
         : "Sending";
   return (
     <p class={`activity ${isWaiting ? "waiting" : ""}`} data-testid="activity">

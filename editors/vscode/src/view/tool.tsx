@@ -5,7 +5,7 @@ import { countDiffLines, countLines, findNewErrors, formatBytes, formatDuration,
 import { getItemKey, type ToolItem } from "../state";
 import type { Capabilities, ViewState } from "../webviewProtocol";
 import { ApprovalCard } from "./approval";
-import { Button, Clock, CodeBlock, DiffPreview, PureComponent } from "./components";
+import { Button, Clock, CodeBlock, DiffPreview, Markdown, PureComponent } from "./components";
 import { Entry } from "./entry";
 import { NoticeLine } from "./notices";
 import { readPersistent, usePersistentState, writePersistent } from "./persistentState";
@@ -104,7 +104,7 @@ export class ToolCall extends PureComponent<Props> {
 
 /** Whether the title describes the action ("Edit src/a.ts"), so that the tool name is redundant. */
 function hasDescriptiveTitle(tool: ToolItem): boolean {
-  return tool.name !== "bash" && tool.status !== "writing" && /^[A-Z][a-z]+:? /.test(tool.title);
+  return tool.name !== "bash" && tool.status !== "writing" && /^(\[.+?\] )?[A-Z][a-z]+:? /.test(tool.title);
 }
 
 /** Returns the title unless it only repeats the name. */
@@ -157,6 +157,9 @@ function SubagentEntries({ tool, subagents, capabilities, reviews }: Props & { s
 function ToolBody({ tool, children }: { tool: ToolItem; children: ComponentChildren }): JSX.Element {
   const { decision } = tool;
   const errors = findEditErrors(tool);
+  // The answers of sub-agents, which are in Markdown.
+  const isReport = tool.name === "delegate" && tool.more?.["output"] === undefined;
+  const isCompletedEdit = tool.diff !== undefined && tool.status === "completed";
   return (
     <>
       {tool.diff === undefined ? (
@@ -164,7 +167,7 @@ function ToolBody({ tool, children }: { tool: ToolItem; children: ComponentChild
       ) : (
         <DiffPreview text={tool.diff} toolCallId={tool.id} />
       )}
-      {tool.diff !== undefined && tool.status === "completed" && (
+      {isCompletedEdit && (
         <div class="row">
           <Button
             label="Open in the diff editor"
@@ -182,7 +185,8 @@ function ToolBody({ tool, children }: { tool: ToolItem; children: ComponentChild
       {tool.live !== undefined && (
         <ToolOutput id={tool.id} name={tool.title} text={tool.live} omittedLength={tool.liveDropped ?? 0} isLive />
       )}
-      {tool.output !== undefined && (tool.diff === undefined || tool.status !== "completed") && (
+      {isReport && tool.output !== undefined && <Markdown text={tool.output} isOpen={false} />}
+      {tool.output !== undefined && !isReport && !isCompletedEdit && (
         <ToolOutput
           id={tool.id}
           name={tool.title}
