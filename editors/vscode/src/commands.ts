@@ -128,7 +128,11 @@ export const commandTable = {
   selectMode: ({ chat }) => selectMode(chat),
   selectEffort: ({ chat }) => selectEffort(chat),
   enterKey: async ({ chat, credentials }) => {
-    if (await credentials.enterKey()) chat.updateView({ error: undefined });
+    if (!(await credentials.enterKey())) return;
+    chat.updateView({ error: undefined });
+    // The prompt that no model could answer has waited for the key.
+    const last = chat.activeSession?.items.at(-1);
+    if (last?.kind === "turnEnd" && last.reason === "not_configured") resendPrompt(chat);
   },
   forgetKey: ({ credentials }) => credentials.forgetKey(),
   toggleFollow: async () => {
@@ -162,21 +166,23 @@ export const buttonHandlers = {
     if (file) await workspace.getConfiguration("agentls").update("server.path", file.fsPath, true);
   },
   openOllama: () => env.openExternal(Uri.parse("https://ollama.com/download")),
-  retry: ({ chat }: CommandContext) => {
-    const lastPrompt = chat.activeSession?.items.findLast((item) => item.kind === "user");
-    if (lastPrompt?.kind !== "user") return;
-    const { lastDraft } = chat;
-    if (lastDraft?.text.trim() === lastPrompt.text.trim())
-      return void chat.sendPrompt(lastDraft.text, lastDraft.attach);
-    // The prompt is older than this window: its references are known, but its pictures are not.
-    const attach = lastPrompt.references.map((reference) =>
-      attachReference(reference, getWorkingFolder(chat.activeSession)),
-    );
-    void chat.sendPrompt(lastPrompt.text, attach);
-    if (lastPrompt.images > 0)
-      void window.showWarningMessage("The prompt was sent again without its pictures. Attach them again if needed.");
-  },
+  retry: ({ chat }: CommandContext) => resendPrompt(chat),
 };
+
+/** Sends the last prompt again. */
+function resendPrompt(chat: Chat): void {
+  const lastPrompt = chat.activeSession?.items.findLast((item) => item.kind === "user");
+  if (lastPrompt?.kind !== "user") return;
+  const { lastDraft } = chat;
+  if (lastDraft?.text.trim() === lastPrompt.text.trim()) return void chat.sendPrompt(lastDraft.text, lastDraft.attach);
+  // The prompt is older than this window: its references are known, but its pictures are not.
+  const attach = lastPrompt.references.map((reference) =>
+    attachReference(reference, getWorkingFolder(chat.activeSession)),
+  );
+  void chat.sendPrompt(lastPrompt.text, attach);
+  if (lastPrompt.images > 0)
+    void window.showWarningMessage("The prompt was sent again without its pictures. Attach them again if needed.");
+}
 
 /** Shows the problems of the configuration in the editor's list. The server's status lists only some of them. */
 export async function showProblems(chat: Chat): Promise<void> {

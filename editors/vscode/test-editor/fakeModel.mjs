@@ -40,6 +40,10 @@ provider = "fake"
   async #answer(request, response) {
     let body = "";
     for await (const chunk of request) body += chunk;
+    if (request.url.endsWith("/models")) {
+      response.writeHead(200, { "content-type": "application/json" }).end('{"data":[{"id":"fake"}]}');
+      return;
+    }
     if (!request.url.endsWith("/chat/completions")) {
       response.writeHead(404).end();
       return;

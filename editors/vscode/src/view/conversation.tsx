@@ -170,6 +170,7 @@ export class Conversation extends PureComponent<Props> {
       <EntryCell key={key} name={key} isLast={isLast} register={this.#registerCell}>
         <Entry
           item={item}
+          isLast={isLast}
           capabilities={capabilities}
           reviews={subagents?.hasEntries(item) || (item.kind === "tool" && item.approval) ? reviews : undefined}
           isRunning={isRunning && item.kind === "changes"}

@@ -17,6 +17,7 @@ import { ToolCall } from "./tool";
 
 interface Props {
   item: ChatItem;
+  isLast?: boolean;
   /** The item ends the last turn, which can be resumed. */
   isResumable: boolean;
   capabilities: Capabilities;
@@ -35,6 +36,7 @@ const NO_REVIEWS = {};
 export class Entry extends PureComponent<Props> {
   render({
     item,
+    isLast = false,
     isResumable,
     capabilities,
     reviews = NO_REVIEWS,
@@ -73,7 +75,15 @@ export class Entry extends PureComponent<Props> {
       case "instructions":
         return <InstructionsEntry item={item} />;
       case "turnEnd":
-        return <TurnEnd item={item} isResumable={isResumable} capabilities={capabilities} keyCheck={keyCheck} />;
+        return (
+          <TurnEnd
+            item={item}
+            isLast={isLast}
+            isResumable={isResumable}
+            capabilities={capabilities}
+            keyCheck={keyCheck}
+          />
+        );
     }
   }
 }
@@ -147,6 +157,7 @@ const STEP_LABELS = { pending: "to do", inProgress: "in progress", completed: "d
 function ProposedPlan({ text }: { text: string }): JSX.Element {
   return (
     <section class="proposed-plan" aria-label="The proposed plan" data-testid="proposed-plan">
+      <h2>Proposed plan</h2>
       <Markdown text={text} isOpen={false} />
     </section>
   );
@@ -155,9 +166,9 @@ function ProposedPlan({ text }: { text: string }): JSX.Element {
 function PlanEntry({ item }: { item: PlanListItem }): JSX.Element {
   const completedCount = item.items.filter((step) => step.status === "completed").length;
   return (
-    <section class="plan" aria-label={`Plan, ${completedCount} of ${item.items.length} done`} data-testid="plan">
+    <section class="plan" aria-label={`To-do, ${completedCount} of ${item.items.length} done`} data-testid="plan">
       <h2>
-        Plan{" "}
+        To-do{" "}
         <span class="dim">
           {completedCount}/{item.items.length}
         </span>
@@ -178,9 +189,11 @@ interface TurnEndProps extends Props {
   item: TurnEndItem;
 }
 
-function TurnEnd({ item, isResumable, capabilities, keyCheck }: TurnEndProps): JSX.Element {
-  if (item.reason === "not_configured")
+function TurnEnd({ item, isLast, isResumable, capabilities, keyCheck }: TurnEndProps): JSX.Element {
+  if (item.reason === "not_configured") {
+    if (!isLast) return <p class="note">No model was connected</p>;
     return <SetupCard item={item} capabilities={capabilities} keyCheck={keyCheck} />;
+  }
   const { usage } = item;
   const tokenCount = usage && usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens + usage.outputTokens;
   const line = [describeTurnEnd(item)];
@@ -259,6 +272,15 @@ function TurnFailure({ item, capabilities, keyCheck }: TurnFailureProps): JSX.El
 /** Shows the ways to connect a model. */
 function SetupCard({ item, capabilities, keyCheck }: TurnFailureProps): JSX.Element {
   const steps = (item.error?.userAction ?? "").split("\n").filter((line) => line.trim() !== "");
+  if (keyCheck?.result === "works") {
+    return (
+      <section class="card" role="group" aria-label="A model is connected" data-testid="connected">
+        <h2>A model is connected</h2>
+        <KeyCheckStatus keyCheck={keyCheck} />
+        <Button label="Send the prompt" kind="main" onPress={() => postMessage({ type: "command", name: "retry" })} />
+      </section>
+    );
+  }
   return (
     <section class="card" role="group" aria-label="No model is connected" data-testid="first-contact">
       <h2>No model is connected</h2>
