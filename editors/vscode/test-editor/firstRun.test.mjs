@@ -5,7 +5,8 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { CASSETTE_CONFIG, server, TIMEOUT_MS, withWorkbench } from "./workbench.mjs";
+import { FakeModel } from "./fakeModel.mjs";
+import { CASSETTE_CONFIG, server, TIMEOUT_MS, waitUntil, withWorkbench } from "./workbench.mjs";
 
 const BROKEN_CODE = 'export const count: number = "three";\n\nexport function half() {\n  return count / 2;\n}\n';
 
@@ -25,6 +26,116 @@ testInWorkbench("without a model, a card shows the setup options", {}, async (s,
   await page.locator(".getting-started-step", { hasText: "Connect a model" }).first().waitFor();
   await s.takeScreenshot("walkthrough");
 });
+
+test("after a key works, the prompt that waited for it is sent", { timeout: 6 * TIMEOUT_MS }, async (t) => {
+  const model = new FakeModel();
+  await model.start();
+  t.after(() => model.stop());
+  // A provider that needs a key.
+  const config = model.config.replace(/(provider\.|provider = ")fake/g, "$1openrouter").replace(/api_key.*\n/, "");
+  await withWorkbench("key", { config }, async (s, page) => {
+    await s.showChat();
+    await s.sendPrompt("hello");
+    await s.at("first-contact").waitFor();
+    await s.view.getByRole("button", { name: "Enter API key…" }).click();
+    await page.locator(".quick-input-list .monaco-list-row", { hasText: "OpenRouter" }).click();
+    const input = page.locator('.quick-input-widget input[type="password"]');
+    await input.fill("sk-test-1234567890");
+    await input.press("Enter");
+    await s.waitForTurnEnd(2, "completed");
+    await s.takeScreenshot("key-works");
+    assert.equal(await s.at("first-contact").count(), 0);
+    assert.deepEqual(await s.view.locator(".note").allTextContents(), ["No model was connected"]);
+  });
+});
+
+testInWorkbench("the missing program is selected in a dialog", { program: "/nowhere/agentls" }, async (s, page) => {
+  await page.locator('.activitybar a[aria-label^="agentls"]').click();
+  await s.view.getByRole("button", { name: "Set server path…" }).click();
+  const input = page.locator(".quick-input-widget input.input");
+  const title = page.locator(".quick-input-title", { hasText: "Select the agentls Program" });
+  await title.waitFor();
+  // The dialog begins with the folder of the workspace.
+  await waitUntil(async () => (await input.inputValue()).includes(s.workspace), "the folder in the dialog");
+  await s.takeScreenshot("select-program");
+  await input.fill(server);
+  // While the dialog reads the folder, it ignores the button.
+  await waitUntil(async () => {
+    await page
+      .getByRole("button", { name: "Select", exact: true })
+      .click({ timeout: 1000 })
+      .catch(() => {});
+    return title.isHidden();
+  }, "the end of the dialog");
+  await s.waitUntilReady();
+});
+
+/** Shows text from right to left and code. */
+const TEXTS =
+  "مرحبا `total()` بكم\n\n- عنصر أول\n\nEnglish\n\n```ts\n// Adds up.\n@once\nexport function total(items: Item[]): number {\n" +
+  '  return items.length + 1 + "a";\n}\n```\n\n```json\n{ "key": true }\n```\n\n```diff\n-a\n+b\n```\n\n```css\na { color: red; }\n```';
+
+/** Its end line is a long one. */
+const USAGE = { usage: { input: 48200, output: 210, cost: 0.0312 } };
+
+/** Returns the code colors that are hard to read. */
+const listFaintColors = (app) => {
+  const parse = (color) => color.match(/[\d.]+/g).map(Number);
+  const luminance = (color) => {
+    const [red, green, blue] = color.map((part) =>
+      part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4,
+    );
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const findBackground = (element) => {
+    const color = parse(getComputedStyle(element).backgroundColor);
+    return (color[3] ?? 1) === 1 || !element.parentElement ? color : findBackground(element.parentElement);
+  };
+  return [...app.querySelectorAll('[class*="hljs-"]')].flatMap((part) => {
+    const lights = [parse(getComputedStyle(part).color), findBackground(part)].map((color) => luminance(color) + 0.05);
+    const contrast = Math.max(...lights) / Math.min(...lights);
+    return contrast < 4.5 ? [`${part.className} ${contrast.toFixed(2)}`] : [];
+  });
+};
+
+testInWorkbench(
+  "text has its own direction, hovering moves nothing, and code can be read in all default themes",
+  { config: CASSETTE_CONFIG, exchanges: [{ when: { prompt: "write" }, events: [{ text: TEXTS }, USAGE] }] },
+  async (s, page) => {
+    await s.showChat();
+    await s.sendPrompt("write");
+    await s.waitForTurnEnd(1, "completed");
+    await s.sendPrompt("hello");
+    await s.waitForTurnEnd(2, "completed");
+    const end = s.at("turn-end").first();
+    const { height } = await end.boundingBox();
+    await end.hover();
+    await end.getByTestId("fork").hover();
+    assert.equal((await end.boundingBox()).height, height, "hovering moves nothing");
+    const directions = (selector) =>
+      s
+        .at("assistant")
+        .first()
+        .locator(selector)
+        .evaluateAll((list) => list.map((each) => getComputedStyle(each).direction));
+    assert.deepEqual(await directions("p"), ["rtl", "ltr"]);
+    assert.deepEqual([...(await directions("li")), ...(await directions("p code"))], ["rtl", "ltr"]);
+    for (const theme of ["Dark Modern", "Light Modern", "Dark High Contrast", "Light High Contrast"]) {
+      await s.runCommand("Preferences: Color Theme");
+      await page.locator(".quick-input-widget input.input").fill(theme);
+      await page.keyboard.press("Enter");
+      const name = theme.includes("High")
+        ? theme.includes("Dark")
+          ? "hc-black"
+          : "hc-light"
+        : `vs${theme.startsWith("Dark") ? "-dark" : ""}`;
+      await page.locator(`.monaco-workbench.${name}`).waitFor();
+      await waitUntil(async () => (await s.at("app").evaluate(listFaintColors)).length === 0).catch(() => {});
+      assert.deepEqual(await s.at("app").evaluate(listFaintColors), [], theme);
+      await s.takeScreenshot(`code-${name}`);
+    }
+  },
+);
 
 const bin = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-path-"));
 fs.symlinkSync(server, path.join(bin, "agentls"));

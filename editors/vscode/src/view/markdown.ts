@@ -104,6 +104,9 @@ export function renderBlock(block: string): DocumentFragment {
   codes.forEach((pre, at) => {
     pre.replaceWith(buildCodeBlock(pre.textContent, isAligned ? (languages[at] ?? "") : ""));
   });
+  // Each block has the direction of its text. Code is always from left to right.
+  for (const child of [...fragment.children] as HTMLElement[]) child.dir = "auto";
+  for (const code of fragment.querySelectorAll<HTMLElement>("code")) code.dir = "ltr";
   revealTexts(fragment);
   for (const link of fragment.querySelectorAll("a")) {
     // The tooltip shows the real target. A link without a target becomes text.
