@@ -19,7 +19,7 @@ test("drafts are kept", { timeout: 8 * TIMEOUT_MS }, (t) =>
         ...buildExchanges("ask me", [tool("ask_user", { question: "Which name?" })]),
       ],
     },
-    async (s) => {
+    async (s, page) => {
       const step = createStepRunner(t, s);
       const input = () => s.at("input").inputValue();
       const removeButton = s.view.getByRole("button", { name: "Remove a.txt" });
@@ -45,6 +45,45 @@ test("drafts are kept", { timeout: 8 * TIMEOUT_MS }, (t) =>
         await removeButton.waitFor();
         assert.equal(await input(), "half a thought");
         await removeButton.click();
+        await s.at("input").fill("");
+      });
+
+      await step("a command after / runs, and what was typed before it stays", async () => {
+        await s.at("input").pressSequentially("/mod");
+        await s.view.getByRole("option", { name: "/model" }).waitFor();
+        await s.at("input").press("Enter");
+        const modes = page.locator(".quick-input-list .monaco-list-row");
+        await modes.filter({ hasText: "Ask" }).and(page.locator(".focused")).waitFor();
+        assert.equal(await input(), "");
+        // Enter alone changes nothing.
+        await page.keyboard.press("Enter");
+        await s.at("mode").filter({ hasText: "Ask" }).waitFor();
+        await s.at("input").pressSequentially("/nope");
+        await s.at("no-suggestions").filter({ hasText: "No command “/nope”" }).waitFor();
+        await s.at("input").fill("");
+      });
+
+      await step("the arrow keys show earlier prompts, and keep a text that was changed", async () => {
+        for (const [at, prompt] of ["first prompt", "second\nprompt"].entries()) {
+          await s.sendPrompt(prompt);
+          await s.waitForTurnEnd(at + 1, "completed");
+        }
+        const press = async (key, text) => {
+          await s.at("input").press(key);
+          await waitUntil(async () => (await input()) === text, `${text} after ${key}`);
+        };
+        await press("ArrowUp", "second\nprompt");
+        await press("ArrowUp", "second\nprompt");
+        await press("ArrowUp", "first prompt");
+        await press("ArrowDown", "second\nprompt");
+        await press("ArrowDown", "");
+        await press("ArrowUp", "second\nprompt");
+        await s.at("input").press("End");
+        await s.at("input").pressSequentially(", and more");
+        await press("ArrowDown", "second\nprompt, and more");
+        await s.runCommand("Agent: New Session");
+        await s.at("input").fill("");
+        await press("ArrowUp", "second\nprompt");
         await s.at("input").fill("");
       });
 

@@ -68,6 +68,9 @@ test("language tools of the real agent", { timeout: 6 * TIMEOUT_MS }, async (t) 
         result,
       );
       assert.ok(!result.includes("print.ts:7"), result);
+      // The user sees it too.
+      await s.at("new-errors").filter({ hasText: "1 new error" }).waitFor();
+      await s.view.getByRole("region", { name: "New errors" }).filter({ hasText: "print.ts:4:15" }).waitFor();
       assert.doesNotMatch(await edit("print.ts", "cart.totals()", "cart.total()"), /The editor reports/);
       assert.equal(s.readFile("print.ts"), FILES["print.ts"]);
     });
