@@ -1,6 +1,7 @@
 -- Shows the file changes of a turn side by side in diff mode, or as one text. It must not change a file.
 
 local client = require('agentls.client')
+local dialog = require('agentls.dialog')
 local editor = require('agentls.editor')
 local notifications = require('agentls.notifications')
 local patch = require('agentls.patch')
@@ -197,7 +198,7 @@ function M.show_changes(session, changes, as_text)
   end
   local list = format.sort_by_path(changes.files)
   table.insert(list, { shows_all = true })
-  vim.ui.select(list, {
+  dialog.select(list, {
     prompt = 'Changes',
     kind = 'agentls.change',
     format_item = function(entry)

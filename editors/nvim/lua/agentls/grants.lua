@@ -1,6 +1,7 @@
 -- Lists the user's grants, which allow more than one call, and revokes the chosen one. The server owns the grants.
 
 local attention = require('agentls.attention')
+local dialog = require('agentls.dialog')
 local notifications = require('agentls.notifications')
 local rules = require('agentls.rules')
 local sessions = require('agentls.sessions')
@@ -31,7 +32,7 @@ function M.choose_grant()
       if #result.grants == 0 then
         return notifications.notify_line('no saved permissions; `session` and `always` save one')
       end
-      vim.ui.select(result.grants, {
+      dialog.select(result.grants, {
         prompt = 'Choose a permission to revoke it',
         kind = 'agentls.grant',
         format_item = format_grant,

@@ -4,6 +4,7 @@
 
 local attention = require('agentls.attention')
 local client = require('agentls.client')
+local dialog = require('agentls.dialog')
 local format = require('agentls.format')
 local notifications = require('agentls.notifications')
 local protocol = require('agentls.protocol')
@@ -329,7 +330,7 @@ local function act_on_server(action)
     local applicable = vim.tbl_filter(function(candidate)
       return candidate.applies(server)
     end, ACTIONS)
-    vim.ui.select(applicable, {
+    dialog.select(applicable, {
       prompt = format.display_text(server.name),
       kind = 'agentls.mcp',
       format_item = function(candidate)

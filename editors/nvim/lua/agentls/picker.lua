@@ -1,8 +1,9 @@
--- Lists to choose from, with `vim.ui.select`: sessions, models, modes, named agents, circuit breakers. It must not know
+-- Lists to choose from: sessions, models, modes, named agents, circuit breakers. It must not know
 -- how a choice takes effect; sessions.lua does.
 
 local attention = require('agentls.attention')
 local client = require('agentls.client')
+local dialog = require('agentls.dialog')
 local notifications = require('agentls.notifications')
 local sessions = require('agentls.sessions')
 local format = require('agentls.format')
@@ -51,9 +52,12 @@ function M.pick_mode(mode)
     return
   end
   local choose = attention.guard(READY:format('modes', ':AgentMode'), function(session)
-    vim.ui.select(MODES, {
+    dialog.select(MODES, {
       prompt = 'Mode',
       kind = 'agentls.mode',
+      current = function(entry)
+        return entry.mode == session.state.mode
+      end,
       format_item = function(entry)
         return (entry.mode == session.state.mode and '● ' or '  ') .. entry.text
       end,
@@ -94,8 +98,13 @@ function M.list_model_names()
   return models
 end
 
-local function format_model(model)
+---@param model table
+---@param effort? agentls.Effort The session's effort.
+local function format_model(model, effort)
   local parts = { (model.current and '● ' or '  ') .. format.display_text(model.model) }
+  if model.current and effort then
+    table.insert(parts, 'effort ' .. effort)
+  end
   if model.contextWindow then
     table.insert(parts, format.token_count(model.contextWindow) .. ' context')
   end
@@ -177,11 +186,14 @@ function M.pick_model(model, effort)
       return vim.tbl_extend('force', entry, { current = entry.model == session.state.model })
     end, result.models)
     table.insert(list, { other = true })
-    vim.ui.select(list, {
+    dialog.select(list, {
       prompt = 'Model' .. (#problems > 0 and ' (' .. table.concat(problems, '; ') .. ')' or ''),
       kind = 'agentls.model',
       format_item = function(entry)
-        return entry.other and '… enter a name' or format_model(entry)
+        return entry.other and '… enter a name' or format_model(entry, session.state.effort)
+      end,
+      current = function(entry)
+        return entry.current
       end,
     }, function(choice)
       if choice and choice.other then
@@ -232,10 +244,13 @@ function M.pick_agent(name)
     return start_session(name)
   end
   local choose = attention.guard(READY:format('agents', ':AgentAgent'), function(result)
-    vim.ui.select(result.agents, {
+    dialog.select(result.agents, {
       prompt = 'Agent for a new session',
       kind = 'agentls.agent',
       format_item = format_agent,
+      current = function(agent)
+        return agent.current
+      end,
     }, function(agent)
       if agent then
         start_session(agent.name)
@@ -273,7 +288,7 @@ function M.pick_circuit()
     notifications.notify('no circuit breaker is open')
     return
   end
-  vim.ui.select(list, {
+  dialog.select(list, {
     prompt = 'Reset circuit breaker',
     format_item = function(circuit)
       return ('%s %s'):format(circuit.subject, format.display_text(circuit.name))
@@ -293,8 +308,9 @@ local function format_session(entry)
   if entry.action then
     return entry.text
   end
+  local mark = entry.sessionId == sessions.current_id and '● ' or '  '
   local parts = {
-    format.single_line(entry.title or '(no prompt yet)', 70),
+    mark .. format.single_line(entry.title or '(no prompt yet)', 70),
     format.relative_time(entry.updatedAt, get_now_ms()),
   }
   local loaded_session = sessions.all[entry.sessionId]
@@ -329,7 +345,7 @@ function M.pick_session(query, all_folders, cursor)
     end
     local prompt = query and ('Sessions with "%s"%s'):format(query, #result.sessions == 0 and ': none' or '')
       or 'Sessions'
-    vim.ui.select(
+    dialog.select(
       list,
       { prompt = prompt, kind = 'agentls.session', format_item = format_session },
       function(entry)

@@ -1,6 +1,7 @@
 -- Queued prompts: adds one, lists them, and edits, removes, or sends one. The server owns the queue.
 
 local attention = require('agentls.attention')
+local dialog = require('agentls.dialog')
 local notifications = require('agentls.notifications')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
@@ -93,7 +94,7 @@ local function choose_action(session, prompt)
   local now = session.state.running and 'Send to the running turn' or 'Send now'
   local choices = { now, 'Edit', 'Remove' }
   local title = format.single_line(sessions.get_prompt_text(prompt.content), 60)
-  vim.ui.select(choices, { prompt = title, kind = 'agentls.queue' }, function(choice)
+  dialog.select(choices, { prompt = title, kind = 'agentls.queue' }, function(choice)
     if choice == choices[1] then
       send_action(session, 'sendNow', { promptId = prompt.promptId })
     elseif choice == choices[2] then
@@ -117,7 +118,7 @@ function M.list_prompts(session)
       if result.paused then
         table.insert(list, 1, { all = true })
       end
-      vim.ui.select(list, {
+      dialog.select(list, {
         prompt = result.paused and 'Queued prompts (paused)' or 'Queued prompts',
         kind = 'agentls.queue',
         format_item = function(prompt)

@@ -1,5 +1,6 @@
 -- Handles a session that another server has open: asks whether to load it read-only, or to stop that server.
 
+local dialog = require('agentls.dialog')
 local notifications = require('agentls.notifications')
 local format = require('agentls.format')
 
@@ -42,7 +43,7 @@ function M.ask_action(holder, on_choice)
   local pid = find_process(holder)
   local read_only_label, cancel_label = 'Open it read-only', 'Cancel'
   local take_over_label = pid and ('Take it over: stop process %d and its work'):format(pid)
-  vim.ui.select(
+  dialog.select(
     vim.tbl_filter(function(choice)
       return choice
     end, { read_only_label, take_over_label or false, cancel_label }),

@@ -1,6 +1,7 @@
--- Asks for a line of text with `vim.ui.input`. A text that the user leaves with <Esc> is kept, and offered again when
+-- Asks for a line of text, with `vim.ui.input` if a plugin has replaced it. A text that the user leaves with <Esc> is kept, and offered again when
 -- the same is asked again. Notifications make room: they must not cover the text.
 
+local dialog = require('agentls.dialog')
 local notifications = require('agentls.notifications')
 
 local M = {}
@@ -9,7 +10,7 @@ local M = {}
 ---@type table<string, string>
 local kept = {}
 
----The history of the stock `vim.ui.input`, which contains a text that was left, too.
+---The history of Neovim's own `vim.ui.input`, which contains a text that was left, too.
 local HISTORY = '@'
 
 ---When the text of an input may have changed. Neovim reports no change while more keys wait, so look at the end, too.
@@ -66,10 +67,13 @@ function M.ask(options, on_text)
   notifications.dismiss_all()
   local resume = notifications.hold()
   local history_count, typed, is_over = vim.fn.histnr(HISTORY), nil, false
-  local stop_following = follow_window(function(text)
-    typed = text
-  end)
-  local stop_watching = function() end
+  local is_stock = dialog.is_stock('input')
+  local stop_following, stop_watching = function() end, function() end
+  if not is_stock then
+    stop_following = follow_window(function(text)
+      typed = text
+    end)
+  end
   ---@param text? string
   local function finish(text)
     if is_over then
@@ -90,6 +94,12 @@ function M.ask(options, on_text)
       kept[options.key] = typed
       notifications.notify('your text is kept, and comes back when you answer again')
     end
+  end
+  if is_stock then
+    return dialog.ask_text(options.prompt, kept[options.key] or '', function(text, left_text)
+      typed = left_text
+      finish(text)
+    end)
   end
   vim.ui.input({ prompt = options.prompt, default = kept[options.key] }, function(text)
     finish(text)

@@ -5,6 +5,7 @@
 
 local attention = require('agentls.attention')
 local client = require('agentls.client')
+local dialog = require('agentls.dialog')
 local notifications = require('agentls.notifications')
 local problems = require('agentls.problems')
 local protocol = require('agentls.protocol')
@@ -107,7 +108,7 @@ end
 ---@param yes_label string
 ---@param on_answer fun(yes: boolean)
 local function ask_yes_no(prompt, no_label, yes_label, on_answer)
-  vim.ui.select({ no_label, yes_label }, { prompt = prompt, kind = 'agentls.trust' }, function(choice)
+  dialog.select({ no_label, yes_label }, { prompt = prompt, kind = 'agentls.trust' }, function(choice)
     on_answer(choice == yes_label)
   end)
 end
@@ -234,7 +235,7 @@ function M.review_trust()
   if #folders == 1 then
     return review_folder(folders[1])
   end
-  vim.ui.select(
+  dialog.select(
     folders,
     { prompt = 'Review trust for which folder?', kind = 'agentls.folder', format_item = format_folder },
     function(folder)

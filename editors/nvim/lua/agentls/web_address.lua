@@ -1,5 +1,6 @@
 -- Web addresses from servers and models. None is opened before the user has seen all of it and said yes.
 
+local dialog = require('agentls.dialog')
 local format = require('agentls.format')
 local notifications = require('agentls.notifications')
 local scratch = require('agentls.scratch')
@@ -29,7 +30,7 @@ function M.ask_to_open(title, url, on_answer)
   vim.list_extend(lines, format.split_columns(format.display_text(url), width, vim.api.nvim_strwidth))
   local close = scratch.open_float(title, lines)
   local no, yes, copy = 'No, do not open it', 'Yes, open it in the browser', 'Copy it, to open it elsewhere'
-  vim.ui.select({ no, yes, copy }, {
+  dialog.select({ no, yes, copy }, {
     prompt = ('Open this address at %s?'):format(format.display_text(host)),
     kind = 'agentls.address',
   }, function(choice)
