@@ -1,4 +1,4 @@
--- Short notifications in a floating window at the top right, next to the chat where there is room. They never wait for
+-- Short notifications in a floating window at the bottom right, next to the chat where there is room. They never wait for
 -- a key, and never cover an input. `:AgentNotices` lists them all.
 --
 -- A replaced `vim.notify` shows them instead. Neovim's own `vim.notify` prints into the message area, where a long
@@ -74,10 +74,16 @@ local is_held = false
 
 ---Finds the part of the screen that no chat and no prompt needs. Rows and columns count from 0.
 ---@return { top: integer, bottom: integer, left: integer, right: integer }
+---@return boolean is_free Whether no chat is there.
 local function find_free_area()
   local has_tabline = vim.o.showtabline == 2 or (vim.o.showtabline == 1 and #api.nvim_list_tabpages() > 1)
-  -- Below the winbar of a window at the top.
-  local area = { top = has_tabline and 2 or 1, bottom = vim.o.lines, left = 0, right = vim.o.columns }
+  -- Below the winbar of a window at the top, and above the statusline.
+  local area = {
+    top = has_tabline and 2 or 1,
+    bottom = vim.o.lines - vim.o.cmdheight - (vim.o.laststatus > 0 and 1 or 0),
+    left = 0,
+    right = vim.o.columns,
+  }
   local top, bottom, left, right = area.bottom, area.top, area.right, area.left
   for _, other in ipairs(api.nvim_tabpage_list_wins(0)) do
     local other_buffer = api.nvim_win_get_buf(other)
@@ -89,17 +95,19 @@ local function find_free_area()
     end
   end
   if right <= area.left then
-    return area
+    return area, true
   elseif left - area.left >= MIN_COLUMNS then
     area.right = left - 1
   elseif area.right - right >= MIN_COLUMNS then
     area.left = right
   elseif top - area.top >= MIN_LINES then
-    area.bottom = top
+    area.bottom = top - 1
   elseif area.bottom - bottom >= MIN_LINES then
     area.top = bottom
+  else
+    return area, false
   end
-  return area
+  return area, true
 end
 
 ---Draws the visible notifications, newest first.
@@ -107,7 +115,7 @@ local function draw_window()
   if #visible == 0 or is_held then
     return close_window()
   end
-  local area = find_free_area()
+  local area, is_free = find_free_area()
   local lines = build_lines(
     math.max(10, math.min(MAX_COLUMNS, area.right - area.left - 4)),
     math.max(2, area.bottom - area.top - 8)
@@ -134,8 +142,9 @@ local function draw_window()
   end
   local geometry = {
     relative = 'editor',
-    anchor = 'NE',
-    row = area.top,
+    -- Where the chat fills the screen, its end and its prompt matter more than its beginning.
+    anchor = is_free and 'SE' or 'NE',
+    row = is_free and area.bottom or area.top,
     col = area.right,
     width = width,
     height = #lines,

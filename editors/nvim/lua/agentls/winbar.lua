@@ -9,6 +9,7 @@ local M = {}
 
 ---The least width of a session's title, in columns.
 local MIN_TITLE_COLUMNS = 8
+local MAX_TITLE_BYTES = 2000
 
 ---Formats the bar of a session: the title, and at the right agent, model, mode, and usage.
 ---@param session agentls.Session
@@ -35,7 +36,9 @@ function M.format_chat_bar(session, width)
     details = table.concat(parts, ' · ')
   end
   details = format.display_text(details)
-  local title = format.display_text(format.single_line(state.title or 'new session', 4 * width))
+  local title = format.display_text(
+    format.single_line(state.title or 'new session', math.min(4 * width, MAX_TITLE_BYTES))
+  )
   title = draw.fit_columns(title, math.max(MIN_TITLE_COLUMNS, width - columns(details) - 3))
   return (' %s%%=%%#AgentlsDim#%s '):format(
     buffers.escape_statusline(title),
