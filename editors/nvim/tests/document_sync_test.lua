@@ -108,8 +108,7 @@ return function(test)
   local function open_buffer(text)
     local path = ('%s/documents/%d.txt'):format(support.home, math.random(1e9))
     support.write(path, text)
-    vim.cmd('silent! only')
-    vim.wo.winfixbuf = false
+    vim.cmd('new | silent! only!')
     vim.cmd('edit! ' .. vim.fn.fnameescape(path))
     return vim.api.nvim_get_current_buf()
   end

@@ -7,9 +7,8 @@ local eq = support.eq
 local function open_file(text, name)
   local path = ('%s/editor/%s-%d.txt'):format(support.home, name or 'file', math.random(1e9))
   support.write(path, text)
-  vim.cmd('silent! only')
-  -- The last window may show a chat of another test.
-  vim.wo.winfixbuf = false
+  -- The last window may belong to the chat of another test.
+  vim.cmd('new | silent! only!')
   vim.cmd.edit(vim.fn.fnameescape(path))
   local buffer = vim.api.nvim_get_current_buf()
   local changes = {}

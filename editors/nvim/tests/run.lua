@@ -83,6 +83,8 @@ local FILES = {
     'scroll',
     'notifications',
     'notices_and_inputs',
+    'dialog',
+    'prompt_window',
   },
 }
 local part, parts = (vim.env.AGENTLS_TEST_PART or '1/1'):match('^(%d+)/(%d+)$')

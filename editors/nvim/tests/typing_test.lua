@@ -57,7 +57,7 @@ local function go_to_place(nvim, place)
     local sessions, chat_view = require('agentls.sessions'), require('agentls.view')
     vim.cmd('tabonly | silent! only!')
     local window = vim.api.nvim_get_current_win()
-    if vim.wo[window].winfixbuf then
+    if require('agentls.window').is_session_window(window) then
       vim.cmd('vnew')
       vim.cmd('only!')
     end

@@ -55,10 +55,7 @@ return function(test, drive)
       eq(list_tabs(nvim), { { 'chat', 'prompt' } })
       nvim.cmd('Agent')
       eq(list_tabs(nvim), { { 'cart.py' } })
-      eq(
-        nvim.lua('return { vim.wo.winfixbuf, vim.wo.winfixwidth, vim.wo.winbar, vim.wo.number }'),
-        { false, false, '', true }
-      )
+      eq(nvim.lua('return { vim.wo.winfixwidth, vim.wo.winbar, vim.wo.number }'), { false, '', true })
       nvim.cmd('Agent')
       eq(list_tabs(nvim), { { 'chat', 'prompt' } })
     end
@@ -72,7 +69,7 @@ return function(test, drive)
     nvim.cmd('only')
     nvim.cmd('Agent')
     eq(list_tabs(nvim), { { 'cart.py' } })
-    eq(nvim.lua('return { vim.wo.winfixbuf, vim.wo.winbar }'), { false, '' })
+    eq(nvim.lua('return vim.wo.winbar'), '')
   end)
 
   local full = {
@@ -121,24 +118,45 @@ return function(test, drive)
     end
   end)
 
-  drive('a chat window accepts another session but no file', nil, function(nvim)
+  drive('what opens in a chat window moves to a window for files', nil, function(nvim)
+    nvim.cmd('set number | cd ' .. nvim.workspace)
     nvim.cmd('AgentPrompt stream')
     nvim.wait_for_turn_end()
-    for _, number in ipairs({ 1, 2 }) do
+    local function go_to(number)
       nvim.lua("vim.api.nvim_set_current_win(({ require('agentls.view').find_windows() })[...])", number)
-      local ok, error_message = pcall(nvim.cmd, 'edit cart.py')
-      eq({ ok, error_message:find('E1513') ~= nil }, { false, true })
     end
-    eq(#list_tabs(nvim)[1], 3)
+    local function wait_for_file()
+      wait('the file beside the chat', function()
+        return vim.deep_equal(list_tabs(nvim)[1], { 'cart.py', 'chat', 'prompt' })
+          and nvim.lua("return vim.fn.expand('%:t')") == 'cart.py'
+      end)
+    end
+    for _, number in ipairs({ 1, 2 }) do
+      for _, command in ipairs({ 'edit +3 cart.py', 'buffer cart.py', 'cc' }) do
+        nvim.lua("vim.fn.setqflist({ { filename = 'cart.py', lnum = 3 } })")
+        go_to(number)
+        nvim.cmd(command)
+        wait_for_file()
+        eq(nvim.lua('return { vim.wo.number, vim.wo.winbar, vim.wo.winfixwidth }'), { true, '', false })
+        eq(nvim.lua('return vim.fn.line(".")'), 3)
+        nvim.cmd('enew')
+      end
+    end
+    -- A window that has nothing but the chat keeps it.
+    go_to(1)
+    nvim.cmd('only')
+    nvim.cmd('edit cart.py')
+    wait('the file beside the chat', function()
+      return vim.deep_equal(list_tabs(nvim)[1], { 'cart.py', 'chat' })
+    end)
+    eq(nvim.lua('return { vim.wo.number, vim.wo.winbar }'), { true, '' })
+    -- Another session takes the place of the first.
     nvim.cmd('AgentNew')
     wait('the new session', function()
       return #nvim.state().items == 0
     end)
     eq({ list_tabs(nvim)[1][2], list_tabs(nvim)[1][3] }, { 'chat', 'prompt' })
     eq(nvim.lua('return vim.bo.filetype'), 'agentls_prompt')
-    nvim.cmd('wincmd t')
-    nvim.cmd('edit cart.py')
-    eq(list_tabs(nvim)[1], { 'cart.py', 'chat', 'prompt' })
   end)
 
   drive("the user's statusline is kept", { init = "vim.o.statusline = 'mine'" }, function(nvim)

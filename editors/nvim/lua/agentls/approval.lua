@@ -4,6 +4,7 @@
 local attention = require('agentls.attention')
 local client = require('agentls.client')
 local config = require('agentls.config')
+local dialog = require('agentls.dialog')
 local losses = require('agentls.losses')
 local notifications = require('agentls.notifications')
 local questions = require('agentls.questions')
@@ -35,6 +36,7 @@ local function send_answer(question, method, answer, report, subject, key)
   questions.begin_answer(question)
   -- Do this before the response arrives. After it, the card may be folded and the cursor elsewhere.
   local next = questions.focus_next(question, key)
+  questions.return_to_prompt(session)
   client.request(method, answer, function(err)
     if err then
       questions.fail_answer(question)
@@ -74,6 +76,8 @@ end
 
 ---@type fun(question: agentls.Question): boolean
 local show_hidden_part
+---@type fun(question: agentls.Question), fun(question: agentls.Question)
+local answer_limit, answer_question
 
 ---What to report for a decision that keeps a rule.
 local RULE_REPORTS = {
@@ -119,6 +123,23 @@ function M.approve_call(decision, key)
   end
   -- Another key must not keep the rule of the next question.
   send_decision(question, { decision = decision }, RULE_REPORTS[decision], subject)
+end
+
+---Answers the oldest open question from the prompt: allows a call once, or asks for the answer to a question.
+---@param key string
+function M.answer_from_prompt(key)
+  local question = questions.take_from_prompt(key .. ' again answers it')
+  if not question then
+    return
+  elseif question.kind == 'approval' then
+    if not show_hidden_part(question) then
+      send_decision(question, { decision = 'allow' }, 'allowed once')
+    end
+  elseif question.kind == 'limit' then
+    answer_limit(question)
+  else
+    answer_question(question)
+  end
 end
 
 ---Denies the call whose card is under the cursor; otherwise shows the oldest open question.
@@ -394,11 +415,11 @@ local UNITS = {
 }
 
 ---@param question agentls.Question
-local function answer_limit(question)
+answer_limit = function(question)
   local item = question.item --[[@as agentls.Item.limit]]
   local is_unknown_price = item.request.limit == 'unknown_price'
   local choices = { is_unknown_price and 'Continue anyway' or 'Raise the limit …', 'Stop the turn' }
-  vim.ui.select(choices, { prompt = format.reveal_hidden(render.get_inquiry_text(item)) }, function(choice)
+  dialog.select(choices, { prompt = format.reveal_hidden(render.get_inquiry_text(item)) }, function(choice)
     if choice == choices[2] then
       return send_answer(question, 'agent/limitRespond', { limitId = item.id, stop = true }, 'stopped')
     elseif choice ~= choices[1] then
@@ -423,7 +444,7 @@ end
 
 ---Asks for each field in turn. If the user leaves a field, the question stays open.
 ---@param question agentls.Question
-local function answer_question(question)
+answer_question = function(question)
   local item = question.item --[[@as agentls.Item.limit]]
   local fields, answers = item.request.fields or {}, {}
   local url = format.find_web_address(item.request.detail or '')
@@ -456,7 +477,7 @@ local function answer_question(question)
     if field.several and #selected > 0 then
       table.insert(list, 1, { label = ('Done: %s'):format(table.concat(selected, ', ')), done = true })
     end
-    vim.ui.select(list, {
+    dialog.select(list, {
       prompt = prompt,
       format_item = function(choice)
         return format.reveal_hidden(choice.label ~= '' and choice.label or choice.value)

@@ -57,6 +57,11 @@ end
 
 vim.on_key(record_key, vim.api.nvim_create_namespace('agentls.attention'))
 
+---Ends a text that was being typed: the user has chosen to do something else.
+function M.end_text()
+  last_letter_at = -math.huge
+end
+
 ---Whether the last key was typed on its own, not within text.
 ---@return boolean
 function M.is_quiet()

@@ -66,6 +66,8 @@ M.APPROVAL_KEY_OPTIONS = {
 ---@field prompt_send string|false Normal mode.
 ---@field prompt_send_insert string|false Insert mode.
 ---@field prompt_queue string|false Both modes: queues the prompt until the turn ends.
+---@field prompt_approve string|false Both modes: allows the open call once. Without a question it is Vim's own key.
+---@field prompt_question string|false Both modes: goes to the card of the open question, where one key answers.
 
 ---@type agentls.Config
 M.defaults = {
@@ -90,6 +92,8 @@ M.defaults = {
     prompt_send = '<CR>',
     prompt_send_insert = '<C-s>',
     prompt_queue = '<C-q>',
+    prompt_approve = '<C-y>',
+    prompt_question = '<C-g>',
   },
   output_lines = 2000,
   save_autocmds = true,

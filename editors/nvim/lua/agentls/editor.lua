@@ -7,6 +7,7 @@
 
 local config = require('agentls.config')
 local fresh_diagnostics = require('agentls.fresh_diagnostics')
+local chat_window = require('agentls.window')
 local notifications = require('agentls.notifications')
 local format = require('agentls.format')
 
@@ -271,6 +272,7 @@ function M.find_file_window()
     return vim.api.nvim_win_get_config(window).relative == ''
       and vim.bo[buffer].buftype == ''
       and not vim.wo[window].winfixbuf
+      and not chat_window.is_session_window(window)
   end
   local previous_window = vim.fn.win_getid(vim.fn.winnr('#'))
   local candidates =

@@ -128,15 +128,47 @@ function M.map_chat_keys(buffer)
   end
 end
 
+---Maps a chord of the prompt that concerns the open question. Otherwise it stays Vim's own key.
+---@param buffer integer
+---@param key string|false
+---@param text string
+---@param call string What to run.
+local function map_question_chord(buffer, key, text, call)
+  if key then
+    vim.keymap.set({ 'n', 'i' }, key, function()
+      local is_vims = vim.fn.pumvisible() == 1 or not require('agentls.questions').has_open_question()
+      return is_vims and key or ('<Cmd>lua %s<CR>'):format(call)
+    end, { buffer = buffer, expr = true, nowait = true, silent = true, desc = 'agentls: ' .. text })
+  end
+end
+
+local CHORDS = {
+  prompt_approve = 'allow the open call once, or answer the open question',
+  prompt_question = 'go to the card of the open question',
+}
+
+---Each key of the prompt: its option, its modes, its description.
+local PROMPT = {
+  { 'prompt_send', 'n', 'send', run_command('AgentSend') },
+  { 'prompt_send_insert', 'i', 'send, in Insert mode', run_command('AgentSend') },
+  { 'prompt_queue', { 'n', 'i' }, 'queue until the turn ends', run_command('AgentSend!') },
+}
+
 ---@param buffer integer
 function M.map_prompt_keys(buffer)
   local keys = config.current.keys
   if not keys then
     return
   end
-  map_key(buffer, 'n', keys.prompt_send, 'send', run_command('AgentSend'))
-  map_key(buffer, 'i', keys.prompt_send_insert, 'send', run_command('AgentSend'))
-  map_key(buffer, { 'n', 'i' }, keys.prompt_queue, 'queue until the turn ends', run_command('AgentSend!'))
+  for _, entry in ipairs(PROMPT) do
+    map_key(buffer, entry[2], keys[entry[1]], entry[3], entry[4])
+  end
+  local answer = ('require("agentls.approval").answer_from_prompt(%q)'):format(
+    (tostring(keys.prompt_approve):gsub('<', '<lt>'))
+  )
+  map_question_chord(buffer, keys.prompt_approve, CHORDS.prompt_approve, answer)
+  local go = 'require("agentls.questions").go_to_card()'
+  map_question_chord(buffer, keys.prompt_question, CHORDS.prompt_question, go)
   map_key(buffer, 'n', keys.cancel, 'cancel the turn', run_command('AgentCancel'))
   map_key(buffer, 'n', keys.close, 'close the chat', run_command('Agent'))
 end
@@ -159,6 +191,12 @@ function M.show_help()
   for _, entry in ipairs(CHAT) do
     add_row(keys and keys[entry[1]], entry[2])
   end
+  vim.list_extend(lines, { '', '  In the prompt window:' })
+  for _, entry in ipairs(PROMPT) do
+    add_row(keys and keys[entry[1]], entry[3])
+  end
+  add_row(keys and keys.prompt_approve, CHORDS.prompt_approve)
+  add_row(keys and keys.prompt_question, CHORDS.prompt_question)
   local width = 0
   for _, line in ipairs(lines) do
     width = math.max(width, vim.fn.strdisplaywidth(line) + 2)

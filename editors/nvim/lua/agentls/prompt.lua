@@ -26,13 +26,40 @@ local COMPLETION = 'menuone,noinsert'
 ---@type table<string, integer>
 local prompts = {}
 
+---Formats the bar of a prompt for the oldest open question of its session: what it asks, and the chords that answer.
+---@param question agentls.Question
+---@param count integer How many are open.
+---@param columns number
 ---@return string
-function M.render_winbar()
-  local window = vim.g.statusline_winid or 0
-  local id = vim.b[api.nvim_win_get_buf(window)].agentls_session
-  local session = id and sessions.all[id]
-  if not session then
-    return ''
+local function format_question_bar(question, count, columns)
+  local keys, chords = config.current.keys or {}, {}
+  if keys.prompt_approve then
+    local is_approval = question.kind == 'approval'
+    table.insert(chords, ('%s %s'):format(keys.prompt_approve, is_approval and 'allows once' or 'answers'))
+  end
+  if keys.prompt_question then
+    table.insert(chords, keys.prompt_question .. ' goes to the card')
+  end
+  local summary = require('agentls.questions').summarize_question(question)
+  return draw.fit_parts({
+    {
+      text = (count > 1 and ('1 of %d: '):format(count) or '')
+        .. format.display_text(format.single_line(summary, 400)),
+      min = 12,
+    },
+    { text = #chords > 0 and ' · ' .. chords[1] or '', priority = 1 },
+    { text = #chords > 1 and ' · ' .. chords[2] or '', priority = 2 },
+  }, columns)
+end
+
+---Formats the bar of a prompt.
+---@param session agentls.Session
+---@param columns number
+---@return string
+function M.format_bar(session, columns)
+  local open = require('agentls.questions').list_open(session)
+  if open[1] then
+    return ' %#AgentlsAsk#? ' .. buffers.escape_statusline(format_question_bar(open[1], #open, columns))
   end
   local keys = config.current.keys
   local send = { ':AgentSend' }
@@ -46,8 +73,15 @@ function M.render_winbar()
     text = ('sends now, %s after the turn'):format(keys.prompt_queue)
   end
   text = format.display_text(('%s %s'):format(table.concat(send, ' or '), text))
-  local columns = math.max(1, api.nvim_win_get_width(window) - 4)
   return (' › %%#AgentlsDim#%s'):format(buffers.escape_statusline(draw.fit_columns(text, columns)))
+end
+
+---@return string
+function M.render_winbar()
+  local window = vim.g.statusline_winid or 0
+  local id = vim.b[api.nvim_win_get_buf(window)].agentls_session
+  local session = id and sessions.all[id]
+  return session and M.format_bar(session, math.max(1, api.nvim_win_get_width(window) - 4)) or ''
 end
 
 ---Describes a slash command in a few words.

@@ -7,6 +7,7 @@
 -- - Text that is typed by mistake answers nothing. A key answers only if it was typed on its own, on a card that the
 --   user moved the cursor to. On any other card it must be repeated at once: the first press shows the card.
 -- - What was not visible cannot be allowed.
+-- - From the prompt, only chords answer: never a letter.
 -- - A chat never answers a question of another session.
 
 local attention = require('agentls.attention')
@@ -60,6 +61,17 @@ local focus_by_window = {}
 ---The row of each window's cursor when it was last looked at, to recognize that the user moves it.
 ---@type table<integer, integer>
 local cursor_rows = {}
+
+---Since when all of a card has been visible in a window, by request.
+---@type table<table, number>
+local visible_since = setmetatable({}, { __mode = 'k' })
+
+---When a chord was last typed that answers from the prompt. A chord that is held down must not answer twice.
+local last_chord_at = -math.huge
+
+---Where to go after the last question: the prompt from which the user went to a card, and whether in Insert mode.
+---@type { window: integer, is_insert: boolean }?
+local return_target = nil
 
 ---Requests with an answer that the server has not confirmed yet.
 ---@type table<table, boolean>
@@ -133,6 +145,20 @@ local function get_question_at_cursor(window)
   return session and get_open_question(view.find_card_at_cursor(window), session)
 end
 
+---Updates since when the open questions of a window are visible.
+---@param window integer
+local function update_visibility(window)
+  local session = view.get_session_in(window)
+  for _, question in ipairs(session and M.list_open(session) or {}) do
+    local first, last = view.find_rows(window, question.item)
+    local is_visible = first
+      and first >= vim.fn.line('w0', window)
+      and last <= vim.fn.line('w$', window)
+      and vim.api.nvim_win_get_tabpage(window) == vim.api.nvim_get_current_tabpage()
+    visible_since[question.request] = is_visible and (visible_since[question.request] or M.now_ms()) or nil
+  end
+end
+
 ---Updates which question is under the cursor of a window.
 ---@param window integer
 ---@param is_motion? boolean Whether the user may have moved the cursor.
@@ -141,6 +167,7 @@ local function update_focus(window, is_motion)
   local row = vim.api.nvim_win_get_cursor(window)[1]
   local has_moved = is_motion and cursor_rows[window] ~= row
   cursor_rows[window] = row
+  update_visibility(window)
   if question then
     if not old_focus or old_focus.request ~= question.request then
       focus_by_window[window] = { request = question.request, focused_at = M.now_ms() }
@@ -278,7 +305,7 @@ end
 ---@param focus agentls.QuestionFocus
 ---@return boolean is_shown Whether more had to be shown.
 local function show_rest(window, question, focus)
-  local last_row = view.find_last_row(window, question.item)
+  local _, last_row = view.find_rows(window, question.item)
   local hidden_count = last_row and last_row - (focus.last_seen_row or 0) or 0
   if hidden_count <= 0 then
     return false
@@ -312,6 +339,19 @@ local function notify_no_question(session, request)
   notify_none_open(session, request.is_inquiry and 'no open question' or 'no open approval')
 end
 
+---Returns the window of a session's chat in this tab page. Opens it if needed.
+---@param session agentls.Session
+---@return integer
+local function ensure_window(session)
+  local window = view.find_window(session)
+  if not window then
+    view.open_chat(session)
+    view.flush_drawing()
+    window = assert(view.find_window(session))
+  end
+  return window
+end
+
 ---Returns the question under the cursor of the chat if the user means it and has had time to see it. Otherwise shows
 ---the oldest open question of the session, reports what it asks, and returns nil.
 ---@param request agentls.AnswerRequest
@@ -323,12 +363,7 @@ function M.take_question(request)
   if not session or #open == 0 then
     return notify_no_question(session, request)
   end
-  local window = view.find_window(session)
-  if not window then
-    view.open_chat(session)
-    view.flush_drawing()
-    window = assert(view.find_window(session))
-  end
+  local window = ensure_window(session)
   update_focus(window)
   local question, focus = get_question_at_cursor(window), focus_by_window[window]
   local key = request.key and attention.is_quiet() and request.key or nil
@@ -350,6 +385,77 @@ function M.take_question(request)
   focus.focused_at, focus.is_announced = M.now_ms(), true
   focus.pending_key, focus.pending_count = key, attention.typed_count
   notify_question(question, request)
+end
+
+---Returns the oldest open question of the session of the prompt, if the user has had time to see all of it. Otherwise
+---shows it, reports what it asks, and returns nil.
+---@param hint string How to repeat the answer.
+---@return agentls.Question?
+function M.take_from_prompt(hint)
+  view.flush_drawing()
+  local session, is_held = find_target_session(), M.now_ms() - last_chord_at < M.SETTLE_MS
+  last_chord_at = M.now_ms()
+  local question = session and M.list_open(session)[1]
+  if not session or not question then
+    return notify_none_open(session, 'no open question')
+  end
+  local window = ensure_window(session)
+  update_focus(window)
+  local shown_at, focus = visible_since[question.request], focus_by_window[window]
+  local request = { repeat_hint = hint, is_inquiry = question.kind ~= 'approval' }
+  if is_held then
+    return notify_question(question, request)
+  elseif shown_at and M.now_ms() - shown_at >= M.SETTLE_MS then
+    return question
+  elseif not focus or focus.request ~= question.request then
+    focus_question(window, question)
+  elseif M.now_ms() - focus.focused_at >= M.SETTLE_MS and not show_rest(window, question, focus) then
+    return question
+  end
+  notify_question(question, request)
+end
+
+---Goes from the prompt to the card of the oldest open question, where one key answers.
+function M.go_to_card()
+  local session = find_target_session()
+  local question = session and M.list_open(session)[1]
+  if not session or not question then
+    return notify_none_open(session, 'no open question')
+  end
+  return_target = {
+    window = vim.api.nvim_get_current_win(),
+    is_insert = vim.api.nvim_get_mode().mode:sub(1, 1) == 'i',
+  }
+  vim.cmd('stopinsert')
+  local window = ensure_window(session)
+  vim.api.nvim_set_current_win(window)
+  focus_question(window, question)
+  focus_by_window[window].is_deliberate = true
+  attention.end_text()
+end
+
+---Goes back to the prompt from which the user went to a card, if no question of the session is open anymore.
+---@param session agentls.Session
+function M.return_to_prompt(session)
+  local target = return_target
+  if not target or #M.list_open(session) > 0 then
+    return
+  end
+  return_target = nil
+  local is_in_chat = view.get_session_in(vim.api.nvim_get_current_win()) == session
+  if is_in_chat and vim.api.nvim_win_is_valid(target.window) then
+    vim.api.nvim_set_current_win(target.window)
+    if target.is_insert then
+      vim.cmd('startinsert!')
+    end
+  end
+end
+
+---Whether the session of the current window has an open question.
+---@return boolean
+function M.has_open_question()
+  local session = find_target_session()
+  return session ~= nil and #M.list_open(session) > 0
 end
 
 ---Whether an answer key concerns a question: of this session, or one of another session that was not reported yet.
@@ -376,6 +482,15 @@ function M.is_answerable()
   local window = session and view.find_window(session)
   local focus = window and focus_by_window[window]
   return focus ~= nil and focus.request ~= nil and M.now_ms() - focus.focused_at >= M.SETTLE_MS
+end
+
+---Whether a chord in the prompt would answer the oldest question of the session. For tests.
+---@return boolean
+function M.is_answerable_from_prompt()
+  local session = find_target_session()
+  local question = session and M.list_open(session)[1]
+  local shown_at = question and visible_since[question.request]
+  return shown_at ~= nil and M.now_ms() - shown_at >= M.SETTLE_MS
 end
 
 ---Whether an answer that needs a confirmation is the confirmation: the same answer to the same question, given at once.

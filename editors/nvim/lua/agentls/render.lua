@@ -121,6 +121,25 @@ local function format_outcome(item)
   return table.concat(text, ' · ')
 end
 
+---The columns to assume if no window shows the chat.
+local DEFAULT_WIDTH = 80
+
+---Lists what one may answer, so that the question can be understood before it is answered.
+---@param item agentls.Item.limit
+---@param width integer
+local function render_choices(block, item, width)
+  local fields = item.request.fields or {}
+  for _, field in ipairs(fields) do
+    if #fields > 1 and field.label ~= '' then
+      add_escaped(block, '  ', format.display_text(field.label), 'AgentlsDim')
+    end
+    for _, choice in ipairs(field.choices or {}) do
+      local label = format.display_text(choice.label ~= '' and choice.label or choice.value)
+      draw.add_wrapped(block, field.several and '    ☐ ' or '    • ', label, width, draw.escape_markdown)
+    end
+  end
+end
+
 ---@param item agentls.Item.limit
 local function render_inquiry(block, item, options)
   local resolution = item.resolved
@@ -141,6 +160,7 @@ local function render_inquiry(block, item, options)
   if resolution then
     add_escaped(block, '  → ', format.single_line(format_outcome(item), 400), 'AgentlsDim')
   else
+    render_choices(block, item, options.width or DEFAULT_WIDTH)
     local chunks = {}
     append_key_hint(chunks, options.keys and options.keys.answer or ':AgentAnswer', 'answer')
     add_line(block, '')
@@ -148,6 +168,9 @@ local function render_inquiry(block, item, options)
   end
 end
 renderers.limit, renderers.question = render_inquiry, render_inquiry
+
+---In which states a call that asks the user has nothing to add to its question.
+local SHOWN_BY_QUESTION = { pending = true, running = true, completed = true }
 
 ---Whether an item needs no empty line between itself and the item above it.
 local function is_adjacent(previous, item)
@@ -178,7 +201,11 @@ function M.render_item(item, previous, options, placement, latest)
   local margin = #block.lines
   block.top_margin = margin
   local renderer = renderers[item.kind]
-  if renderer then
+  -- The card of its question says all of it.
+  local is_shown_by_question = item.kind == 'tool'
+    and item.name == 'ask_user'
+    and SHOWN_BY_QUESTION[item.status]
+  if renderer and not is_shown_by_question then
     renderer(block, item, options, placement, latest)
   end
   if #block.lines == margin then

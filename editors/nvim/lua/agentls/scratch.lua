@@ -86,7 +86,6 @@ function M.show_lines(name, filetype, lines, on_top)
   else
     vim.cmd('topleft split')
   end
-  vim.wo.winfixbuf = false
   vim.api.nvim_win_set_buf(0, buffer)
   M.return_focus({ vim.api.nvim_get_current_win() }, origin)
 end
@@ -118,7 +117,6 @@ function M.open_editor(name, filetype, lines, bar, on_submit)
   })
   local origin = vim.api.nvim_get_current_win()
   vim.cmd('belowright split')
-  vim.wo.winfixbuf = false
   vim.api.nvim_win_set_buf(0, buffer)
   vim.wo.winbar = bar
   M.return_focus({ vim.api.nvim_get_current_win() }, origin)

@@ -3,6 +3,7 @@
 -- It changes only lines that differ, draws at most once per frame, and moves a cursor only if it is at the end. It must
 -- not know what an item looks like (render.lua), nor how a question is answered (questions.lua).
 
+local bars = require('agentls.bars')
 local winbar = require('agentls.winbar')
 local buffers = require('agentls.buffers')
 local changes_state = require('agentls.state.changes')
@@ -342,10 +343,6 @@ end
 local frame_timer, animation_timer = nil, nil
 local animate_status
 
-local function redraw_statuslines()
-  vim.cmd('redrawstatus!')
-end
-
 local function draw_frame()
   frame_timer = nil
   local is_animated, was_drawn = false, false
@@ -358,7 +355,7 @@ local function draw_frame()
     end
   end
   if was_drawn then
-    redraw_statuslines()
+    bars.redraw_if_changed()
   end
   if is_animated then
     animate_status()
@@ -537,7 +534,7 @@ function M.open_chat(session, options)
     previous_window = chat
   end
   if api.nvim_win_get_buf(chat) ~= view.buffer then
-    chat_window.show_buffer(chat, view.buffer)
+    api.nvim_win_set_buf(chat, view.buffer)
     api.nvim_win_set_cursor(chat, { api.nvim_buf_line_count(view.buffer), 0 })
   end
   local prompt_buffer = prompts.get_buffer(session)
@@ -548,7 +545,7 @@ function M.open_chat(session, options)
       { split = 'below', win = chat, height = config.current.prompt.height }
     )
   elseif api.nvim_win_get_buf(prompt) ~= prompt_buffer then
-    chat_window.show_buffer(prompt, prompt_buffer)
+    api.nvim_win_set_buf(prompt, prompt_buffer)
   end
   local focus = options and options.focus
   local target = focus == 'chat' and chat or focus == 'prompt' and prompt or previous_window
@@ -657,15 +654,17 @@ function M.scroll_to_card(window, item)
   return false
 end
 
----Returns the last row of an item's card, from 1.
+---Returns the first and the last row of an item's card, from 1.
 ---@param window integer
 ---@param item agentls.Item
----@return integer?
-function M.find_last_row(window, item)
+---@return integer? first
+---@return integer? last
+function M.find_rows(window, item)
   local view = find_view(api.nvim_win_get_buf(window))
   for i, entry in ipairs(view and view.entries or {}) do
     if entry.item.kind == item.kind and entry.item.id == item.id then
-      return view.rows[i] + #entry.block.lines
+      local first = view.rows[i] + entry.block.top_margin + 1
+      return first, view.rows[i] + #entry.block.lines
     end
   end
 end

@@ -1,5 +1,8 @@
 -- The windows of a chat: where they open, their options, and what replaces them when they close. It must not know what
 -- a chat contains (view.lua).
+--
+-- What is opened in one of them (`:edit`, `gf`, `<C-o>`, a picker) moves to a window for files. 'winfixbuf' would refuse
+-- it with an error instead.
 
 local config = require('agentls.config')
 
@@ -30,8 +33,6 @@ local WINDOW_OPTIONS = {
   conceallevel = 2,
   concealcursor = 'nc',
   winfixwidth = true,
-  -- `:edit` and pickers must use another window.
-  winfixbuf = true,
 }
 
 ---The least width that `restore_width` accepts, if the options ask for at least as many columns.
@@ -41,14 +42,87 @@ local MIN_COLUMNS = 40
 ---@type table<integer, integer>
 local replaced_buffers = {}
 
----Sets the options of a chat window. `options` overrides them.
+---By window: the session's buffer that belongs there, and the options that are not the same for all of them.
+---@type table<integer, { buffer: integer, options: table<string, any> }>
+local owned = {}
+
+---Sets the options of a chat window. `options` overrides them. From now on, the window belongs to its buffer.
 ---@param window integer
 ---@param options table<string, any>
 function M.apply_options(window, options)
+  owned[window] = { buffer = api.nvim_win_get_buf(window), options = options }
   for name, value in pairs(vim.tbl_extend('force', WINDOW_OPTIONS, options)) do
     api.nvim_set_option_value(name, value, { win = window, scope = 'local' })
   end
 end
+
+---Whether a window belongs to a chat or a prompt, whatever it shows at the moment.
+---@param window integer
+function M.is_session_window(window)
+  return owned[window] ~= nil
+end
+
+---Gives a window the options that new windows have.
+---@param window integer
+local function reset_options(window)
+  local options = vim.tbl_extend('force', WINDOW_OPTIONS, { winbar = '', winfixheight = false })
+  for name in pairs(options) do
+    local value = api.nvim_get_option_value(name, { scope = 'global' })
+    api.nvim_set_option_value(name, value, { win = window, scope = 'local' })
+  end
+end
+
+---Moves what was opened in a window of a session to a window for files, and shows the session again.
+---@param window integer
+local function move_to_file_window(window)
+  local owner = owned[window]
+  if not owner or not api.nvim_win_is_valid(window) or not api.nvim_buf_is_loaded(owner.buffer) then
+    return
+  end
+  local buffer, cursor = api.nvim_win_get_buf(window), api.nvim_win_get_cursor(window)
+  if vim.b[buffer].agentls_session then
+    return
+  end
+  local had_focus = api.nvim_get_current_win() == window
+  -- The buffer remembers the options of the window that it leaves.
+  reset_options(window)
+  api.nvim_win_set_buf(window, owner.buffer)
+  M.apply_options(window, owner.options)
+  local target = require('agentls.editor').find_file_window()
+  if target then
+    -- A modified buffer that would be lost stays.
+    local is_shown = pcall(api.nvim_win_set_buf, target, buffer)
+    target = is_shown and target or nil
+  end
+  if not target then
+    target = api.nvim_open_win(buffer, false, { split = 'left', win = -1 })
+    reset_options(target)
+  end
+  pcall(api.nvim_win_set_cursor, target, cursor)
+  if had_focus then
+    api.nvim_set_current_win(target)
+  end
+end
+
+local group = api.nvim_create_augroup('agentls.window', {})
+api.nvim_create_autocmd('BufWinEnter', {
+  group = group,
+  callback = function(event)
+    local window = api.nvim_get_current_win()
+    if owned[window] and not vim.b[event.buf].agentls_session then
+      -- The command that opened it may still move the cursor.
+      vim.schedule(function()
+        move_to_file_window(window)
+      end)
+    end
+  end,
+})
+api.nvim_create_autocmd('WinClosed', {
+  group = group,
+  callback = function(event)
+    owned[tonumber(event.match)] = nil
+  end,
+})
 
 local SPLITS = {
   right = 'botright vsplit',
@@ -58,15 +132,6 @@ local SPLITS = {
   tab = 'tab split',
   current = '',
 }
-
----Shows a buffer in a chat window, in spite of 'winfixbuf'.
----@param window integer
----@param buffer integer
-function M.show_buffer(window, buffer)
-  vim.wo[window].winfixbuf = false
-  api.nvim_win_set_buf(window, buffer)
-  vim.wo[window].winfixbuf = true
-end
 
 ---Finds the windows of a tab page that show a chat and a prompt.
 ---@param tab? integer Default: the current one.
@@ -132,8 +197,6 @@ function M.open_window()
   local position = config.current.window.position
   if SPLITS[position] ~= '' then
     vim.cmd(SPLITS[position])
-    -- The split inherited the option.
-    vim.wo.winfixbuf = false
   else
     replaced_buffers[api.nvim_get_current_win()] = api.nvim_get_current_buf()
   end
@@ -168,7 +231,7 @@ local function close_window(window)
   if not replaced_buffers[window] and pcall(api.nvim_win_close, window, false) then
     return
   end
-  vim.wo[window].winfixbuf = false
+  owned[window] = nil
   local file = find_replacement_buffer(window)
   replaced_buffers[window] = nil
   api.nvim_win_call(window, function()

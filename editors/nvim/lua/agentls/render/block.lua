@@ -67,9 +67,16 @@ function M.add_mark(block, from, to, group)
   block.marks[#block.marks + 1] = { row = #block.lines - 1, from = from, to = to, group = group }
 end
 
+---Escapes what Markdown would interpret.
+---@param text string
+---@return string
+function M.escape_markdown(text)
+  return (text:gsub('[\\`*_%[%]<>~]', '\\%0'))
+end
+
 ---Adds text that Markdown must not interpret. The backslashes that escape it are concealed.
 function M.add_escaped(block, prefix, text, group)
-  M.add_line(block, prefix .. (text:gsub('[\\`*_%[%]<>~]', '\\%0')), group)
+  M.add_line(block, prefix .. M.escape_markdown(text), group)
   local line = block.lines[#block.lines]
   local at = line:find('\\', #prefix + 1, true)
   while at do
@@ -98,6 +105,42 @@ function M.fit_columns(line, columns)
     truncated = vim.fn.strcharpart(truncated, 0, vim.fn.strchars(truncated) - 1)
   end
   return truncated .. '…'
+end
+
+---Fits a line into columns: leaves out the parts that matter least, then truncates the first one.
+---@param parts { text: string, priority?: integer, min?: integer }[] A part with a higher priority number goes first. One
+---without a number stays. `min`: below how many columns the first part is not truncated.
+---@param columns number
+---@return string line
+---@return table<integer, boolean> is_left_out By the index of the part.
+---@return string first The first part, truncated if necessary.
+function M.fit_parts(parts, columns)
+  local order, left_out, total = {}, {}, 0
+  for i, part in ipairs(parts) do
+    total = total + vim.fn.strdisplaywidth(part.text)
+    if part.priority then
+      table.insert(order, i)
+    end
+  end
+  table.sort(order, function(a, b)
+    return parts[a].priority > parts[b].priority
+  end)
+  for _, i in ipairs(order) do
+    if total > columns then
+      left_out[i] = true
+      total = total - vim.fn.strdisplaywidth(parts[i].text)
+    end
+  end
+  local first = parts[1].text
+  if total > columns then
+    local available = columns - (total - vim.fn.strdisplaywidth(first))
+    first = M.fit_columns(first, math.max(parts[1].min or 1, available))
+  end
+  local line = { first }
+  for i = 2, #parts do
+    table.insert(line, left_out[i] and '' or parts[i].text)
+  end
+  return table.concat(line), left_out, first
 end
 
 ---Returns a fence that is longer than any fence in `lines`.

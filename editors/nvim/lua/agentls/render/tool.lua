@@ -7,13 +7,16 @@ local protocol = require('agentls.protocol')
 local rules = require('agentls.rules')
 local format = require('agentls.format')
 
-local add_line, add_mark, add_escaped, inline_code, fit_columns =
-  draw.add_line, draw.add_mark, draw.add_escaped, draw.inline_code, draw.fit_columns
+local add_line, add_mark, add_escaped, inline_code =
+  draw.add_line, draw.add_mark, draw.add_escaped, draw.inline_code
 local build_fence, limit_lines, format_fold_count, add_code_block =
   draw.build_fence, draw.limit_lines, draw.format_fold_count, draw.add_code_block
 local append_key_hint = draw.append_key_hint
 
 local M = {}
+
+---Below how many columns the name of a call is not truncated.
+local MIN_TITLE_COLUMNS = 12
 
 ---The columns to assume if no window shows the chat.
 local DEFAULT_WIDTH = 80
@@ -145,6 +148,12 @@ local function build_answer_hints(approval, options, columns)
       used_columns = used_columns + hint_columns
     end
   end
+  local chords = {}
+  append_key_hint(chords, options.keys.prompt_approve, 'allow in the prompt')
+  append_key_hint(chords, options.keys.prompt_question, 'from there to here')
+  if #chords > 0 then
+    table.insert(lines, chords)
+  end
   return lines
 end
 
@@ -265,50 +274,89 @@ local function render_subagent_notices(block, placement)
   end
 end
 
+---Counts the lines that a complete diff adds and removes, as ` +2 -1`; nil if it is cut.
+---@param item agentls.Item.tool
+---@return string?
+local function format_diff_counts(item)
+  if not item.diff or item.diff == '' or (item.more and item.more.diff) then
+    return nil
+  end
+  local added, removed, is_header = 0, 0, true
+  for line in item.diff:gmatch('[^\n]+') do
+    is_header = line:sub(1, 2) ~= '@@' and (is_header or line:sub(1, 4) == '--- ')
+    local sign = not is_header and line:sub(1, 1)
+    added, removed = added + (sign == '+' and 1 or 0), removed + (sign == '-' and 1 or 0)
+  end
+  return (added > 0 and (' +%d'):format(added) or '') .. (removed > 0 and (' -%d'):format(removed) or '')
+end
+
+---Lists the parts of a call's head after its name, with what to leave out first where the window is narrow.
+---@param item agentls.Item.tool
+---@param placement? agentls.SubagentPlacement
+---@return { text: string, priority?: integer, group?: string }[]
+local function build_head_details(item, placement)
+  local parts = {}
+  local function add(text, priority, group)
+    table.insert(parts, { text = text, priority = priority, group = group or 'AgentlsDim' })
+  end
+  if item.status == 'writing' then
+    add(' · being written, ' .. format.byte_size(item.written or 0), 1)
+  elseif item.status == 'denied' or item.status == 'cancelled' or item.status == 'failed' then
+    add(' · ' .. (item.status == 'failed' and item.exitCode and 'exit ' .. item.exitCode or item.status))
+  elseif not item.approval then
+    local counts = format_diff_counts(item) or ''
+    for count in counts:gmatch(' [+-]%d+') do
+      add(count, 1, count:find('+', 1, true) and 'AgentlsAdded' or 'AgentlsRemoved')
+    end
+  end
+  if placement and placement.calls > 0 then
+    add(' · ' .. (placement.calls == 1 and '1 call' or placement.calls .. ' calls'), 1)
+  end
+  if item.durationMs then
+    add(' · ' .. format.duration(item.durationMs), 3)
+  end
+  local decision = item.decision
+  if decision and (DECISIONS[decision.decision] or SETTLED[decision.by]) then
+    add(' · ' .. (DECISIONS[decision.decision] or SETTLED[decision.by]), 2)
+  end
+  return parts
+end
+
+---Writes the head of a call into its reserved line: the name first, then as many details as fit.
+---@param block agentls.Block
+---@param row integer
+---@param item agentls.Item.tool
+---@param details { text: string, priority?: integer, group?: string }[]
+---@param options agentls.RenderOptions
+local function write_head(block, row, item, details, options)
+  local icon = ICONS[item.status] or { '·', 'AgentlsDim' }
+  local title = format.display_text(item.status == 'writing' and item.name or item.title)
+  local head, marks = icon[1] .. ' ', {}
+  table.insert(marks, { row = row, from = 0, to = #head, group = icon[2] })
+  local parts = vim.list_extend({ { text = title, min = MIN_TITLE_COLUMNS } }, details)
+  -- A fold has one line. An approval request shows its title in full.
+  local columns = options.width and not item.approval and options.width - 2 - 2 * block.depth or math.huge
+  local _, left_out, fitted_title = draw.fit_parts(parts, columns)
+  head = head .. inline_code(fitted_title)
+  for i, part in ipairs(details) do
+    if not left_out[i + 1] then
+      table.insert(marks, { row = row, from = #head, to = #head + #part.text, group = part.group })
+      head = head .. part.text
+    end
+  end
+  block.lines[row + 1] = format.reveal_hidden(head, true)
+  vim.list_extend(block.marks, marks)
+end
+
 ---@param item agentls.Item.tool
 ---@param options agentls.RenderOptions
 ---@param placement? agentls.SubagentPlacement
 function M.render_tool_call(block, item, options, placement)
-  local icon = ICONS[item.status] or { '·', 'AgentlsDim' }
-  local details = {}
-  if item.status == 'writing' then
-    details[#details + 1] = 'being written, ' .. format.byte_size(item.written or 0)
-  elseif item.status == 'denied' or item.status == 'cancelled' or item.status == 'failed' then
-    details[#details + 1] = item.status == 'failed' and item.exitCode and 'exit ' .. item.exitCode
-      or item.status
-  end
-  if placement and placement.calls > 0 then
-    details[#details + 1] = placement.calls == 1 and '1 call' or placement.calls .. ' calls'
-  end
-  if item.durationMs then
-    details[#details + 1] = format.duration(item.durationMs)
-  end
+  local width, details = options.width or DEFAULT_WIDTH, build_head_details(item, placement)
   local decision = item.decision
-  if decision and (DECISIONS[decision.decision] or SETTLED[decision.by]) then
-    details[#details + 1] = DECISIONS[decision.decision] or SETTLED[decision.by]
-  end
-  local text = #details > 0 and ' · ' .. table.concat(details, ' · ') or ''
-  local title = format.display_text(item.status == 'writing' and item.name or item.title)
-  local width = options.width or DEFAULT_WIDTH
-  -- A fold has one line. An approval request shows its title in full.
-  if options.width and not item.approval then
-    -- Leave room for the icon, the fences, and the count of folded lines.
-    local columns = math.max(
-      12,
-      options.width - vim.fn.strdisplaywidth(text) - 18 - 2 * (placement and placement.depth or 0)
-    )
-    title = fit_columns(title, columns)
-  end
-  local head = icon[1] .. ' '
-  local icon_end = #head
-  head = head .. inline_code(title)
-  local details_start = #head
-  head = head .. text
-  add_line(block, head)
-  add_mark(block, 0, icon_end, icon[2])
-  if #details > 0 then
-    add_mark(block, details_start, #head, 'AgentlsDim')
-  end
+  local title = format.display_text(item.title or '')
+  add_line(block, '')
+  local head_row = #block.lines - 1
   local summary = item.approval and losses.summarize_losses(item.approval)
   if item.approval then
     render_approval_reason(block, item.approval, summary)
@@ -366,10 +414,12 @@ function M.render_tool_call(block, item, options, placement)
     block.folds[#block.folds + 1] = { first, last }
   end
   if last > first and not item.approval and item.status ~= 'running' then
-    local count = format_fold_count(last - first)
-    block.lines[first + 1] = head .. count
-    block.marks[#block.marks + 1] = { row = first, from = #head, to = #head + #count, group = 'AgentlsDim' }
+    -- The counts of an edit say more than how many lines its diff has.
+    local is_counted = details[1] and details[1].group ~= 'AgentlsDim'
+    local count = is_counted and ' ⋯' or format_fold_count(last - first)
+    table.insert(details, { text = count, priority = not is_counted and 2 or nil, group = 'AgentlsDim' })
   end
+  write_head(block, head_row, item, details, options)
   if item.approval then
     if summary then
       render_losses(block, summary, options, width)

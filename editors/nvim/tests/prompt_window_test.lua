@@ -1,0 +1,130 @@
+-- Answers from the prompt window: only chords answer, and only what the user has had time to see.
+
+local support = require('tests.support')
+local eq, wait = support.eq, support.wait
+
+return function(test, drive)
+  local function go_to_prompt(nvim)
+    nvim.lua([[
+      local _, prompt = require('agentls.view').find_windows()
+      vim.api.nvim_set_current_win(prompt)
+      vim.cmd('startinsert!')
+    ]])
+    wait('Insert mode', function()
+      return nvim.lua('return vim.api.nvim_get_mode().mode') == 'i'
+    end)
+  end
+  local function get_prompt(nvim)
+    return nvim.lua([[
+      local _, prompt = require('agentls.view').find_windows()
+      return table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(prompt), 0, -1, false), '\n')
+    ]])
+  end
+  ---Waits until all of the oldest question has been visible long enough.
+  local function wait_until_seen(nvim)
+    wait('a question that a chord can answer', function()
+      return nvim.lua("return require('agentls.questions').is_answerable_from_prompt()")
+    end)
+  end
+
+  drive('one chord in the prompt allows the visible call, and a letter never does', nil, function(nvim)
+    nvim.cmd('edit cart.py')
+    nvim.cmd('AgentPrompt fix it')
+    nvim.wait_for_approval()
+    go_to_prompt(nvim)
+    wait_until_seen(nvim)
+    for _, words in ipairs({ 'yes ', 'now ', 'some ', 'any ', 'every ', 'do ' }) do
+      nvim.type_keys(words)
+    end
+    eq(nvim.open_approvals(), 1)
+    eq(get_prompt(nvim), 'yes now some any every do ')
+    assert(nvim.virtual():find('<C-y> allow in the prompt', 1, true), nvim.virtual())
+    assert(
+      nvim
+        .lua("return require('agentls.prompt').format_bar(require('agentls.sessions').get_current(), 80)")
+        :find('? Edit cart.py · <C-y> allows once', 1, true)
+    )
+    nvim.keys('<C-y>')
+    nvim.see('The turn is over.')
+    nvim.wait_for_notification('allowed once: Edit cart.py')
+    -- The text and the mode stay.
+    eq(get_prompt(nvim), 'yes now some any every do ')
+    eq(nvim.lua('return vim.api.nvim_get_mode().mode'), 'i')
+    -- Without a question, the key is Vim's own: it copies the character above.
+    nvim.type_keys('<C-u>above<CR><C-y>')
+    eq(get_prompt(nvim), 'above\na')
+  end)
+
+  drive('a chord that is held down answers one of three questions', nil, function(nvim)
+    nvim.cmd('AgentPrompt three at once')
+    nvim.wait_for_approval()
+    wait('three questions', function()
+      return nvim.open_approvals() == 3
+    end)
+    go_to_prompt(nvim)
+    nvim.lua([[
+      local questions = require('agentls.questions')
+      local view = require('agentls.view')
+      view.scroll_to_card(view.find_windows(), questions.list_open(require('agentls.sessions').get_current())[1].item)
+    ]])
+    wait_until_seen(nvim)
+    nvim.keys(('<C-y>'):rep(12))
+    wait('one answer', function()
+      return nvim.open_approvals() == 2
+    end)
+    nvim.type_keys('<C-y>')
+    eq(nvim.open_approvals(), 2)
+  end)
+
+  drive('a chord shows a question that is not visible before it answers', nil, function(nvim)
+    nvim.cmd('AgentPrompt stream')
+    nvim.wait_for_turn_end()
+    nvim.cmd('AgentPrompt fix it')
+    nvim.wait_for_approval()
+    nvim.lua([[
+      local chat = require('agentls.view').find_windows()
+      vim.api.nvim_win_set_height(chat, 4)
+      vim.api.nvim_win_set_cursor(chat, { 1, 0 })
+      vim.api.nvim_win_call(chat, function() vim.cmd('normal! zt') end)
+    ]])
+    go_to_prompt(nvim)
+    nvim.type_keys('<C-y>')
+    nvim.wait_for_notification('asks (medium risk): Edit cart.py · <C-y> again answers it')
+    eq(nvim.open_approvals(), 1)
+  end)
+
+  drive('a chord goes to the card, where one key answers, and back', nil, function(nvim)
+    nvim.cmd('AgentPrompt fix it')
+    nvim.wait_for_approval()
+    go_to_prompt(nvim)
+    nvim.type_keys('wait<C-g>')
+    eq(nvim.lua('return vim.bo.filetype'), 'agentls')
+    nvim.wait_until_answerable()
+    nvim.keys('s')
+    nvim.see('allowed for this session')
+    wait('the prompt', function()
+      return nvim.lua('return vim.bo.filetype .. vim.api.nvim_get_mode().mode') == 'agentls_prompti'
+    end)
+    nvim.type_keys('!')
+    eq(get_prompt(nvim), 'wait!')
+  end)
+
+  drive(
+    'files that a prompt, a steer, and a queued prompt mention are attached and shown',
+    nil,
+    function(nvim)
+      nvim.cmd('AgentPrompt stream, and see @cart.py:1-2 and @plot.png')
+      nvim.see('> stream, and see @cart.py:1-2 and @plot.png\n> @cart.py:1-2')
+      nvim.see('! no file \\`plot.png\\` was found: only its name was sent')
+      nvim.wait_for_turn_end()
+      nvim.cmd('AgentPrompt fix it')
+      nvim.wait_for_approval()
+      nvim.cmd('AgentPrompt look at @cart.py too')
+      nvim.cmd('AgentQueue stream @cart.py:3')
+      nvim.run_twice('AgentApprove')
+      nvim.see('look at @cart.py too\n> @cart.py')
+      nvim.see('> stream @cart.py:3\n> @cart.py:3')
+      nvim.wait_for_turn_end(3)
+    end
+  )
+end
