@@ -18,7 +18,6 @@ use super::session_lookup::{
     NO_SESSION, apply_named_choice, describe_resumption, find_session, load_session, newest_session,
 };
 use super::signals::Signals;
-use super::slash::build_prompt_content;
 use super::style::Styler;
 use super::turn::{ApprovalMode, TurnEndReport, TurnInputState, TurnRunner, UserIntent, WaitFor};
 use super::view::View;
@@ -182,7 +181,7 @@ async fn run_prompt(
     let mut view = open_view(options.json, progress, styler);
     // On stderr even with --json: a user who waits for stdin must know why.
     let mut notices = Screen::with_stderr(progress, styler);
-    let prompt = read_prompt(&options.prompt, launch, &mut signals, &mut notices).await?;
+    let prompt = read_prompt(&options.prompt, &mut signals, &mut notices).await?;
     drop(notices);
     let mut client = ServerClient::start(launch).await?;
     let id = open(&mut client, &options, launch, &mut view).await?;
@@ -292,10 +291,9 @@ fn with_session(result: &PromptResult, session_id: &str, denied: u64) -> Value {
     value
 }
 
-/// Returns the prompt to send: its text, the files it refers to, and the piped input.
+/// Returns the prompt to send: its text and the piped input.
 async fn read_prompt(
     source: &PromptSource,
-    launch: &Launch,
     signals: &mut Signals,
     notices: &mut Screen,
 ) -> Result<PromptContent, RunError> {
@@ -316,20 +314,20 @@ async fn read_prompt(
     }
     let has_piped = !piped.trim().is_empty();
     match source {
-        PromptSource::Stdin if has_piped => Ok(build_prompt_content(piped.trim(), &launch.folder)),
+        PromptSource::Stdin if has_piped => Ok(PromptContent::Text(piped.trim().to_owned())),
         PromptSource::Stdin => Err(RunError::Usage("the prompt on stdin is empty".to_owned())),
         PromptSource::Text(prompt) => {
-            let content = build_prompt_content(prompt, &launch.folder);
+            let text = prompt.clone();
             if !has_piped {
-                return Ok(content);
+                return Ok(PromptContent::Text(text));
             }
-            let mut blocks = match content {
-                PromptContent::Text(text) => vec![PromptBlock::Text { text }],
-                PromptContent::Blocks(blocks) => blocks,
-            };
-            let text = wrap_in_tag(&piped);
-            blocks.push(PromptBlock::Text { text });
-            Ok(PromptContent::Blocks(blocks))
+            // Only the first text may mention files: the second is not the user's own.
+            Ok(PromptContent::Blocks(vec![
+                PromptBlock::Text { text },
+                PromptBlock::Text {
+                    text: wrap_in_tag(&piped),
+                },
+            ]))
         }
     }
 }

@@ -1,12 +1,9 @@
-//! Parses lines at the prompt: slash commands, text for the agent, and references to files in that text.
+//! Parses lines at the prompt: slash commands, and text for the agent.
 //!
-//! Runs nothing and asks no server; it reads the disk only to see whether a referenced file exists.
-
-use std::path::Path;
+//! Runs nothing, asks no server, and reads no disk.
 
 use crate::base::nearest::nearest_name;
-use crate::base::uri;
-use crate::protocol::{Effort, Mode, Position, PromptBlock, PromptContent, Range};
+use crate::protocol::{Effort, Mode};
 
 /// A slash command.
 #[derive(Clone, Debug, PartialEq)]
@@ -289,50 +286,6 @@ pub(super) fn describe_unknown_command(name: &str) -> String {
     }
 }
 
-/// Builds a prompt from text. Each `@path` (also `@path:line`, `@path:from-to`) of a file in `folder` becomes a
-/// reference.
-pub(super) fn build_prompt_content(words: &str, folder: &Path) -> PromptContent {
-    let mut blocks = vec![PromptBlock::Text {
-        text: words.to_owned(),
-    }];
-    for word in words.split_whitespace() {
-        let Some(named) = word.strip_prefix('@') else {
-            continue;
-        };
-        // Punctuation after a path belongs to the sentence.
-        let named = named.trim_end_matches([',', ';', '.', ')', '?', '!']);
-        blocks.extend(parse_reference(named, folder));
-    }
-    match blocks.len() {
-        1 => PromptContent::Text(words.to_owned()),
-        _ => PromptContent::Blocks(blocks),
-    }
-}
-
-fn parse_reference(named: &str, folder: &Path) -> Option<PromptBlock> {
-    let is_file = |path: &str| !path.is_empty() && folder.join(path).is_file();
-    let (path, range) = match named.rsplit_once(':') {
-        // A file name may contain a colon, so the complete name goes first.
-        Some((path, lines)) if !is_file(named) => (path, Some(parse_line_range(lines)?)),
-        _ => (named, None),
-    };
-    is_file(path).then(|| PromptBlock::Reference {
-        uri: uri::uri_of(&folder.join(path)),
-        range,
-    })
-}
-
-fn parse_line_range(lines: &str) -> Option<Range> {
-    let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
-    let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-    // A range of the protocol counts from 0 and excludes its end, so the end is the start of the line after `last`.
-    let at = |line: u32| Position { line, character: 0 };
-    (first >= 1 && last >= first).then(|| Range {
-        start: at(first - 1),
-        end: at(last),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -416,32 +369,6 @@ mod tests {
                 parsed.is_ok() && !own || parsed.as_ref().is_err_and(|error| error.starts_with("usage:"));
             assert!(known, "{name}: {parsed:?}");
         }
-    }
-
-    #[test]
-    fn file_references_become_blocks() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("a.rs"), "x").unwrap();
-        let plain =
-            |words: &str| matches!(build_prompt_content(words, folder.path()), PromptContent::Text(_));
-        assert!(plain("mail me@a.rs or @missing.rs or @ or @."));
-        let PromptContent::Blocks(blocks) =
-            build_prompt_content("see @a.rs, and (@a.rs:2-3)?", folder.path())
-        else {
-            panic!("no blocks");
-        };
-        // The second is in parentheses, so it is not a word that starts with `@`.
-        assert_eq!(blocks.len(), 2);
-        let PromptContent::Blocks(blocks) = build_prompt_content("@a.rs:2-3", folder.path()) else {
-            panic!("no blocks");
-        };
-        let PromptBlock::Reference {
-            range: Some(range), ..
-        } = &blocks[1]
-        else {
-            panic!("no range");
-        };
-        assert_eq!((range.start.line, range.end.line), (1, 3));
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub(super) struct Gathered {
     pub(super) steps: Vec<IoStep>,
     /// The message as the model gets it.
     pub(super) message: Option<Vec<Block>>,
+    /// What the message mentions and does not contain.
+    pub(super) problems: Vec<String>,
     pub(super) settings: Option<SessionSettings>,
     pub(super) name: Option<JudgedName>,
     pub(super) reverted: Option<RevertReply>,

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::command::{CommandError, RevertReply, SessionInfo};
 use super::counts::EventCounts;
+use super::mentions::{self, MentionReader};
 use super::models::ModelVerdict;
 use super::pictures::fit_pictures;
 use super::server_content::{self, ServerReader};
@@ -54,6 +55,8 @@ pub(super) struct ExpandedMessage {
     pub(super) content: Vec<Block>,
     /// The MCP servers that were needed. They run as long as the session holds this.
     pub(super) mcp: Option<Arc<McpFolder>>,
+    /// What the user mentioned and the message does not contain, each as a sentence.
+    pub(super) problems: Vec<String>,
 }
 
 /// What ends the wait for MCP servers early.
@@ -206,14 +209,14 @@ pub(super) fn needs_expansion(content: &[Block]) -> bool {
     let is_command = matches!(content.first(), Some(Block::Text(text)) if parse_command_call(text).is_some());
     is_command
         || content.iter().any(|block| match block {
-            Block::Text(text) => server_content::may_mention(text),
+            Block::Text(text) => mentions::may_mention(text) || server_content::may_mention(text),
             Block::Reference(_) | Block::Image(_) => true,
             Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => false,
         })
 }
 
-/// Expands a slash command at the start of a message, adds the resources of MCP servers that the user mentions, rewrites
-/// file references relative to the session's cwd, as tools print them, and scales large pictures down.
+/// Expands a slash command at the start of a message, adds the files and the resources of MCP servers that the user
+/// mentions, rewrites file references relative to the session's cwd, as tools print them, and scales large pictures down.
 pub(super) async fn expand_message(
     services: Arc<Services>,
     info: SessionInfo,
@@ -223,41 +226,52 @@ pub(super) async fn expand_message(
 ) -> Result<ExpandedMessage, CommandError> {
     let typed = content.clone();
     let (content, call) = expand_slash_command(services.clone(), info.clone(), content).await?;
-    let content = prepare_blocks(info.clone(), workspace, content).await?;
+    let (content, problems) = prepare_blocks(&services, info.clone(), workspace, content, &typed).await?;
     // For the turn that is canceled at once.
     let without_servers = cancel.starts_turn.then(|| content.clone());
     let stop = CancellationToken::new();
     let mut adding = std::pin::pin!(add_server_content(services, info, content, &typed, call, &stop));
     tokio::select! { biased;
         () = cancel.canceled => {}
-        expanded = &mut adding => return expanded,
+        expanded = &mut adding => {
+            let (content, mcp) = expanded?;
+            return Ok(ExpandedMessage { content, mcp, problems });
+        }
     }
     stop.cancel();
     // Only so that the server learns it.
     let _ = clock::timeout(CANCELING, adding).await;
     match without_servers {
-        Some(content) => Ok(ExpandedMessage { content, mcp: None }),
+        Some(content) => Ok(ExpandedMessage { content, mcp: None, problems }),
         None => Err(CommandError::Canceled),
     }
 }
 
+/// Adds the files that the user's own words mention, and prepares what the message contains. Also returns what could not
+/// be added.
 async fn prepare_blocks(
+    services: &Services,
     info: SessionInfo,
     workspace: Arc<Workspace>,
     mut content: Vec<Block>,
-) -> Result<Vec<Block>, CommandError> {
-    let is_changed = |block: &Block| matches!(block, Block::Reference(_) | Block::Image(_));
-    if !content.iter().any(is_changed) {
-        return Ok(content);
-    }
+    typed: &[Block],
+) -> Result<(Vec<Block>, Vec<String>), CommandError> {
+    let (typed, redactor) = (typed.to_vec(), services.redactor.clone());
     let prepared = run_blocking(move || {
+        let reader = MentionReader {
+            cwd: &info.cwd,
+            workspace: &workspace,
+            redactor: &redactor,
+        };
+        let mentioned = reader.read_files(&typed).map_err(CommandError::BadCommand)?;
+        content.extend(mentioned.references);
         for block in &mut content {
             if let Block::Reference(reference) = block {
                 reference.path = workspace.format_for_model(&info.cwd, Path::new(&reference.path));
             }
         }
         fit_pictures(&mut content).map_err(CommandError::BadCommand)?;
-        Ok(content)
+        Ok((content, mentioned.problems))
     });
     prepared.await.map_err(to_refusal)?
 }
@@ -270,7 +284,7 @@ async fn add_server_content(
     typed: &[Block],
     call: Option<(String, String)>,
     cancel: &CancellationToken,
-) -> Result<ExpandedMessage, CommandError> {
+) -> Result<(Vec<Block>, Option<Arc<McpFolder>>), CommandError> {
     let texts: Vec<&str> = typed
         .iter()
         .filter_map(|block| match block {
@@ -299,7 +313,7 @@ async fn add_server_content(
             content.extend(added.map_err(CommandError::BadCommand)?);
         }
     }
-    Ok(ExpandedMessage { content, mcp })
+    Ok((content, mcp))
 }
 
 /// Expands a slash command that is a file. Returns the name and the words of one that may be a server's prompt.

@@ -31,6 +31,7 @@ mod journal;
 mod live_sessions;
 mod load;
 mod manager;
+mod mentions;
 mod messages;
 mod models;
 mod new_files;

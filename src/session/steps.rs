@@ -16,7 +16,7 @@ use super::models::ModelVerdict;
 use super::residency::LoadState;
 use super::revert::{RevertRequest, revert_context, revert_files};
 use crate::base::CancellationToken;
-use crate::domain::{Block, TurnId};
+use crate::domain::{Block, Event, TurnId};
 use crate::store::{LockError, SessionLock, StoreError};
 
 /// How long to wait for a session that another server is releasing (R-SESS-1).
@@ -36,7 +36,15 @@ impl Actor {
     /// Takes an operation's next step, or performs it.
     fn advance(&mut self, pending: PendingOperation) {
         match self.next_step(&pending) {
-            Ok(None) => self.perform(pending.operation, pending.gathered),
+            Ok(None) => {
+                let mut gathered = pending.gathered;
+                let problems = std::mem::take(&mut gathered.problems);
+                self.perform(pending.operation, gathered);
+                for message in problems {
+                    let code = "mention_not_attached".to_owned();
+                    self.record_event(Event::Warning { code, message });
+                }
+            }
             Ok(Some(step)) => {
                 let id = pending.id;
                 let step_future = self.start_step(step, &pending);
@@ -398,6 +406,7 @@ impl Actor {
             IoOutcome::Message(expanded) => {
                 let expanded = expanded?;
                 gathered.message = Some(expanded.content);
+                gathered.problems = expanded.problems;
                 // Held until the turn holds them, so that they do not end in between.
                 self.resources.mcp = expanded.mcp.or_else(|| self.resources.mcp.take());
             }

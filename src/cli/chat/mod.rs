@@ -32,7 +32,7 @@ use super::session_lookup::{
     parse_events,
 };
 use super::signals::{SignalAction, Signals};
-use super::slash::{self, Slash, build_prompt_content, mode_name};
+use super::slash::{self, Slash, mode_name};
 use super::style::{Color, Styler, fit_line, format_path};
 use super::turn::{
     ApprovalMode, DOUBLE_PRESS, TurnEndReport, TurnInputState, TurnRunner, UserIntent, WaitFor,
@@ -44,8 +44,8 @@ use crate::config::{ConfigPaths, Env};
 use crate::protocol::table::method;
 use crate::protocol::{
     CommandInfo, CompactParams, ListCommandsParams, ListCommandsResult, ListModelsParams, ListModelsResult,
-    LoadSessionResult, Mode, NewSessionParams, NewSessionResult, PromptParams, ProviderHealth, ProviderInfo,
-    QueueAction, QueuedContent, ResumeTurnParams, ServerNotification,
+    LoadSessionResult, Mode, NewSessionParams, NewSessionResult, PromptContent, PromptParams, ProviderHealth,
+    ProviderInfo, QueueAction, QueuedContent, ResumeTurnParams, ServerNotification,
 };
 
 const NAME: &str = concat!("agentls ", env!("CARGO_PKG_VERSION"));
@@ -342,7 +342,7 @@ impl Chat {
         self.view.screen.write_gap();
         let params = PromptParams {
             session_id: self.session.clone(),
-            prompt: build_prompt_content(line, &self.launch.folder),
+            prompt: PromptContent::Text(line.to_owned()),
         };
         let sent = self.client.start_request(method::PROMPT, &params).await;
         if sent

@@ -5,7 +5,7 @@
 use super::{Chat, ChatStep};
 use crate::cli::client::ClientError;
 use crate::cli::notification::extract_content_text;
-use crate::cli::slash::{QueueCommand, build_prompt_content};
+use crate::cli::slash::QueueCommand;
 use crate::cli::style::{clean_line, fit_line};
 use crate::cli::turn::WaitFor;
 use crate::protocol::table::method;
@@ -34,7 +34,7 @@ impl Chat {
                 Some(one.prompt_id)
             }
         };
-        let prompt = prompt.map(|words| build_prompt_content(&words, &self.launch.folder));
+        let prompt = prompt.map(PromptContent::Text);
         let queue = self.ask_queue(action, prompt_id, prompt).await?;
         self.list_queue(&queue);
         if queue.turn_id.is_some() {

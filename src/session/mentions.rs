@@ -1,0 +1,231 @@
+//! Files that a message mentions: `@path`, `@path:10`, `@path:10-20`, and `@"a path"`.
+//!
+//! The only place that knows this form, so that prompts, steers, and queued prompts of every client mean the same. Only
+//! the first text of a message counts: it is the user's own. The words stay as they are; each file follows the message
+//! as a reference.
+
+use std::path::{Path, PathBuf};
+
+use super::references::{PendingReference, TextSpan, resolve_reference};
+use crate::base::{nofollow, uri};
+use crate::config::Redactor;
+use crate::domain::{Block, ReferenceKind};
+use crate::workspace::{Buffer, Workspace};
+
+/// The most files that a message may mention.
+const MAX_FILES: usize = 20;
+/// The longest extension of a name that is taken for a file, in bytes: `@plot.png`, but not `@app.controller`.
+const MAX_EXTENSION: usize = 5;
+
+/// What a message mentions.
+#[derive(Debug, Default)]
+pub(super) struct Mentioned {
+    pub(super) references: Vec<Block>,
+    /// What was not attached, and why, each as a sentence for the user.
+    pub(super) problems: Vec<String>,
+}
+
+/// The folder that mentioned paths are relative to, and what they are read with.
+pub(super) struct MentionReader<'a> {
+    pub(super) cwd: &'a Path,
+    pub(super) workspace: &'a Workspace,
+    pub(super) redactor: &'a Redactor,
+}
+
+impl MentionReader<'_> {
+    /// Reads the files that the user's own text mentions, except those that the message contains already. Blocks.
+    ///
+    /// # Errors
+    /// The reason why a file cannot be attached, for the user.
+    pub(super) fn read_files(&self, content: &[Block]) -> Result<Mentioned, String> {
+        let mut mentioned = Mentioned::default();
+        let text = content.iter().find_map(|block| match block {
+            Block::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        let is_known = |block: &Block, others: &[Block]| {
+            let Block::Reference(new) = block else { return false };
+            others.iter().any(
+                |other| matches!(other, Block::Reference(old) if (&old.path, old.lines) == (&new.path, new.lines)),
+            )
+        };
+        for word in find_words(text.unwrap_or_default()) {
+            let Some((path, span)) = self.find_file(word) else {
+                mentioned.problems.extend(self.describe_missing(word));
+                continue;
+            };
+            if mentioned.references.len() >= MAX_FILES {
+                return Err(format!("a prompt can mention at most {MAX_FILES} files"));
+            }
+            let pending = PendingReference {
+                kind: ReferenceKind::File,
+                uri: uri::uri_of(&path),
+                span,
+                text: None,
+            };
+            let roots = self.workspace.resolve_roots(self.cwd);
+            let blocks = resolve_reference(self.workspace.shared(), &roots, self.redactor, pending)
+                .map_err(|problem| format!("@{word} cannot be attached: {problem}"))?;
+            let is_repeated = blocks
+                .first()
+                .is_some_and(|first| is_known(first, content) || is_known(first, &mentioned.references));
+            if !is_repeated {
+                mentioned.references.extend(blocks);
+            }
+        }
+        Ok(mentioned)
+    }
+
+    /// Returns the file that a word names, and the lines. A file name may contain a colon, so the complete name goes
+    /// first.
+    fn find_file(&self, word: &str) -> Option<(PathBuf, Option<TextSpan>)> {
+        if let Some(path) = self.existing_file(word) {
+            return Some((path, None));
+        }
+        let (name, lines) = word.rsplit_once(':')?;
+        Some((self.existing_file(name)?, Some(parse_lines(lines)?)))
+    }
+
+    fn existing_file(&self, name: &str) -> Option<PathBuf> {
+        let resolved = self.workspace.resolve_path(self.cwd, name).ok()?.absolute;
+        let is_file = nofollow::kind(&resolved) == Some(nofollow::FileKind::Regular)
+            || matches!(self.workspace.overlay().lookup_buffer(&resolved), Buffer::Unsaved(_));
+        // The name as written, because a link may lead to something else.
+        let written = self.cwd.join(name);
+        let is_written = nofollow::kind(&written).is_some();
+        is_file.then_some(if is_written { written } else { resolved })
+    }
+
+    /// Says that a word that looks like a path was not attached; `None` if it is a word like any other.
+    fn describe_missing(&self, word: &str) -> Option<String> {
+        let name = match word.rsplit_once(':') {
+            Some((name, lines)) if parse_lines(lines).is_some() => name,
+            Some(_) => return None,
+            None => word,
+        };
+        let resolved = self.workspace.resolve_path(self.cwd, name).ok()?.absolute;
+        if nofollow::kind(&resolved) == Some(nofollow::FileKind::Folder) {
+            return Some(format!("`@{word}` is a folder: only its name was sent"));
+        }
+        let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
+        let has_extension = file.rsplit_once('.').is_some_and(|(stem, extension)| {
+            let is_short = (1..=MAX_EXTENSION).contains(&extension.len());
+            !stem.is_empty() && is_short && extension.chars().all(char::is_alphanumeric)
+        });
+        let is_in_folder = !folder.is_empty() && resolved.parent().is_some_and(|parent| nofollow::kind(parent).is_some());
+        let is_path = name.chars().all(|c| c.is_alphanumeric() || "._-/~ ".contains(c));
+        (is_path && (has_extension || is_in_folder))
+            .then(|| format!("no file `{name}` was found: only its name was sent"))
+    }
+}
+
+/// Returns whether a text may mention a file.
+pub(super) fn may_mention(text: &str) -> bool {
+    find_words(text).next().is_some()
+}
+
+/// Finds what follows each `@` at the beginning of a word.
+fn find_words(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('@').filter_map(|(at, _)| {
+        let is_start = text[..at]
+            .chars()
+            .next_back()
+            .is_none_or(|c| c.is_whitespace() || "([{".contains(c));
+        let rest = &text[at + 1..];
+        let word = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split(['"', '\n']).next()?,
+            // Punctuation after a path belongs to the sentence.
+            None => rest
+                .split(char::is_whitespace)
+                .next()?
+                .trim_end_matches([',', ';', '.', ')', ']', '}', '?', '!', ':', '"', '\'']),
+        };
+        (is_start && !word.is_empty()).then_some(word)
+    })
+}
+
+fn parse_lines(lines: &str) -> Option<TextSpan> {
+    let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first >= 1 && last >= first).then_some(TextSpan { first, last })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn read(folder: &Path, content: &[Block]) -> Mentioned {
+        let reader = MentionReader {
+            cwd: folder,
+            workspace: &Workspace::default(),
+            redactor: &Redactor::default(),
+        };
+        reader.read_files(content).unwrap()
+    }
+
+    /// Returns the references as `name:first-last`.
+    fn names(mentioned: &Mentioned) -> Vec<String> {
+        let references = mentioned.references.iter().filter_map(|block| match block {
+            Block::Reference(reference) => Some(reference),
+            _ => None,
+        });
+        let to_name = |reference: &crate::domain::Reference| {
+            let name = Path::new(&reference.path).file_name().unwrap().to_string_lossy();
+            match reference.lines {
+                Some((first, last)) => format!("{name}:{first}-{last}"),
+                None => name.into_owned(),
+            }
+        };
+        references.map(to_name).collect()
+    }
+
+    #[test]
+    fn mentioned_files_become_references() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.rs", "b c.txt", "odd:name", "Makefile"] {
+            fs::write(folder.path().join(name), "one\ntwo\nthree\n").unwrap();
+        }
+        for (text, expected) in [
+            ("see @a.rs, and (@a.rs:2-3)?", vec!["a.rs", "a.rs:2-3"]),
+            ("@a.rs:2", vec!["a.rs:2-2"]),
+            ("@a.rs @a.rs.", vec!["a.rs"]),
+            ("@\"b c.txt\" and @odd:name", vec!["b c.txt", "odd:name"]),
+            ("@Makefile: what is it?", vec!["Makefile"]),
+            ("mail me@a.rs or @ or @. or @a.rs:0 or @a.rs:3-2", vec![]),
+        ] {
+            assert_eq!(names(&read(folder.path(), &[Block::Text(text.to_owned())])), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_text_counts_and_what_is_attached_is_not_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.rs"), "x").unwrap();
+        let text = |text: &str| Block::Text(text.to_owned());
+        assert!(names(&read(folder.path(), &[text("explain"), text("@a.rs")])).is_empty());
+        let mut content = vec![text("@a.rs")];
+        let attached = read(folder.path(), &content);
+        content.extend(attached.references);
+        assert!(read(folder.path(), &content).references.is_empty());
+    }
+
+    #[test]
+    fn only_a_path_that_leads_nowhere_is_a_problem() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("src")).unwrap();
+        for (text, expected) in [
+            ("see @plot.png", Some("no file `plot.png` was found")),
+            ("see @src/main:3", Some("no file `src/main` was found")),
+            ("see @src/", Some("`@src/` is a folder")),
+            ("ask @ann, @types/node, @Component.decorator, @app.get(\"/\"), @peer:note://one", None),
+        ] {
+            let problems = read(folder.path(), &[Block::Text(text.to_owned())]).problems;
+            match expected {
+                Some(expected) => assert!(problems.len() == 1 && problems[0].starts_with(expected), "{problems:?}"),
+                None => assert!(problems.is_empty(), "{problems:?}"),
+            }
+        }
+    }
+}
