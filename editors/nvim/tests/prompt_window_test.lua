@@ -127,4 +127,106 @@ return function(test, drive)
       nvim.wait_for_turn_end(3)
     end
   )
+
+  drive('the prompt window grows with its text up to a limit, and shrinks again', nil, function(nvim)
+    nvim.cmd('AgentPrompt')
+    wait('the prompt', function()
+      return nvim.lua('return vim.bo.filetype') == 'agentls_prompt'
+    end)
+    local function wait_for_height(height)
+      wait(('%d lines'):format(height), function()
+        return nvim.lua('return vim.api.nvim_win_get_height(0)') == height
+      end)
+    end
+    wait_for_height(4)
+    nvim.type_keys('i1<CR>2<CR>3<CR>4<CR>5<CR>6')
+    wait_for_height(7)
+    nvim.type_keys(('<CR>more'):rep(20))
+    wait_for_height(12)
+    nvim.type_keys('<Esc>:%delete<CR>')
+    wait_for_height(4)
+    -- A size that the user has chosen stays.
+    nvim.cmd('resize 6')
+    nvim.type_keys('i1<CR>2<CR>3<CR>4<CR>5<CR>6<CR>7<CR>8<Esc>')
+    eq(nvim.lua('return vim.api.nvim_win_get_height(0)'), 6)
+  end)
+
+  drive('the history brings earlier prompts back, and the draft with them', nil, function(nvim)
+    nvim.cmd('AgentPrompt stream once')
+    nvim.wait_for_turn_end()
+    nvim.cmd('AgentPrompt stream twice')
+    nvim.wait_for_turn_end(2)
+    go_to_prompt(nvim)
+    nvim.type_keys('my draft<Up>')
+    eq(get_prompt(nvim), 'stream twice')
+    nvim.type_keys('<Up><Up><Up>')
+    eq(get_prompt(nvim), 'stream once')
+    nvim.type_keys('<Down><Down>')
+    eq(get_prompt(nvim), 'my draft')
+    -- A prompt that was changed becomes the draft; the other draft is not lost.
+    nvim.type_keys('<Up>!')
+    eq(get_prompt(nvim), 'stream twice!')
+    nvim.type_keys('<Up>')
+    eq(get_prompt(nvim), 'my draft')
+    nvim.type_keys('<Down>')
+    eq(get_prompt(nvim), 'stream twice!')
+    -- Within the text, the key moves the cursor.
+    nvim.type_keys('<CR>second<Up>')
+    eq(get_prompt(nvim), 'stream twice!\nsecond')
+  end)
+
+  drive('an unknown model is reported in the words of the plugin', nil, function(nvim)
+    nvim.cmd('AgentModel weak/nonsense\1')
+    nvim.lua([[
+      require('agentls.sessions').report_error({
+        code = 1, data = { message = 'unknown model a/b; see agent/listModels, or agent/listModelsx' },
+      })
+    ]])
+    nvim.wait_for_notification('unknown model a/b; see :AgentModel, or agent/listModelsx')
+  end)
+
+  drive('buffers have the names of their sessions', nil, function(nvim)
+    nvim.cmd('Agent')
+    wait('the chat', function()
+      return nvim.lua("return vim.fn.bufname() == 'agentls://new session/prompt'")
+    end)
+    nvim.cmd('AgentPrompt stream a/b "c"')
+    nvim.wait_for_turn_end()
+    wait('the title', function()
+      return nvim.lua("return vim.fn.bufname() == 'agentls://stream a b  c /prompt'")
+    end)
+    nvim.cmd('AgentNew')
+    wait('another session', function()
+      return nvim.lua("return vim.fn.bufname() == 'agentls://new session/prompt'")
+    end)
+    nvim.cmd('AgentPrompt stream a/b "c"')
+    nvim.wait_for_turn_end()
+    wait('a name of its own', function()
+      return nvim.lua("return vim.fn.bufname() == 'agentls://stream a b  c  (2)/prompt'")
+    end)
+    local names = nvim.lua([[
+      return vim.tbl_filter(function(name) return name:find('^agentls:') ~= nil end,
+        vim.tbl_map(vim.api.nvim_buf_get_name, vim.api.nvim_list_bufs()))
+    ]])
+    eq(#names, 4)
+  end)
+
+  drive('a key goes from the card of a call to its file', nil, function(nvim)
+    nvim.cmd('AgentPrompt read it')
+    nvim.wait_for_turn_end()
+    nvim.lua([[
+      vim.api.nvim_set_current_win((require('agentls.view').find_windows()))
+      vim.fn.search('Read cart')
+    ]])
+    nvim.type_keys('gf')
+    wait('the file', function()
+      return nvim.lua("return vim.fn.expand('%:t')") == 'cart.py'
+    end)
+    nvim.lua([[
+      vim.api.nvim_set_current_win((require('agentls.view').find_windows()))
+      vim.fn.search('> read it')
+    ]])
+    nvim.type_keys('gf')
+    nvim.wait_for_notification('there is no file here')
+  end)
 end

@@ -447,4 +447,102 @@ return function(test)
       require('agentls.subagents').compute_placements(states.reduce(states.new('s'), events[6]).items, {})
     eq({ placements[1].depth, placements[1].level }, { 1, 0 })
   end)
+
+  test('render: the head of a call keeps its name, then its counts, then its time', function()
+    local draw = require('agentls.render')
+    local function head(width, fields)
+      local item = vim.tbl_extend('force', {
+        kind = 'tool',
+        id = 'c',
+        name = 'edit_file',
+        title = 'Edit src/shop/cart.py',
+        status = 'completed',
+        durationMs = 10,
+        output = 'edited',
+      }, fields or {})
+      return draw.render_item(item, nil, { output_lines = 100, keys = false, width = width }).lines[1]
+    end
+    local diff = '--- a\n+++ b\n@@ -1,2 +1,2 @@\n-- old\n-x\n+++ new\n'
+    eq(head(60, { diff = diff }), '✓ `Edit src/shop/cart.py` +1 -2 · 10 ms ⋯')
+    eq(head(36, { diff = diff }), '✓ `Edit src/shop/cart.py` +1 -2 ⋯')
+    eq(head(28, { diff = diff }), '✓ `Edit src/shop/cart.py` ⋯')
+    eq(head(20, { diff = diff }), '✓ `Edit src/shop/c…` ⋯')
+    eq(head(36), '✓ `Edit src/shop/cart.py` ⋯ 3 lines')
+    eq(head(60), '✓ `Edit src/shop/cart.py` · 10 ms ⋯ 3 lines')
+    eq(
+      head(44, { diff = diff, output = 'edited\nThe editor reports 1 new error:\na.py:1:1: error: x' }),
+      '✓ `Edit src/shop/cart.py` · 1 new error ⋯'
+    )
+    eq(head(36, { status = 'failed', exitCode = 3 }), '✗ `Edit src/shop/cart.py` · exit 3')
+  end)
+
+  test('render: a new error of an edit is in its fold', function()
+    local block = require('agentls.render').render_item({
+      kind = 'tool',
+      id = 'c',
+      name = 'edit_file',
+      title = 'Edit a.py',
+      status = 'completed',
+      diff = '@@ -1 +1 @@\n-a\n+b\n',
+      output = 'edited a.py\nThe editor reports 2 new errors:\na.py:1:1: error: b is not defined\n[1 more]',
+    }, nil, { output_lines = 100, keys = false, width = 80 })
+    eq(block.lines[1], '✓ `Edit a.py` +1 -1 · 2 new errors ⋯')
+    assert(vim.list_contains(block.lines, 'a.py:1:1: error: b is not defined'), vim.inspect(block.lines))
+    eq(block.folds, { { 0, #block.lines - 1 } })
+  end)
+
+  test('render: a question shows its choices at once, and stands only once', function()
+    local draw = require('agentls.render')
+    local options = { output_lines = 100, keys = { answer = '<CR>' }, width = 40 }
+    local call = { kind = 'tool', id = 'c', name = 'ask_user', title = 'Ask: Which way?', status = 'running' }
+    eq(draw.render_item(call, nil, options).lines, {})
+    call.status = 'failed'
+    eq(draw.render_item(call, nil, options).lines[1], '✗ `Ask: Which way?` · failed')
+    local question = {
+      kind = 'question',
+      id = 'q',
+      request = {
+        text = 'Which way?',
+        fields = {
+          {
+            name = 'a',
+            label = '',
+            choices = { { value = 'left', label = '' }, { value = 'r', label = 'right_*' } },
+          },
+        },
+      },
+    }
+    eq(
+      draw.render_item(question, nil, options).lines,
+      { '? Which way?', '    • left', '    • right\\_\\*', '' }
+    )
+  end)
+
+  test(
+    'render: marks of text from right to left stay in prose, and are revealed where a user decides',
+    function()
+      local format = require('agentls.format')
+      local hebrew = 'קובץ \226\128\143cart.py\226\128\142 תוקן'
+      eq(format.reveal_hidden(hebrew, true), hebrew)
+      assert(format.reveal_hidden(hebrew):find('<U+200F>', 1, true))
+      assert(format.reveal_hidden('a\226\128\174b', true):find('<U+202E>', 1, true))
+    end
+  )
+
+  test('render: a hint that would wrap is left out', function()
+    local draw = require('agentls.render')
+    local item = {
+      kind = 'changes',
+      id = 't',
+      standing = 'made',
+      added = 12,
+      removed = 3,
+      files = { { path = 'src/shop/cart.py', kind = 'modified', added = 12, removed = 3 } },
+    }
+    local options = { output_lines = 100, keys = require('agentls.config').defaults.keys }
+    for width, has_hint in pairs({ [36] = false, [80] = true }) do
+      options.width = width
+      eq(draw.render_item(item, nil, options, nil, true).suffix ~= nil, has_hint, tostring(width))
+    end
+  end)
 end

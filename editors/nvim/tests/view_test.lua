@@ -111,7 +111,7 @@ return function(test)
       { approvalId = 'a1', toolCallId = 'c2', decision = 'allow', by = 'person' }
     )
     chat.tool('c2', 'completed', { title = 'Edit x', name = 'edit_file', output = 'edited', diff = diff })
-    eq(chat.lines()[9], '✓ `Edit x` ⋯ 5 lines')
+    eq(chat.lines()[9], '✓ `Edit x` +1 -1 ⋯')
     eq(chat.fold(9), { 9, 14 })
     eq(chat.fold(3), { 3, 8 }, 'the other fold stays')
   end)

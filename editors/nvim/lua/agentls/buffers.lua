@@ -54,44 +54,78 @@ function M.is_intact(buffer)
   return buffer ~= nil and api.nvim_buf_is_loaded(buffer) and vim.b[buffer].agentls_session ~= nil
 end
 
----Creates a buffer of a session. Replaces a buffer that has the same name.
+---The longest title in the name of a buffer, in bytes.
+local MAX_NAME_BYTES = 40
+
+---@param buffer integer
+---@return boolean
+local function is_leftover(buffer)
+  -- A buffer that the user `:bdelete`d still has its name, and so has the old name of a renamed one.
+  return not api.nvim_buf_is_loaded(buffer) or vim.b[buffer].agentls_session == nil
+end
+
+---Finds a buffer by its exact name.
 ---@param name string
----@param filetype string
----@param id string The session.
----@return integer
-function M.create_session_buffer(name, filetype, id)
-  -- A buffer that the user `:bdelete`d still has its name.
-  local old_buffer = vim.fn.bufnr('^' .. name .. '$')
-  if old_buffer ~= -1 then
-    api.nvim_buf_delete(old_buffer, { force = true })
+---@return integer?
+local function find_by_name(name)
+  return vim.iter(api.nvim_list_bufs()):find(function(buffer)
+    return api.nvim_buf_get_name(buffer) == name
+  end)
+end
+
+---Names a buffer after its session, so that tabs and statuslines can be read: `agentls://fix it`.
+---@param buffer integer
+---@param session agentls.Session
+local function set_name(buffer, session)
+  local suffix = vim.bo[buffer].filetype == 'agentls_prompt' and '/prompt' or ''
+  local title = format.single_line(session.state.title or 'new session', MAX_NAME_BYTES)
+  title = format.display_text(title):gsub('[/\\%%#|"]', ' ')
+  local number, name = 1, ('agentls://%s%s'):format(title, suffix)
+  local old_name = api.nvim_buf_get_name(buffer)
+  while true do
+    local other = find_by_name(name)
+    if not other or other == buffer then
+      break
+    elseif is_leftover(other) then
+      pcall(api.nvim_buf_delete, other, { force = true })
+      break
+    end
+    number = number + 1
+    name = ('agentls://%s (%d)%s'):format(title, number, suffix)
   end
-  local buffer = api.nvim_create_buf(false, true)
+  if name == old_name then
+    return
+  end
   api.nvim_buf_set_name(buffer, name)
-  vim.b[buffer].agentls_session = id
+  -- The old name stays behind as another buffer.
+  local other = old_name ~= '' and find_by_name(old_name)
+  if other and other ~= buffer and is_leftover(other) then
+    pcall(api.nvim_buf_delete, other, { force = true })
+  end
+end
+
+---Creates a buffer of a session.
+---@param session agentls.Session
+---@param filetype string
+---@return integer
+function M.create_session_buffer(session, filetype)
+  local buffer = api.nvim_create_buf(false, true)
+  vim.b[buffer].agentls_session = session.id
   vim.bo[buffer].bufhidden = 'hide'
   vim.bo[buffer].swapfile = false
   vim.bo[buffer].filetype = filetype
   vim.bo[buffer].formatlistpat = [[^\s*\%(\d\+[.)]\|[-*+]\)\s\+]]
+  set_name(buffer, session)
   highlight_markdown(buffer)
   return buffer
 end
 
----Assigns a buffer to the new id of its session.
+---Assigns a buffer to a session whose id or title has changed.
 ---@param buffer integer
----@param name string
----@param id string
-function M.set_session_id(buffer, name, id)
-  vim.b[buffer].agentls_session = id
-  api.nvim_buf_set_name(buffer, name)
-  -- The old name stays behind as another buffer.
-  for _, other in ipairs(api.nvim_list_bufs()) do
-    if other ~= buffer and not api.nvim_buf_is_loaded(other) and vim.b[other].agentls_session == nil then
-      local old_name = api.nvim_buf_get_name(other)
-      if vim.startswith(old_name, 'agentls://ses') then
-        pcall(api.nvim_buf_delete, other, { force = true })
-      end
-    end
-  end
+---@param session agentls.Session
+function M.set_session(buffer, session)
+  vim.b[buffer].agentls_session = session.id
+  set_name(buffer, session)
 end
 
 ---Escapes text for a statusline or a winbar.

@@ -40,6 +40,7 @@ M.APPROVAL_KEY_OPTIONS = {
 
 ---@class (exact) agentls.Config.prompt
 ---@field height integer Lines of the prompt window.
+---@field max_height integer Up to how many lines it grows with its text.
 
 ---Normal mode in the chat; `prompt_…` in the prompt window. false: not mapped.
 ---@class (exact) agentls.Config.keys
@@ -50,6 +51,7 @@ M.APPROVAL_KEY_OPTIONS = {
 ---@field edit string|false Edits the arguments, then allows the call.
 ---@field diff string|false
 ---@field open string|false Opens the full output of the tool call under the cursor.
+---@field file string|false Opens the file of the tool call under the cursor, or the file named there.
 ---@field cancel string|false
 ---@field resume string|false
 ---@field answer string|false Answers a limit or a question from the agent.
@@ -67,15 +69,18 @@ M.APPROVAL_KEY_OPTIONS = {
 ---@field prompt_send_insert string|false Insert mode.
 ---@field prompt_queue string|false Both modes: queues the prompt until the turn ends.
 ---@field prompt_approve string|false Both modes: allows the open call once. Without a question it is Vim's own key.
+---@field prompt_previous string|false Both modes, in the first line: the previous prompt of the history.
+---@field prompt_next string|false Both modes, in the last line: the next prompt of the history.
 ---@field prompt_question string|false Both modes: goes to the card of the open question, where one key answers.
 
 ---@type agentls.Config
 M.defaults = {
   settings = {},
   window = { position = 'right', size = 0.45 },
-  prompt = { height = 4 },
+  prompt = { height = 4, max_height = 12 },
   keys = {
     open = 'o',
+    file = 'gf',
     cancel = '<C-c>',
     resume = 'R',
     answer = '<CR>',
@@ -94,6 +99,8 @@ M.defaults = {
     prompt_queue = '<C-q>',
     prompt_approve = '<C-y>',
     prompt_question = '<C-g>',
+    prompt_previous = '<Up>',
+    prompt_next = '<Down>',
   },
   output_lines = 2000,
   save_autocmds = true,
@@ -163,7 +170,7 @@ local RULES = {
       return type(value) == 'number' and value > 0, 'a number above 0'
     end,
   },
-  prompt = { height = make_integer_check(1) },
+  prompt = { height = make_integer_check(1), max_height = make_integer_check(1) },
   keys = {},
   output_lines = make_integer_check(1),
   save_autocmds = make_type_check('boolean'),

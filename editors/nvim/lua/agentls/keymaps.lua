@@ -34,6 +34,13 @@ local CHAT = {
     end,
   },
   {
+    'file',
+    'open the file of the tool call, or the one named under the cursor',
+    function()
+      require('agentls.turn_actions').open_file_of_card()
+    end,
+  },
+  {
     'answer',
     'answer a limit or a question, else open or close the fold',
     function()
@@ -145,7 +152,26 @@ end
 local CHORDS = {
   prompt_approve = 'allow the open call once, or answer the open question',
   prompt_question = 'go to the card of the open question',
+  prompt_previous = 'in the first line: the previous prompt',
+  prompt_next = 'in the last line: the next prompt',
 }
+
+---Maps a key that goes through the history of prompts at the edge of the text. Elsewhere it stays Vim's own key.
+---@param buffer integer
+---@param key string|false
+---@param text string
+---@param step -1|1
+local function map_history_key(buffer, key, text, step)
+  if key then
+    vim.keymap.set({ 'n', 'i' }, key, function()
+      local edge = step < 0 and 1 or vim.api.nvim_buf_line_count(buffer)
+      if vim.fn.pumvisible() == 1 or vim.fn.line('.') ~= edge then
+        return key
+      end
+      return ('<Cmd>lua require("agentls.prompt").go_through_history(%d, %d)<CR>'):format(buffer, step)
+    end, { buffer = buffer, expr = true, silent = true, desc = 'agentls: ' .. text })
+  end
+end
 
 ---Each key of the prompt: its option, its modes, its description.
 local PROMPT = {
@@ -169,6 +195,8 @@ function M.map_prompt_keys(buffer)
   map_question_chord(buffer, keys.prompt_approve, CHORDS.prompt_approve, answer)
   local go = 'require("agentls.questions").go_to_card()'
   map_question_chord(buffer, keys.prompt_question, CHORDS.prompt_question, go)
+  map_history_key(buffer, keys.prompt_previous, CHORDS.prompt_previous, -1)
+  map_history_key(buffer, keys.prompt_next, CHORDS.prompt_next, 1)
   map_key(buffer, 'n', keys.cancel, 'cancel the turn', run_command('AgentCancel'))
   map_key(buffer, 'n', keys.close, 'close the chat', run_command('Agent'))
 end
@@ -195,8 +223,9 @@ function M.show_help()
   for _, entry in ipairs(PROMPT) do
     add_row(keys and keys[entry[1]], entry[3])
   end
-  add_row(keys and keys.prompt_approve, CHORDS.prompt_approve)
-  add_row(keys and keys.prompt_question, CHORDS.prompt_question)
+  for _, name in ipairs({ 'prompt_approve', 'prompt_question', 'prompt_previous', 'prompt_next' }) do
+    add_row(keys and keys[name], CHORDS[name])
+  end
   local width = 0
   for _, line in ipairs(lines) do
     width = math.max(width, vim.fn.strdisplaywidth(line) + 2)

@@ -25,6 +25,7 @@
 
 ---@class (exact) agentls.Options.prompt
 ---@field height? integer Lines of the prompt window.
+---@field max_height? integer Up to how many lines it grows with its text.
 
 ---Normal mode in the chat; `prompt_…` in the prompt window. false: not mapped.
 ---@class (exact) agentls.Options.keys
@@ -35,6 +36,7 @@
 ---@field edit? string|false Edits the arguments, then allows the call.
 ---@field diff? string|false
 ---@field open? string|false Opens the full output of the tool call under the cursor.
+---@field file? string|false Opens the file of the tool call under the cursor, or the file named there.
 ---@field cancel? string|false
 ---@field resume? string|false
 ---@field answer? string|false Answers a limit or a question from the agent.
@@ -51,3 +53,7 @@
 ---@field prompt_send? string|false Normal mode.
 ---@field prompt_send_insert? string|false Insert mode.
 ---@field prompt_queue? string|false Both modes: queues the prompt until the turn ends.
+---@field prompt_approve? string|false Both modes: allows the open call once. Without a question it is Vim's own key.
+---@field prompt_previous? string|false Both modes, in the first line: the previous prompt of the history.
+---@field prompt_next? string|false Both modes, in the last line: the next prompt of the history.
+---@field prompt_question? string|false Both modes: goes to the card of the open question, where one key answers.

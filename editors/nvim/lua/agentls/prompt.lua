@@ -314,11 +314,6 @@ api.nvim_create_autocmd('VimLeavePre', {
   callback = keep_all_texts,
 })
 
----@param session agentls.Session
-local function get_buffer_name(session)
-  return ('agentls://%s/prompt'):format(session.id)
-end
-
 ---Returns the prompt buffer of a session. Creates it if needed.
 ---@param session agentls.Session
 ---@return integer
@@ -328,7 +323,7 @@ function M.get_buffer(session)
     return buffer
   end
   buffers.define_highlights()
-  buffer = buffers.create_session_buffer(get_buffer_name(session), 'agentls_prompt', session.id)
+  buffer = buffers.create_session_buffer(session, 'agentls_prompt')
   prompts[session.id] = buffer
   api.nvim_create_autocmd('BufWinEnter', {
     buffer = buffer,
@@ -344,7 +339,34 @@ function M.get_buffer(session)
   require('agentls.keymaps').map_prompt_keys(buffer)
   enable_completion(buffer, session)
   enable_draft(buffer, session)
+  local function fit_height()
+    require('agentls.prompt_window').fit_height(buffer)
+  end
+  api.nvim_buf_attach(buffer, false, {
+    on_lines = function()
+      vim.schedule(fit_height)
+    end,
+  })
   return buffer
+end
+
+---Gives the prompt buffer of a session its name.
+---@param session agentls.Session
+function M.update_name(session)
+  local buffer = prompts[session.id]
+  if buffer and buffers.is_intact(buffer) then
+    buffers.set_session(buffer, session)
+  end
+end
+
+---Puts an earlier or a later prompt of the history into a prompt buffer.
+---@param buffer integer
+---@param step -1|1
+function M.go_through_history(buffer, step)
+  local session = sessions.all[vim.b[buffer].agentls_session or '']
+  if session then
+    require('agentls.prompt_window').go_through_history(buffer, session, step)
+  end
 end
 
 ---Keeps the prompt buffer of a session whose id has changed.
@@ -356,7 +378,7 @@ function M.update_session_id(session, old_id)
   drafts.keep(old_id, session.state.cwd, '')
   if buffer and buffers.is_intact(buffer) then
     prompts[session.id] = buffer
-    buffers.set_session_id(buffer, get_buffer_name(session), session.id)
+    buffers.set_session(buffer, session)
     drafts.keep(session.id, session.state.cwd, get_text(buffer))
   end
 end

@@ -75,6 +75,34 @@ local function notify(text, level)
   notifications.notify(format.reveal_hidden(text), level or vim.log.levels.INFO)
 end
 
+---The names of methods in the server's messages, and what a user of this plugin does instead.
+local COMMAND_NAMES = {
+  { 'agent/listSessions', ':AgentSessions' },
+  { 'agent/loadSession', ':AgentSessions' },
+  { 'agent/newSession', ':AgentNew' },
+  { 'agent/listModels', ':AgentModel' },
+  { 'agent/setModel', ':AgentModel' },
+  { 'agent/listAgents', ':AgentAgent' },
+  { 'agent/listGrants', ':AgentGrants' },
+  { 'agent/listMcpServers', ':AgentMcp' },
+  { 'agent/resumeTurn', ':AgentResume' },
+  { 'agent/compact', ':AgentCompact' },
+  { 'agent/prompt', ':AgentPrompt' },
+  { 'agent/steer', ':AgentPrompt' },
+  { 'agent/queue', ':AgentQueue' },
+  { 'agent/cancel', ':AgentCancel' },
+}
+
+---Replaces the names of methods by commands: a user of the plugin does not know the protocol.
+---@param text string
+---@return string
+local function name_commands(text)
+  for _, names in ipairs(COMMAND_NAMES) do
+    text = text:gsub(vim.pesc(names[1]) .. '%f[%W]', (names[2]:gsub('%%', '%%%%')))
+  end
+  return text
+end
+
 ---Shows the error of a request.
 ---@param err lsp.ResponseError
 function M.report_error(err)
@@ -86,7 +114,7 @@ function M.report_error(err)
   if data.userAction then
     text = text .. '\n' .. data.userAction
   end
-  notify((text:gsub('^agentls: ', '')), vim.log.levels.ERROR)
+  notify((name_commands(text):gsub('^agentls: ', '')), vim.log.levels.ERROR)
 end
 
 ---@param session? agentls.Session

@@ -221,6 +221,31 @@ function M.open_file_at_cursor()
   return false
 end
 
+---Opens the file that is named under the cursor, else the first one that the tool call there affects.
+function M.open_file_of_card()
+  local item, session = view.get_item_at_cursor()
+  if not session or M.open_file_at_cursor() then
+    return
+  end
+  local name, line = vim.fn.expand('<cfile>'), nil
+  local path = name ~= '' and diffs.resolve_path(session, vim.fs.normalize(name)) or nil
+  if path and vim.fn.filereadable(path) == 1 then
+    line = tonumber(vim.api.nvim_get_current_line():match(vim.pesc(name) .. ':(%d+)'))
+  else
+    local location = item and item.kind == 'tool' and (item --[[@as agentls.Item.tool]].locations or {})[1]
+    path, line = location and vim.uri_to_fname(location.uri) or nil, location and location.line or nil
+  end
+  if not path or not vim.uv.fs_stat(path) then
+    return notify('there is no file here', vim.log.levels.WARN)
+  end
+  local position = { line = (line or 1) - 1, character = 0 }
+  editor.show_document({
+    uri = vim.uri_from_fname(path),
+    takeFocus = true,
+    selection = line and { start = position, ['end'] = position } or nil,
+  }, 'utf-8')
+end
+
 ---Forks the session at the end of a turn, and opens the fork.
 ---@param turn? string Default: the one under the cursor if it has ended, else the last ended turn.
 function M.fork_session(turn)

@@ -31,6 +31,7 @@ M.get_prompt_buffer = prompts.get_buffer
 ---@field width? integer The columns of the last drawing.
 ---@field folds agentls.Folds
 ---@field subagent_cache agentls.SubagentCache For `subagents.update_placements`.
+---@field title? string The title that the names of the buffers contain.
 ---@field status_key? string Identifies the drawn status, to skip a redraw without changes.
 
 ---@class agentls.ChatEntry
@@ -325,6 +326,11 @@ local function draw_view(view)
   end
   local started_at = vim.uv.hrtime()
   view.is_dirty = false
+  if view.title ~= view.session.state.title then
+    view.title = view.session.state.title
+    buffers.set_session(buffer, view.session)
+    prompts.update_name(view.session)
+  end
   local follow = vim.tbl_filter(M.is_following, buffers.find_windows(buffer))
   vim.bo[buffer].modifiable = true
   draw_entries(view)
@@ -443,7 +449,7 @@ local function ensure_view(session)
     return view
   end
   buffers.define_highlights()
-  local buffer = buffers.create_session_buffer('agentls://' .. session.id, 'agentls', session.id)
+  local buffer = buffers.create_session_buffer(session, 'agentls')
   vim.bo[buffer].undolevels = -1
   vim.b[buffer].agentls_chat = true
   vim.bo[buffer].modifiable = true
@@ -770,7 +776,7 @@ local function update_session_id(session, old_id)
   views[old_id] = nil
   if view and buffers.is_intact(view.buffer) then
     views[session.id] = view
-    buffers.set_session_id(view.buffer, 'agentls://' .. session.id, session.id)
+    buffers.set_session(view.buffer, session)
   end
   prompts.update_session_id(session, old_id)
 end

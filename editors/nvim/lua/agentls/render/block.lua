@@ -108,7 +108,7 @@ function M.fit_columns(line, columns)
 end
 
 ---Fits a line into columns: leaves out the parts that matter least, then truncates the first one.
----@param parts { text: string, priority?: integer, min?: integer }[] A part with a higher priority number goes first. One
+---@param parts { text: string, priority?: integer, min?: integer }[] Those with the highest number go first. One
 ---without a number stays. `min`: below how many columns the first part is not truncated.
 ---@param columns number
 ---@return string line
@@ -125,9 +125,11 @@ function M.fit_parts(parts, columns)
   table.sort(order, function(a, b)
     return parts[a].priority > parts[b].priority
   end)
+  local last_priority
   for _, i in ipairs(order) do
-    if total > columns then
-      left_out[i] = true
+    -- `+1` without `-2` would be wrong, so parts of one priority go together.
+    if total > columns or parts[i].priority == last_priority then
+      left_out[i], last_priority = true, parts[i].priority
       total = total - vim.fn.strdisplaywidth(parts[i].text)
     end
   end

@@ -290,6 +290,17 @@ local function format_diff_counts(item)
   return (added > 0 and (' +%d'):format(added) or '') .. (removed > 0 and (' -%d'):format(removed) or '')
 end
 
+---Finds the errors that an edit brought, at the end of its result as `src/tool/new_errors.rs` writes it.
+---@param item agentls.Item.tool
+---@return string? summary `1 new error`
+---@return string? list
+local function find_new_errors(item)
+  if not item.diff or not item.output then
+    return nil
+  end
+  return item.output:match('\nThe editor reports (%d+ [^:\n]+):\n(.+)$')
+end
+
 ---Lists the parts of a call's head after its name, with what to leave out first where the window is narrow.
 ---@param item agentls.Item.tool
 ---@param placement? agentls.SubagentPlacement
@@ -308,6 +319,10 @@ local function build_head_details(item, placement)
     for count in counts:gmatch(' [+-]%d+') do
       add(count, 1, count:find('+', 1, true) and 'AgentlsAdded' or 'AgentlsRemoved')
     end
+  end
+  local new_errors = find_new_errors(item)
+  if new_errors then
+    add(' · ' .. new_errors, nil, 'AgentlsError')
   end
   if placement and placement.calls > 0 then
     add(' · ' .. (placement.calls == 1 and '1 call' or placement.calls .. ' calls'), 1)
@@ -381,6 +396,10 @@ function M.render_tool_call(block, item, options, placement)
   if item.diff and item.diff ~= '' then
     local truncated = item.approval and item.approval.more or item.more
     render_diff(block, item.diff, options, truncated and truncated.diff)
+    local _, errors = find_new_errors(item)
+    if errors then
+      add_code_block(block, format.split_lines(errors))
+    end
   end
   -- How many lines stay outside the fold: the end of a failed call's output.
   local visible = 0
@@ -415,7 +434,7 @@ function M.render_tool_call(block, item, options, placement)
   end
   if last > first and not item.approval and item.status ~= 'running' then
     -- The counts of an edit say more than how many lines its diff has.
-    local is_counted = details[1] and details[1].group ~= 'AgentlsDim'
+    local is_counted = item.status == 'completed' and format_diff_counts(item) ~= nil
     local count = is_counted and ' ⋯' or format_fold_count(last - first)
     table.insert(details, { text = count, priority = not is_counted and 2 or nil, group = 'AgentlsDim' })
   end

@@ -162,7 +162,12 @@ function M.render_changes(block, item, options, _, latest)
       draw.append_key_hint(chunks, keys.revert, 'revert')
     end
   end
-  if #chunks > 0 then
+  local columns = vim.fn.strdisplaywidth(block.lines[row + 1]) + 2
+  for _, chunk in ipairs(chunks) do
+    columns = columns + vim.fn.strdisplaywidth(chunk[1])
+  end
+  -- A hint that wraps breaks within a word.
+  if #chunks > 0 and columns <= (options.width or math.huge) then
     block.suffix = { row = row, chunks = vim.list_extend({ { '  ', 'AgentlsDim' } }, chunks) }
   end
 end
