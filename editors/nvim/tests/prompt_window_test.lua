@@ -38,7 +38,7 @@ return function(test, drive)
     end
     eq(nvim.open_approvals(), 1)
     eq(get_prompt(nvim), 'yes now some any every do ')
-    assert(nvim.virtual():find('<C-y> allow in the prompt', 1, true), nvim.virtual())
+    assert(nvim.virtual():find('in the prompt: <C-y> allow  <C-g> to this card', 1, true), nvim.virtual())
     assert(
       nvim
         .lua("return require('agentls.prompt').format_bar(require('agentls.sessions').get_current(), 80)")

@@ -38,7 +38,7 @@ local function format_question_bar(question, count, columns)
     table.insert(chords, ('%s %s'):format(keys.prompt_approve, is_approval and 'allows once' or 'answers'))
   end
   if keys.prompt_question then
-    table.insert(chords, keys.prompt_question .. ' goes to the card')
+    table.insert(chords, keys.prompt_question .. ' more')
   end
   local summary = require('agentls.questions').summarize_question(question)
   return draw.fit_parts({

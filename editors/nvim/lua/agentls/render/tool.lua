@@ -149,9 +149,10 @@ local function build_answer_hints(approval, options, columns)
     end
   end
   local chords = {}
-  append_key_hint(chords, options.keys.prompt_approve, 'allow in the prompt')
-  append_key_hint(chords, options.keys.prompt_question, 'from there to here')
+  append_key_hint(chords, options.keys.prompt_approve, 'allow')
+  append_key_hint(chords, options.keys.prompt_question, 'to this card')
   if #chords > 0 then
+    table.insert(chords, 1, { 'in the prompt: ', 'AgentlsDim' })
     table.insert(lines, chords)
   end
   return lines
