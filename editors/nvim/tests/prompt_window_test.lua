@@ -229,4 +229,18 @@ return function(test, drive)
     nvim.type_keys('gf')
     nvim.wait_for_notification('there is no file here')
   end)
+
+  drive('the bar of a new session names its model', nil, function(nvim)
+    nvim.cmd('Agent')
+    local bar
+    wait(function()
+      return 'the model in the bar: ' .. tostring(bar)
+    end, function()
+      bar = nvim.lua([[
+        local session = require('agentls.sessions').get_current()
+        return session and require('agentls.winbar').format_chat_bar(session, 80) or ''
+      ]])
+      return bar:find('new session', 1, true) and bar:find('tape · ask', 1, true)
+    end)
+  end)
 end

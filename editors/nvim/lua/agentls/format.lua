@@ -168,17 +168,8 @@ local BLANKS = {
   { 0x2800, 0x2800 },
 }
 
----Joiners and selectors that emoji and many scripts require, and the marks of text from right to left. A mark sets the
----direction of its neighbors only, so it cannot reorder words as overrides and isolates do.
-local ALLOWED_IN_PROSE = {
-  [0x61c] = true,
-  [0x200c] = true,
-  [0x200d] = true,
-  [0x200e] = true,
-  [0x200f] = true,
-  [0xfe0e] = true,
-  [0xfe0f] = true,
-}
+---Joiners and selectors that emoji and many scripts require.
+local ALLOWED_IN_PROSE = { [0x200c] = true, [0x200d] = true, [0xfe0e] = true, [0xfe0f] = true }
 
 ---The first bytes of the characters above. Most text contains none of them and needs no further check.
 local SUSPECT = '[\194\205\216\225\226\227\239\240\243]'

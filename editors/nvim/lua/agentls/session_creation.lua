@@ -91,6 +91,7 @@ local function send_request(options)
       session.agent = options.agent
       sessions.set_current(session)
       finish_creation(session)
+      sessions.fetch_default_model(session)
       require('agentls.trust').notify_untrusted(cwd)
     end)
   end)

@@ -22,6 +22,7 @@ local M = {}
 ---@field unconfirmed? agentls.UnconfirmedPrompt[] Sent prompts that are not in the chat yet, oldest first.
 ---@field is_read_only? boolean
 ---@field agent? string The named agent, if known.
+---@field default_model? string The model that it uses as long as none is chosen, if known.
 ---@field is_from_queue? boolean Whether a queued prompt started the running turn.
 ---@field is_loading? boolean
 ---@field is_loading_earlier? boolean
@@ -497,6 +498,22 @@ local function fetch_agent_name(session)
     for _, agent in ipairs(result and result.agents or {}) do
       if agent.current then
         session.agent = agent.name
+        M.observer.on_change(session)
+      end
+    end
+  end)
+end
+
+---Fetches the model that a session without a choice of its own uses, for its bar.
+---@param session agentls.Session
+function M.fetch_default_model(session)
+  if session.state.model then
+    return
+  end
+  client.request('agent/listModels', { sessionId = session.id }, function(_, result)
+    for _, entry in ipairs(result and result.models or {}) do
+      if entry.current and not session.state.model then
+        session.default_model = entry.model
         M.observer.on_change(session)
       end
     end

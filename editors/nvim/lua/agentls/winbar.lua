@@ -24,7 +24,8 @@ function M.format_chat_bar(session, width)
   end
   add(session.is_read_only and 'read-only')
   add(session.agent ~= 'default' and session.agent)
-  add(state.model and (state.switchedFrom and '↷ ' or '') .. chat_status.shorten_model_name(state.model))
+  local model = state.model or session.default_model
+  add(model and (state.switchedFrom and '↷ ' or '') .. chat_status.shorten_model_name(model))
   add(state.effort)
   add(state.mode)
   add(chat_status.format_usage(state))

@@ -125,6 +125,27 @@ local ACTIONS = {
   diff = 'diff',
 }
 
+---Builds the chords of the prompt, on one line if the window is wide enough. Virtual lines do not wrap.
+---@param keys agentls.Config.keys
+---@param columns integer
+---@return [string, string][][]
+local function build_chord_hints(keys, columns)
+  local chunks = {}
+  append_key_hint(chunks, keys.prompt_approve, 'allow')
+  append_key_hint(chunks, keys.prompt_question, 'to this card')
+  if #chunks == 0 then
+    return {}
+  end
+  local heading, used_columns = { 'in the prompt: ', 'AgentlsDim' }, 0
+  for _, chunk in ipairs(vim.list_extend({ heading }, chunks)) do
+    used_columns = used_columns + vim.fn.strdisplaywidth(chunk[1])
+  end
+  if used_columns <= columns then
+    return { vim.list_extend({ heading }, chunks) }
+  end
+  return { { heading }, chunks }
+end
+
 ---Builds the keys that answer an approval, as lines of chunks that fit the window.
 ---@param approval agentls.ApprovalRequestedNotification
 ---@return [string, string][][]
@@ -148,13 +169,7 @@ local function build_answer_hints(approval, options, columns)
       used_columns = used_columns + hint_columns
     end
   end
-  local chords = {}
-  append_key_hint(chords, options.keys.prompt_approve, 'allow')
-  append_key_hint(chords, options.keys.prompt_question, 'to this card')
-  if #chords > 0 then
-    table.insert(chords, 1, { 'in the prompt: ', 'AgentlsDim' })
-    table.insert(lines, chords)
-  end
+  vim.list_extend(lines, build_chord_hints(options.keys, columns))
   return lines
 end
 
