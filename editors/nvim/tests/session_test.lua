@@ -343,8 +343,9 @@ return function(_, drive)
     end)
     nvim.cmd('AgentMode fulll')
     nvim.wait_for_notification('unknown mode `fulll`; did you mean `full`?')
+    -- The current mode comes first.
     nvim.keys(':AgentMode<CR>')
-    nvim.answer('1<CR>')
+    nvim.answer('2<CR>')
     wait('the mode', function()
       return nvim.state().mode == 'plan'
     end)

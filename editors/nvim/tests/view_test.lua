@@ -492,4 +492,38 @@ return function(test)
       { { 'agent/questionRespond', { questionId = 'q1', dismissed = true } } }
     )
   end)
+
+  test('view: the bars are redrawn when their texts change, and not with every frame', function()
+    local chat, count, original = support.open_chat(), 0, vim.cmd
+    support.wait('the first frames', function()
+      chat.lines()
+      return true
+    end)
+    vim.wait(100)
+    vim.cmd = setmetatable({}, {
+      __index = original,
+      __call = function(_, command)
+        count = count + (command == 'redrawstatus!' and 1 or 0)
+        return original(command)
+      end,
+    })
+    local ok, failure = pcall(function()
+      for i = 0, 19 do
+        chat.transient('textDelta', { turnId = 't1', messageId = 'm', offset = 5 * i, text = 'word ' })
+        support.wait('the word in the buffer', function()
+          local text = table.concat(vim.api.nvim_buf_get_lines(chat.buffer, 0, -1, false), '\n')
+          return #text:match('[word ]*%s*$') >= 5 * i
+        end)
+      end
+      -- The first word changes what the statusline says of the turn.
+      assert(count <= 1, count .. ' redraws of the bars')
+      local before = count
+      chat.event('sessionUpdated', { title = 'another title' })
+      support.wait('a redraw of the bars', function()
+        return count == before + 1
+      end)
+    end)
+    vim.cmd = original
+    assert(ok, failure)
+  end)
 end
