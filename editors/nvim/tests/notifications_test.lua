@@ -77,22 +77,17 @@ return function(test)
     end)
   end, { server = '/nowhere/agentls', columns = 80, rows = 24 })
 
-  show(
-    'notifications are at the bottom right of the files, beside the chat and its prompt',
-    'cart.py',
-    function(tui)
-      tui.command('Agent')
-      tui.see('write a prompt')
-      tui.lua("require('agentls.notifications').notify('something happened')")
-      tui.see('something happened')
-      local lines = vim.split(tui.read_screen(), '\n')
-      local chat_column = lines[1]:find('│', 1, true)
-      for row, line in ipairs(lines) do
-        local column = line:find('something happened', 1, true)
-        assert(not column or (row > 20 and column < chat_column), tui.read_screen())
-      end
-      assert(tui.read_screen():find('<CR> or <C-s> sends', 1, true), tui.read_screen())
-    end,
-    { rows = 30 }
-  )
+  show('notices are at the bottom right', 'cart.py', function(tui)
+    tui.command('Agent')
+    tui.see('write a prompt')
+    tui.lua("require('agentls.notifications').notify('something happened')")
+    tui.see('something happened')
+    local lines = vim.split(tui.read_screen(), '\n')
+    local chat_column = lines[1]:find('│', 1, true)
+    for row, line in ipairs(lines) do
+      local column = line:find('something happened', 1, true)
+      assert(not column or (row > 20 and column < chat_column), tui.read_screen())
+    end
+    assert(tui.read_screen():find('<CR> or <C-s> sends', 1, true), tui.read_screen())
+  end, { rows = 30 })
 end

@@ -110,7 +110,7 @@ local function redraw(dialog)
   end
   local lines = build_list(dialog)
   local last = api.nvim_buf_line_count(dialog.buffer) - 1
-  api.nvim_buf_clear_namespace(dialog.buffer, namespace, 0, -1)
+  api.nvim_buf_clear_namespace(dialog.buffer, namespace, last, -1)
   api.nvim_buf_set_extmark(dialog.buffer, namespace, last, 0, { virt_lines = lines })
   local input_columns = vim.fn.strdisplaywidth(PREFIX .. get_text(dialog)) + 1
   local input_lines = #dialog.items > 0 and 1 or math.max(1, math.ceil(input_columns / dialog.width))

@@ -125,25 +125,30 @@ local ACTIONS = {
   diff = 'diff',
 }
 
----Builds the chords of the prompt, on one line if the window is wide enough. Virtual lines do not wrap.
+---Builds the chords of the prompt, as lines of chunks that fit the window. Virtual lines do not wrap.
 ---@param keys agentls.Config.keys
 ---@param columns integer
 ---@return [string, string][][]
 local function build_chord_hints(keys, columns)
-  local chunks = {}
-  append_key_hint(chunks, keys.prompt_approve, 'allow')
-  append_key_hint(chunks, keys.prompt_question, 'to this card')
-  if #chunks == 0 then
-    return {}
+  local units = { { { 'in the prompt: ', 'AgentlsDim' } } }
+  for _, hint in ipairs({ { keys.prompt_approve, 'allow  ' }, { keys.prompt_question, 'to this card' } }) do
+    local unit = {}
+    append_key_hint(unit, hint[1], hint[2])
+    table.insert(units, #unit > 0 and unit or nil)
   end
-  local heading, used_columns = { 'in the prompt: ', 'AgentlsDim' }, 0
-  for _, chunk in ipairs(vim.list_extend({ heading }, chunks)) do
-    used_columns = used_columns + vim.fn.strdisplaywidth(chunk[1])
+  local lines, used_columns = { {} }, 0
+  for _, unit in ipairs(#units > 1 and units or {}) do
+    local unit_columns = 0
+    for _, chunk in ipairs(unit) do
+      unit_columns = unit_columns + vim.fn.strdisplaywidth(chunk[1])
+    end
+    if used_columns > 0 and used_columns + unit_columns > columns then
+      lines[#lines + 1], used_columns = {}, 0
+    end
+    vim.list_extend(lines[#lines], unit)
+    used_columns = used_columns + unit_columns
   end
-  if used_columns <= columns then
-    return { vim.list_extend({ heading }, chunks) }
-  end
-  return { { heading }, chunks }
+  return #units > 1 and lines or {}
 end
 
 ---Builds the keys that answer an approval, as lines of chunks that fit the window.
@@ -371,7 +376,8 @@ local function write_head(block, row, item, details, options)
   head = head .. inline_code(fitted_title)
   for i, part in ipairs(details) do
     if not left_out[i + 1] then
-      table.insert(marks, { row = row, from = #head, to = #head + #part.text, group = part.group })
+      local blanks = #part.text:match('^ *')
+      table.insert(marks, { row = row, from = #head + blanks, to = #head + #part.text, group = part.group })
       head = head .. part.text
     end
   end

@@ -140,7 +140,12 @@ end
 ---@param options agentls.RenderOptions
 ---@param latest? boolean
 function M.render_changes(block, item, options, _, latest)
-  add_escaped(block, '± ', M.summarize_changes(item))
+  local summary, counts = M.summarize_changes(item), (' +%d -%d'):format(item.added, item.removed)
+  local columns = vim.fn.strdisplaywidth('± ' .. summary .. counts)
+  if #item.files == 1 and not item.unlisted and columns > (options.width or math.huge) then
+    summary = format.display_text(item.files[1].path)
+  end
+  add_escaped(block, '± ', summary)
   add_mark(block, 0, #'±', 'AgentlsBusy')
   append_counts(block, item.added, item.removed)
   local row, is_reverted = #block.lines - 1, item.standing == 'reverted'
@@ -162,7 +167,7 @@ function M.render_changes(block, item, options, _, latest)
       draw.append_key_hint(chunks, keys.revert, 'revert')
     end
   end
-  local columns = vim.fn.strdisplaywidth(block.lines[row + 1]) + 2
+  columns = vim.fn.strdisplaywidth(block.lines[row + 1]) + 2
   for _, chunk in ipairs(chunks) do
     columns = columns + vim.fn.strdisplaywidth(chunk[1])
   end
