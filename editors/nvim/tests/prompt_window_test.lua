@@ -3,7 +3,7 @@
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
 
-return function(test, drive)
+return function(_, drive)
   local function go_to_prompt(nvim)
     nvim.lua([[
       local _, prompt = require('agentls.view').find_windows()

@@ -1,5 +1,5 @@
--- Redraws the bars of all windows when their texts have changed. A redraw of the bars costs as much as one of the screen,
--- and must not come directly after a change of a buffer: its highlighter may not know the new lines yet.
+-- Redraws the bars of all windows when their texts have changed. A redraw of the bars costs as much as one of the
+-- screen, and must not come directly after a change of a buffer: its highlighter may not know the new lines yet.
 
 local statusline = require('agentls.statusline')
 

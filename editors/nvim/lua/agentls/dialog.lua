@@ -2,7 +2,8 @@
 -- `vim.ui.input`, which print into the message area: a list longer than the screen ends in the pager there, and takes
 -- the answer for a key of the pager.
 --
--- The window has the question, then the line to type in, then the list as virtual lines. It must not know what is asked.
+-- The window has the question, then the line to type in, then the list as virtual lines. It must not know what is
+-- asked.
 
 local attention = require('agentls.attention')
 local buffers = require('agentls.buffers')
@@ -283,8 +284,8 @@ local function open(question, labels, text, selected, on_done)
   vim.bo[buffer].modified = false
   local items, shown = {}, {}
   for i, label in ipairs(labels) do
-    local text = #labels <= MAX_NUMBERED and ('%d: %s'):format(i, label) or label
-    items[i] = { label = label, lines = format.split_columns(text, width - 2, api.nvim_strwidth) }
+    local shown_label = #labels <= MAX_NUMBERED and ('%d: %s'):format(i, label) or label
+    items[i] = { label = label, lines = format.split_columns(shown_label, width - 2, api.nvim_strwidth) }
     shown[i] = i
   end
   local is_over = false
@@ -349,7 +350,7 @@ end
 ---Asks for a line of text.
 ---@param question string
 ---@param text string The text to begin with.
----@param on_done fun(text?: string, left_text: string) Without a text: the user left the window, with `left_text` in it.
+---@param on_done fun(text?: string, left_text: string) Without `text`: the user left, and typed `left_text`.
 function M.ask_text(question, text, on_done)
   open(question, {}, text, 1, function(result, left_text)
     on_done(result --[[@as string?]], left_text)

@@ -1,5 +1,5 @@
--- Short notifications in a floating window at the bottom right, next to the chat where there is room. They never wait for
--- a key, and never cover an input. `:AgentNotices` lists them all.
+-- Short notifications in a floating window at the bottom right, next to the chat where there is room. They never wait
+-- for a key, and never cover an input. `:AgentNotices` lists them all.
 --
 -- A replaced `vim.notify` shows them instead. Neovim's own `vim.notify` prints into the message area, where a long
 -- message waits for Enter, and which Insert mode hides. This module must not know what a notification is about.

@@ -1,5 +1,5 @@
--- Asks for a line of text, with `vim.ui.input` if a plugin has replaced it. A text that the user leaves with <Esc> is kept, and offered again when
--- the same is asked again. Notifications make room: they must not cover the text.
+-- Asks for a line of text, with `vim.ui.input` if a plugin has replaced it. A text that the user leaves with <Esc> is
+-- kept, and offered again when the same is asked again. Notifications make room: they must not cover the text.
 
 local dialog = require('agentls.dialog')
 local notifications = require('agentls.notifications')

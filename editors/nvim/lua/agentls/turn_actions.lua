@@ -227,8 +227,10 @@ function M.open_file_of_card()
   if not session or M.open_file_at_cursor() then
     return
   end
-  local name, line = vim.fn.expand('<cfile>'), nil
+  local name = vim.fn.expand('<cfile>')
   local path = name ~= '' and diffs.resolve_path(session, vim.fs.normalize(name)) or nil
+  ---@type integer?
+  local line
   if path and vim.fn.filereadable(path) == 1 then
     line = tonumber(vim.api.nvim_get_current_line():match(vim.pesc(name) .. ':(%d+)'))
   else

@@ -1,8 +1,8 @@
 -- The windows of a chat: where they open, their options, and what replaces them when they close. It must not know what
 -- a chat contains (view.lua).
 --
--- What is opened in one of them (`:edit`, `gf`, `<C-o>`, a picker) moves to a window for files. 'winfixbuf' would refuse
--- it with an error instead.
+-- What is opened in one of them (`:edit`, `gf`, `<C-o>`, a picker) moves to a window for files. 'winfixbuf' would
+-- refuse it with an error instead.
 
 local config = require('agentls.config')
 
