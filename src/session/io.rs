@@ -242,7 +242,11 @@ pub(super) async fn expand_message(
     // Only so that the server learns it.
     let _ = clock::timeout(CANCELING, adding).await;
     match without_servers {
-        Some(content) => Ok(ExpandedMessage { content, mcp: None, problems }),
+        Some(content) => Ok(ExpandedMessage {
+            content,
+            mcp: None,
+            problems,
+        }),
         None => Err(CommandError::Canceled),
     }
 }

@@ -43,12 +43,6 @@ impl MentionReader<'_> {
             Block::Text(text) => Some(text.as_str()),
             _ => None,
         });
-        let is_known = |block: &Block, others: &[Block]| {
-            let Block::Reference(new) = block else { return false };
-            others.iter().any(
-                |other| matches!(other, Block::Reference(old) if (&old.path, old.lines) == (&new.path, new.lines)),
-            )
-        };
         for word in find_words(text.unwrap_or_default()) {
             let Some((path, span)) = self.find_file(word) else {
                 mentioned.problems.extend(self.describe_missing(word));
@@ -66,9 +60,9 @@ impl MentionReader<'_> {
             let roots = self.workspace.resolve_roots(self.cwd);
             let blocks = resolve_reference(self.workspace.shared(), &roots, self.redactor, pending)
                 .map_err(|problem| format!("@{word} cannot be attached: {problem}"))?;
-            let is_repeated = blocks
-                .first()
-                .is_some_and(|first| is_known(first, content) || is_known(first, &mentioned.references));
+            let is_repeated = [content, &mentioned.references[..]]
+                .iter()
+                .any(|known| contains_reference(known, &blocks));
             if !is_repeated {
                 mentioned.references.extend(blocks);
             }
@@ -89,7 +83,10 @@ impl MentionReader<'_> {
     fn existing_file(&self, name: &str) -> Option<PathBuf> {
         let resolved = self.workspace.resolve_path(self.cwd, name).ok()?.absolute;
         let is_file = nofollow::kind(&resolved) == Some(nofollow::FileKind::Regular)
-            || matches!(self.workspace.overlay().lookup_buffer(&resolved), Buffer::Unsaved(_));
+            || matches!(
+                self.workspace.overlay().lookup_buffer(&resolved),
+                Buffer::Unsaved(_)
+            );
         // The name as written, because a link may lead to something else.
         let written = self.cwd.join(name);
         let is_written = nofollow::kind(&written).is_some();
@@ -112,11 +109,25 @@ impl MentionReader<'_> {
             let is_short = (1..=MAX_EXTENSION).contains(&extension.len());
             !stem.is_empty() && is_short && extension.chars().all(char::is_alphanumeric)
         });
-        let is_in_folder = !folder.is_empty() && resolved.parent().is_some_and(|parent| nofollow::kind(parent).is_some());
+        let is_in_folder = !folder.is_empty()
+            && resolved
+                .parent()
+                .is_some_and(|parent| nofollow::kind(parent).is_some());
         let is_path = name.chars().all(|c| c.is_alphanumeric() || "._-/~ ".contains(c));
         (is_path && (has_extension || is_in_folder))
             .then(|| format!("no file `{name}` was found: only its name was sent"))
     }
+}
+
+/// Returns whether a message contains the reference that `added` begins with.
+fn contains_reference(known: &[Block], added: &[Block]) -> bool {
+    let Some(Block::Reference(new)) = added.first() else {
+        return false;
+    };
+    known.iter().any(|block| match block {
+        Block::Reference(old) => (&old.path, old.lines) == (&new.path, new.lines),
+        _ => false,
+    })
 }
 
 /// Returns whether a text may mention a file.
@@ -195,7 +206,11 @@ mod tests {
             ("@Makefile: what is it?", vec!["Makefile"]),
             ("mail me@a.rs or @ or @. or @a.rs:0 or @a.rs:3-2", vec![]),
         ] {
-            assert_eq!(names(&read(folder.path(), &[Block::Text(text.to_owned())])), expected, "{text}");
+            assert_eq!(
+                names(&read(folder.path(), &[Block::Text(text.to_owned())])),
+                expected,
+                "{text}"
+            );
         }
     }
 
@@ -219,11 +234,17 @@ mod tests {
             ("see @plot.png", Some("no file `plot.png` was found")),
             ("see @src/main:3", Some("no file `src/main` was found")),
             ("see @src/", Some("`@src/` is a folder")),
-            ("ask @ann, @types/node, @Component.decorator, @app.get(\"/\"), @peer:note://one", None),
+            (
+                "ask @ann, @types/node, @Component.decorator, @app.get(\"/\"), @peer:note://one",
+                None,
+            ),
         ] {
             let problems = read(folder.path(), &[Block::Text(text.to_owned())]).problems;
             match expected {
-                Some(expected) => assert!(problems.len() == 1 && problems[0].starts_with(expected), "{problems:?}"),
+                Some(expected) => assert!(
+                    problems.len() == 1 && problems[0].starts_with(expected),
+                    "{problems:?}"
+                ),
                 None => assert!(problems.is_empty(), "{problems:?}"),
             }
         }
