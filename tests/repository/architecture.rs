@@ -283,10 +283,6 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "completes names for the user, and keeps the history of the input line",
     ),
     (
-        "cli/slash.rs",
-        "checks whether a name that the user types is a file; the server reads it",
-    ),
-    (
         "cli/config.rs",
         "checks which of the configuration files exist; `config` reads them",
     ),
