@@ -40,7 +40,8 @@ local namespace = api.nvim_create_namespace('agentls.dialog')
 ---Whether nothing has replaced Neovim's own `vim.ui.select` or `vim.ui.input`.
 ---@param name 'select'|'input'
 function M.is_stock(name)
-  return debug.getinfo(vim.ui[name], 'S').source:find('vim/ui.lua', 1, true) ~= nil
+  local source = debug.getinfo(vim.ui[name], 'S').source
+  return source:find('^@vim/ui%.lua$') ~= nil or source:find('/lua/vim/ui%.lua$') ~= nil
 end
 
 ---@param dialog agentls.Dialog
