@@ -74,6 +74,18 @@ return function(_, drive)
     end)
     nvim.type_keys('<C-y>')
     eq(nvim.open_approvals(), 2)
+    -- The next one, which was visible before, counts from when it is the oldest.
+    wait_until_seen(nvim)
+    nvim.lua([[
+      local sessions, client = require('agentls.sessions'), require('agentls.client')
+      local oldest = require('agentls.questions').list_open(sessions.get_current())[1].request
+      client.request('agent/approvalRespond', { approvalId = oldest.approvalId, decision = 'deny' }, function() end)
+    ]])
+    wait('another question', function()
+      return nvim.open_approvals() == 1
+    end)
+    nvim.type_keys('<C-y>')
+    eq(nvim.open_approvals(), 1)
   end)
 
   drive('a chord shows a question that is not visible before it answers', nil, function(nvim)

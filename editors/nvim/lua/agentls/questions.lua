@@ -62,7 +62,7 @@ local focus_by_window = {}
 ---@type table<integer, integer>
 local cursor_rows = {}
 
----Since when all of a card has been visible in a window, by request.
+---Since when all of the card of the oldest question has been visible in a window, by request.
 ---@type table<table, number>
 local visible_since = setmetatable({}, { __mode = 'k' })
 
@@ -145,18 +145,21 @@ local function get_question_at_cursor(window)
   return session and get_open_question(view.find_card_at_cursor(window), session)
 end
 
----Updates since when the open questions of a window are visible.
+---Updates since when the oldest open question is visible in a window of its session. A question counts from when it
+---becomes the oldest: before, the bar of the prompt named another one.
 ---@param window integer
 local function update_visibility(window)
   local session = view.get_session_in(window)
-  for _, question in ipairs(session and M.list_open(session) or {}) do
-    local first, last = view.find_rows(window, question.item)
-    local is_visible = first
-      and first >= vim.fn.line('w0', window)
-      and last <= vim.fn.line('w$', window)
-      and vim.api.nvim_win_get_tabpage(window) == vim.api.nvim_get_current_tabpage()
-    visible_since[question.request] = is_visible and (visible_since[question.request] or M.now_ms()) or nil
+  local question = session and M.list_open(session)[1]
+  if not question then
+    return
   end
+  local first, last = view.find_rows(window, question.item)
+  local is_visible = first
+    and first >= vim.fn.line('w0', window)
+    and last <= vim.fn.line('w$', window)
+    and vim.api.nvim_win_get_tabpage(window) == vim.api.nvim_get_current_tabpage()
+  visible_since[question.request] = is_visible and (visible_since[question.request] or M.now_ms()) or nil
 end
 
 ---Updates which question is under the cursor of a window.
