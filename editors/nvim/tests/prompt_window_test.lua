@@ -68,15 +68,18 @@ return function(_, drive)
       view.scroll_to_card(view.find_windows(), questions.list_open(require('agentls.sessions').get_current())[1].item)
     ]])
     wait_until_seen(nvim)
-    nvim.keys(('<C-y>'):rep(12))
-    wait('one answer', function()
-      return nvim.open_approvals() == 2
-    end)
-    nvim.type_keys('<C-y>')
+    nvim.lua([[
+      CLOCK = require('agentls.questions').now_ms()
+      require('agentls.questions').now_ms = function() return CLOCK end
+    ]])
+    for _ = 1, 12 do
+      nvim.type_keys('<C-y>')
+      nvim.lua('CLOCK = CLOCK + 100')
+    end
     eq(nvim.open_approvals(), 2)
     -- The next one, which was visible before, counts from when it is the oldest.
-    wait_until_seen(nvim)
     nvim.lua([[
+      CLOCK = CLOCK + 60000
       local sessions, client = require('agentls.sessions'), require('agentls.client')
       local oldest = require('agentls.questions').list_open(sessions.get_current())[1].request
       client.request('agent/approvalRespond', { approvalId = oldest.approvalId, decision = 'deny' }, function() end)
