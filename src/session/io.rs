@@ -260,7 +260,8 @@ async fn prepare_blocks(
     mut content: Vec<Block>,
     typed: &[Block],
 ) -> Result<(Vec<Block>, Vec<String>), CommandError> {
-    let (typed, redactor) = (typed.to_vec(), services.redactor.clone());
+    let typed = typed.to_vec();
+    let redactor = services.redactor.clone();
     let prepared = run_blocking(move || {
         let reader = MentionReader {
             cwd: &info.cwd,
