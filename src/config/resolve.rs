@@ -21,6 +21,7 @@ use super::paths::home_expanded;
 use super::schema::{annotated_schema, find_property};
 use super::settings::{
     ApprovalSettings, LoggingSettings, ModelPrefix, NetworkSettings, ProxyAddress, Settings,
+    take_own_body_fields,
 };
 use super::tree::{Node, SpannedValue, join_keys};
 use super::validate::shorten_for_message;
@@ -73,6 +74,7 @@ pub(super) fn resolve_settings(
     resolver.resolve_providers(&mut settings);
     resolver.resolve_agents(&mut settings, stated.prefixes);
     resolver.check_prices(&settings);
+    resolver.resolve_extra_bodies(&mut settings);
     let own_tools: Vec<String> = settings.tools.others.keys().cloned().collect();
     resolver.resolve_approvals(&mut settings.approvals, &own_tools);
     resolver.resolve_tools(&mut settings.tools);
@@ -153,6 +155,19 @@ impl Resolver<'_> {
             if model.has_partial_price() {
                 let message = "a price needs both `input` and `output`; ignored";
                 self.report_error(&["model", name], message);
+            }
+        }
+    }
+
+    fn resolve_extra_bodies(&mut self, settings: &mut Settings) {
+        let providers = settings.providers.iter_mut();
+        let providers = providers.map(|(name, provider)| ("provider", name, &mut provider.extra_body));
+        let models = settings.models.iter_mut();
+        let models = models.map(|(name, model)| ("model", name, &mut model.extra_body));
+        for (table, name, body) in providers.chain(models) {
+            for field in take_own_body_fields(body) {
+                let message = format!("agentls always sets `{field}` itself; ignored");
+                self.report_error(&[table, name, "extra_body"], &message);
             }
         }
     }

@@ -35,6 +35,7 @@ pub use agent::{
     ReasoningEffort, Reflection, ToolChoice,
 };
 pub use mcp::McpServerSettings;
+pub(super) use provider::take_own_body_fields;
 pub use provider::{CacheTtl, ProviderSettings, RetryPolicy, RetryProfile, Verbosity};
 pub use sandbox::{HomeAccess, SandboxSettings};
 pub use tool::{
@@ -236,8 +237,8 @@ impl Settings {
     }
 }
 
-/// A model's prices (US dollars per million tokens) and capabilities.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+/// A model's prices (US dollars per million tokens), capabilities, and parameters.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSettings {
     /// The input price. Prices have an effect only if `input` and `output` are both set.
@@ -270,6 +271,12 @@ pub struct ModelSettings {
     /// for the kinds `anthropic`, `openai-responses`, `gemini`, and `script`. Default: yes for models that are known to search,
     /// at their vendor's own address.
     pub web_search: Option<bool>,
+    /// The randomness of answers, from 0 to 2; overrides the provider's.
+    #[schemars(range(min = 0, max = 2))]
+    pub temperature: Option<f64>,
+    /// Fields that are added to the body of every request; they override those of the provider's `extra_body`.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub extra_body: serde_json::Map<String, serde_json::Value>,
 }
 
 /// The tool with which a model changes parts of files.

@@ -7,7 +7,9 @@ use std::convert::Infallible;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
+use super::extra_fields::ExtraFields;
 use super::request_part::{OptionalField, RequestPart, RequestParts};
 use crate::config::Redactor;
 
@@ -22,6 +24,8 @@ pub(crate) struct BodyPieces {
     len: usize,
     /// The optional parts that it has.
     parts: RequestParts,
+    /// The short fields at the beginning of the body. They are written last, because configured ones join them.
+    fields: Map<String, Value>,
 }
 
 impl BodyPieces {
@@ -50,17 +54,45 @@ impl BodyPieces {
         self.len += self.tail.len() - before;
     }
 
-    /// Appends the fields that are not `omitted`, behind another field.
-    pub(crate) fn push_options(
+    /// Adds a short field to the beginning of the body. What is pushed follows these fields, so it begins with a comma.
+    pub(crate) fn add_field(&mut self, key: &str, value: Value) {
+        self.fields.insert(key.to_owned(), value);
+    }
+
+    /// Adds the fields that are not `omitted`.
+    pub(crate) fn add_options(
         &mut self,
         omitted: &RequestParts,
         options: impl IntoIterator<Item = OptionalField>,
     ) {
         for (part, key, value) in options {
             if self.admit_part(omitted, part) {
-                self.push_raw(&format!(",\"{key}\":{value}"));
+                self.add_field(key, value);
             }
         }
+    }
+
+    /// Adds the configured fields that are not `omitted`. They override ours. `temperature_in` is the field of the API
+    /// that contains the temperature; `None` for the body itself.
+    pub(crate) fn add_extras(
+        &mut self,
+        omitted: &RequestParts,
+        extras: &ExtraFields,
+        temperature_in: Option<&str>,
+    ) {
+        if let Some(temperature) = extras.temperature
+            && self.admit_part(omitted, RequestPart::Temperature)
+        {
+            let temperature = json!({"temperature": temperature});
+            let nested = temperature_in.map(|key| json!({key: temperature}));
+            merge_fields(&mut self.fields, nested.unwrap_or(temperature), "", &mut |_| true);
+        }
+        let mut fields = std::mem::take(&mut self.fields);
+        let body = Value::Object(extras.body.clone());
+        merge_fields(&mut fields, body, "", &mut |path| {
+            self.admit_part(omitted, RequestPart::ExtraField(path.into()))
+        });
+        self.fields = fields;
     }
 
     /// Returns whether the caller shall add `part`, and notes that the body has it then.
@@ -80,7 +112,7 @@ impl BodyPieces {
     /// Removes every configured key, however it came into the history, so that none reaches a model (I15). Each piece
     /// holds whole values, so a key never spans two pieces.
     pub(crate) fn without_keys(mut self, redactor: &Redactor) -> Self {
-        self.flush();
+        self.complete();
         for piece in &mut self.pieces {
             // A piece without a key stays shared with the cached encoding.
             if let Some(clean) = redactor.redact_bytes(piece) {
@@ -91,7 +123,7 @@ impl BodyPieces {
         self
     }
 
-    /// Returns the length in bytes.
+    /// Returns the length in bytes. Only a completed body knows it; see [`BodyPieces::without_keys`].
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -99,7 +131,7 @@ impl BodyPieces {
     /// Converts the pieces to the HTTP client's body. A streamed body has no length of its own, so the caller sets
     /// `Content-Length` from [`BodyPieces::len`].
     pub(crate) fn into_stream(mut self) -> reqwest::Body {
-        self.flush();
+        self.complete();
         reqwest::Body::wrap_stream(futures::stream::iter(
             self.pieces.into_iter().map(Ok::<_, Infallible>),
         ))
@@ -108,8 +140,20 @@ impl BodyPieces {
     /// Returns the whole body as text.
     #[cfg(test)]
     pub(crate) fn text(mut self) -> String {
-        self.flush();
+        self.complete();
         String::from_utf8(self.pieces.concat()).unwrap()
+    }
+
+    /// Writes the fields before everything that was pushed.
+    fn complete(&mut self) {
+        self.flush();
+        let fields = std::mem::take(&mut self.fields);
+        if !fields.is_empty() {
+            let mut text = Value::Object(fields).to_string();
+            text.pop();
+            self.len += text.len();
+            self.pieces.insert(0, text.into());
+        }
     }
 
     fn flush(&mut self) {
@@ -119,9 +163,77 @@ impl BodyPieces {
     }
 }
 
+/// Merges `added`, an object, into `fields`. Tables are merged, and other values replaced. Leaves out each field whose
+/// path, such as `options.top_k`, is not admitted. `within` is the path of `fields`, with a dot at its end.
+fn merge_fields(
+    fields: &mut Map<String, Value>,
+    added: Value,
+    within: &str,
+    admits: &mut dyn FnMut(&str) -> bool,
+) {
+    let Value::Object(added) = added else { return };
+    for (key, value) in added {
+        let path = format!("{within}{key}");
+        if !admits(&path) {
+            continue;
+        }
+        if value.is_object() {
+            let field = fields.entry(key).or_insert_with(|| json!({}));
+            if !field.is_object() {
+                *field = json!({});
+            }
+            if let Value::Object(inner) = field {
+                merge_fields(inner, value, &format!("{path}."), admits);
+            }
+        } else {
+            fields.insert(key, value);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn configured_fields_join_and_override_those_of_the_body() {
+        let extras = ExtraFields {
+            temperature: Some(0.5),
+            body:
+                json!({"store": true, "options": {"top_k": 20, "num_ctx": 9}, "think": {"a": 1}, "list": [1]})
+                    .as_object()
+                    .cloned()
+                    .unwrap(),
+        };
+        let build = |omitted: &[RequestPart], temperature_in| {
+            let mut body = BodyPieces::default();
+            body.add_field("model", json!("m"));
+            body.add_field("options", json!({"num_ctx": 8, "seed": 1}));
+            body.add_field("think", json!(true));
+            body.add_extras(&omitted.iter().cloned().collect(), &extras, temperature_in);
+            body.push_raw(",\"messages\":[]}");
+            body.text()
+        };
+        assert_eq!(
+            build(&[], None),
+            r#"{"model":"m","options":{"num_ctx":9,"seed":1,"top_k":20},"think":{"a":1},"temperature":0.5,"store":true,"list":[1],"messages":[]}"#
+        );
+        let omitted = ["store", "options.top_k", "think"].map(|path| RequestPart::ExtraField(path.into()));
+        assert_eq!(
+            build(&omitted, Some("options")),
+            r#"{"model":"m","options":{"num_ctx":9,"seed":1,"temperature":0.5},"think":true,"list":[1],"messages":[]}"#
+        );
+        assert_eq!(
+            build(
+                &[
+                    RequestPart::Temperature,
+                    RequestPart::ExtraField("options".into())
+                ],
+                None
+            ),
+            r#"{"model":"m","options":{"num_ctx":8,"seed":1},"think":{"a":1},"store":true,"list":[1],"messages":[]}"#
+        );
+    }
 
     #[test]
     fn body_keeps_order_and_length_and_shares_long_pieces() {

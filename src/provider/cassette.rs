@@ -33,6 +33,7 @@
 //! - `error` with its classified `fault` and every known detail: replayed unchanged;
 //! - `{"cancelled": true}`: this side canceled the call. Replayed as a cut.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -43,7 +44,7 @@ use super::account::ProviderAccount;
 use super::classify::{self, RefusedResponse};
 use super::error::{Failure, ProviderError, ProviderFault, TimeoutPhase};
 use super::request::ModelRequest;
-use super::request_part::REFUSAL_RULES;
+use super::request_part::RequestPart;
 use super::stream::{SearchReport, StopReason, StreamEvent};
 use crate::domain::{Cost, Message, Role, Usage};
 
@@ -351,7 +352,7 @@ impl CassetteEvent {
             message: error.message.clone(),
             retry_after_ms: error.retry_after.map(|wait| wait.as_millis() as u64),
             request_id: error.request_id.clone(),
-            fault: Some(fault_name(&error.fault).to_owned()),
+            fault: Some(fault_name(&error.fault).into_owned()),
             limit: match error.fault {
                 ProviderFault::PromptTooLong { limit } => limit,
                 _ => None,
@@ -429,8 +430,8 @@ impl RecordedError {
     }
 }
 
-fn fault_name(fault: &ProviderFault) -> &'static str {
-    match fault {
+fn fault_name(fault: &ProviderFault) -> Cow<'static, str> {
+    Cow::Borrowed(match fault {
         ProviderFault::Throttled => "throttled",
         ProviderFault::Overloaded => "overloaded",
         ProviderFault::Server => "server",
@@ -444,7 +445,7 @@ fn fault_name(fault: &ProviderFault) -> &'static str {
         ProviderFault::PromptTooLong { .. } => "prompt_too_long",
         ProviderFault::OutputLimit { .. } => "output_limit",
         ProviderFault::ImageRefused => "image_refused",
-        ProviderFault::PartRefused(part) => part.fault_name(),
+        ProviderFault::PartRefused(part) => return part.fault_name(),
         // Which ones, only the message says, so it is classified again.
         ProviderFault::ToolsRefused(_) => "tools_refused",
         ProviderFault::Unauthorized => "unauthorized",
@@ -454,7 +455,7 @@ fn fault_name(fault: &ProviderFault) -> &'static str {
         ProviderFault::InvalidRequest => "invalid_request",
         ProviderFault::NotTheApi => "not_the_api",
         ProviderFault::Local => "local",
-    }
+    })
 }
 
 /// Returns the fault with this name; `None` for an unknown one.
@@ -486,18 +487,13 @@ fn fault_of(name: &str, failed: &RecordedError) -> Option<ProviderFault> {
         ProviderFault::Local,
     ];
     // Compares with `fault_name`, so that the two directions cannot disagree.
-    let parts = REFUSAL_RULES
-        .iter()
-        .map(|rule| ProviderFault::PartRefused(rule.part));
-    all.into_iter()
-        .chain(parts)
-        .find(|fault| fault_name(fault) == name)
+    let part = RequestPart::from_fault_name(name).map(ProviderFault::PartRefused);
+    all.into_iter().find(|fault| fault_name(fault) == name).or(part)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::RequestPart;
 
     #[test]
     fn cassettes_parse_as_lines_and_errors_name_their_line() {
@@ -549,6 +545,7 @@ mod tests {
             ProviderFault::NotTheApi,
             ProviderFault::PartRefused(RequestPart::Verbosity),
             ProviderFault::PartRefused(RequestPart::NoStorage),
+            ProviderFault::PartRefused(RequestPart::ExtraField("options.top_k".into())),
         ] {
             assert_eq!(fault_of(fault_name(&fault), &failed), Some(fault));
         }

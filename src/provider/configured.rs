@@ -5,6 +5,7 @@
 use url::Url;
 
 use super::call::CallLimits;
+use super::extra_fields::{ConfiguredFields, ExtraFields};
 use super::models::ModelOverride;
 use super::registry::ProviderSpec;
 use crate::config::{ModelSettings, ProviderSettings, Redactor, Settings};
@@ -23,6 +24,7 @@ pub fn build_spec(settings: &Settings, provider: &ProviderSettings, redactor: Re
         verbosity: provider.verbosity,
         cache_ttl: provider.cache_ttl,
         num_ctx: provider.num_ctx,
+        fields: configured_fields(settings, provider),
         model: provider.model.clone(),
         retry: provider.retry_policy(),
         limits: CallLimits {
@@ -41,6 +43,23 @@ pub fn build_spec(settings: &Settings, provider: &ProviderSettings, redactor: Re
         record: provider.record.clone(),
         redactor,
         ..ProviderSpec::new(&provider.name, provider.kind)
+    }
+}
+
+fn configured_fields(settings: &Settings, provider: &ProviderSettings) -> ConfiguredFields {
+    let models = settings.models.iter().map(|(name, model)| {
+        let fields = ExtraFields {
+            temperature: model.temperature,
+            body: model.extra_body.clone(),
+        };
+        (name.clone(), fields)
+    });
+    ConfiguredFields {
+        provider: ExtraFields {
+            temperature: provider.temperature,
+            body: provider.extra_body.clone(),
+        },
+        models: models.collect(),
     }
 }
 

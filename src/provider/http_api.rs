@@ -13,6 +13,7 @@ use super::body::BodyPieces;
 use super::call::{CallLimits, StreamCall, open};
 use super::decode::StreamDecoder;
 use super::error::ProviderError;
+use super::extra_fields::ConfiguredFields;
 use super::http::Http;
 use super::models::is_thinking_enabled;
 use super::request::ModelRequest;
@@ -22,6 +23,9 @@ use super::stream::EventStream;
 pub(crate) trait HttpApi: Send + Sync + 'static {
     /// Distinguishes the API, in the mark of its reasoning, from others at the same address. Ends with `/` unless empty.
     const ORIGIN: &'static str;
+
+    /// The field of the body that contains the temperature; `None` for the body itself.
+    const TEMPERATURE_IN: Option<&'static str> = None;
 
     /// Encodes a call to a server at `base`. `origin` is the mark of the called model.
     fn build_call(&self, base: &Url, request: &ModelRequest, origin: &str) -> ApiCall;
@@ -47,6 +51,7 @@ pub(crate) struct HttpProvider<A> {
     pub(crate) http: Arc<Http>,
     pub(crate) headers: HeaderMap,
     pub(crate) limits: CallLimits,
+    pub(crate) fields: ConfiguredFields,
     pub(crate) api: A,
 }
 
@@ -58,6 +63,7 @@ impl HttpProvider<()> {
             http: self.http,
             headers: self.headers,
             limits: self.limits,
+            fields: self.fields,
             api,
         })
     }
@@ -80,7 +86,9 @@ impl<A: HttpApi> Provider for HttpProvider<A> {
         let origin = self.model_origin(&request.model);
         let mut headers = self.headers.clone();
         self.api.add_headers(&request, &origin, &mut headers);
-        let call = self.api.build_call(&self.account.base, &request, &origin);
+        let mut call = self.api.build_call(&self.account.base, &request, &origin);
+        let fields = self.fields.fields_for(&request.model);
+        call.body.add_extras(&request.omitted, &fields, A::TEMPERATURE_IN);
         let thinks = is_thinking_enabled(&request.model, request.effort);
         let is_silent = thinks && call.is_silent;
         let call = StreamCall {

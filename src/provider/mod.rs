@@ -27,6 +27,7 @@ mod configured;
 mod contract_tests;
 mod decode;
 mod error;
+mod extra_fields;
 mod fields;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz_tests;

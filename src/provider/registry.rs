@@ -19,6 +19,7 @@ use super::anthropic::{self, Anthropic};
 use super::azure;
 use super::call::CallLimits;
 use super::error::{Failure, ProviderError, ProviderFault};
+use super::extra_fields::ConfiguredFields;
 use super::gemini::Gemini;
 use super::http::{Http, HttpSettings};
 use super::http_api::HttpProvider;
@@ -61,6 +62,8 @@ pub struct ProviderSpec {
     pub cache_ttl: CacheTtl,
     /// The window that Ollama gives a model at most, in tokens; `None` for our default.
     pub num_ctx: Option<u64>,
+    /// What is added to request bodies.
+    pub fields: ConfiguredFields,
     /// The default model.
     pub model: Option<String>,
     pub retry: RetryPolicy,
@@ -97,6 +100,7 @@ impl ProviderSpec {
             verbosity: None,
             cache_ttl: CacheTtl::default(),
             num_ctx: None,
+            fields: ConfiguredFields::default(),
             model: None,
             retry: RetryPolicy::default(),
             limits: CallLimits::default(),
@@ -450,6 +454,7 @@ fn build_unwrapped_provider(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Pr
         http,
         headers,
         limits,
+        fields: spec.fields.clone(),
         api: (),
     };
     let verbosity = spec.verbosity;

@@ -3,10 +3,12 @@
 //! `classify` finds a refused part by this table. The encoders leave out what a request omits, and note what it has.
 //! `turn` remembers refusals for the session.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A part of a request that a later request can leave out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestPart {
     /// Encrypted or signed reasoning, which the provider cannot verify, for example after a change of the key.
     Reasoning,
@@ -36,6 +38,9 @@ pub enum RequestPart {
     NoTruncation,
     /// `strict: false` in the definitions of tools.
     StrictFlag,
+    Temperature,
+    /// A field of `extra_body`, by its path: `top_k`, `options.top_k`.
+    ExtraField(Arc<str>),
 }
 
 /// A set of parts.
@@ -73,8 +78,8 @@ const fn rule(
     }
 }
 
-/// All parts. The first one that an error fits counts.
-pub(super) const REFUSAL_RULES: [RefusalRule; 17] = [
+/// All parts except extra fields, whose names the user gives. The first one that an error fits counts.
+pub(super) static REFUSAL_RULES: [RefusalRule; 18] = [
     rule(
         RequestPart::Reasoning,
         "reasoning_refused",
@@ -237,22 +242,56 @@ pub(super) const REFUSAL_RULES: [RefusalRule; 17] = [
         )),
     ),
     rule(RequestPart::StrictFlag, "strict_refused", &["strict"], &[], None),
+    rule(
+        RequestPart::Temperature,
+        "temperature_refused",
+        &["temperature"],
+        &[
+            "invalid temperature",
+            "temperature: range",
+            "temperature must be",
+            "temperature value of",
+            "`temperature` and `top_p` cannot",
+        ],
+        Some(("the setting `temperature`", "")),
+    ),
 ];
+
+/// What precedes the path of an extra field in the name of its fault in a cassette.
+const EXTRA_FIELD_REFUSED: &str = "extra_field_refused:";
 
 impl RequestPart {
     /// Returns the name of its fault in a cassette.
-    pub(super) fn fault_name(self) -> &'static str {
-        self.rule().map_or("", |rule| rule.fault_name)
+    pub(super) fn fault_name(&self) -> Cow<'static, str> {
+        match self {
+            Self::ExtraField(path) => format!("{EXTRA_FIELD_REFUSED}{path}").into(),
+            _ => self.rule().map_or("", |rule| rule.fault_name).into(),
+        }
+    }
+
+    /// Returns the part with this name of its fault; `None` if there is none.
+    pub(super) fn from_fault_name(name: &str) -> Option<Self> {
+        if let Some(path) = name.strip_prefix(EXTRA_FIELD_REFUSED) {
+            return Some(Self::ExtraField(path.into()));
+        }
+        let mut rules = REFUSAL_RULES.iter();
+        rules
+            .find(|rule| rule.fault_name == name)
+            .map(|rule| rule.part.clone())
     }
 
     /// Returns what the user calls the part, and what follows from its absence. `None` if that makes no difference to
     /// them.
-    pub fn warning(self) -> Option<(&'static str, &'static str)> {
-        self.rule()?.warning
+    pub fn warning(&self) -> Option<(Cow<'static, str>, &'static str)> {
+        if let Self::ExtraField(path) = self {
+            return Some((format!("the setting `extra_body.{path}`").into(), ""));
+        }
+        let (name, effect) = self.rule()?.warning?;
+        Some((name.into(), effect))
     }
 
-    fn rule(self) -> Option<&'static RefusalRule> {
-        const { &REFUSAL_RULES }.iter().find(|rule| rule.part == self)
+    fn rule(&self) -> Option<&'static RefusalRule> {
+        REFUSAL_RULES.iter().find(|rule| rule.part == *self)
     }
 }
 

@@ -33,10 +33,10 @@ struct Refusal {
 }
 
 impl Refusal {
-    fn new(model: &ResolvedModel, part: RequestPart, effort: Option<Effort>) -> Self {
+    fn new(model: &ResolvedModel, part: &RequestPart, effort: Option<Effort>) -> Self {
         Self {
             model: model.label(),
-            part,
+            part: part.clone(),
             effort: effort.filter(|_| matches!(part, RequestPart::Effort | RequestPart::Thinking)),
         }
     }
@@ -76,23 +76,23 @@ impl TokenCalibration {
     pub(super) fn record_refusal(
         &self,
         model: &ResolvedModel,
-        part: RequestPart,
+        part: &RequestPart,
         effort: Option<Effort>,
         items: &[Arc<HistoryItem>],
     ) -> bool {
         let last = items
             .iter()
             .rfind(|item| item.message.content.iter().any(is_signed));
-        let last = last.filter(|_| part == RequestPart::Reasoning);
+        let last = last.filter(|_| *part == RequestPart::Reasoning);
         let last = last.map(|item| item.message.id.clone());
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         // Without any signed reasoning, something else is wrong.
-        (part != RequestPart::Reasoning || last.is_some())
+        (*part != RequestPart::Reasoning || last.is_some())
             && refused.insert(Refusal::new(model, part, effort), last.clone()) != Some(last)
     }
 
     /// Forgets a refusal after which the request failed as before.
-    pub(super) fn forget_refusal(&self, model: &ResolvedModel, part: RequestPart, effort: Option<Effort>) {
+    pub(super) fn forget_refusal(&self, model: &ResolvedModel, part: &RequestPart, effort: Option<Effort>) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.remove(&Refusal::new(model, part, effort));
     }
@@ -113,9 +113,10 @@ impl TokenCalibration {
         let label = model.label();
         request.messages = self.strip_refused_reasoning(model, &request.messages);
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let parts = refused.keys().map(|refusal| refusal.part);
+        let parts = refused.keys().map(|refusal| &refusal.part);
         request.omitted = parts
-            .filter(|part| refused.contains_key(&Refusal::new(model, *part, effort)))
+            .filter(|part| refused.contains_key(&Refusal::new(model, part, effort)))
+            .cloned()
             .collect();
         request.effort = effort.filter(|_| !request.omitted.contains(&RequestPart::Effort));
         let refused = self.refused_tools.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +138,7 @@ impl TokenCalibration {
         model: &ResolvedModel,
         items: &[Arc<HistoryItem>],
     ) -> Vec<Arc<HistoryItem>> {
-        let refused = self.find_refusal(model, RequestPart::Reasoning).flatten();
+        let refused = self.find_refusal(model, &RequestPart::Reasoning).flatten();
         let last = items
             .iter()
             .rposition(|item| refused.as_ref() == Some(&item.message.id));
@@ -152,7 +153,7 @@ impl TokenCalibration {
         items.iter().enumerate().map(strip).collect()
     }
 
-    fn find_refusal(&self, model: &ResolvedModel, part: RequestPart) -> Option<Option<MessageId>> {
+    fn find_refusal(&self, model: &ResolvedModel, part: &RequestPart) -> Option<Option<MessageId>> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.get(&Refusal::new(model, part, None)).cloned()
     }

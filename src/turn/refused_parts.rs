@@ -49,7 +49,7 @@ impl RefusedParts {
             self.parts.clear();
         }
         let warnings = match &error.fault {
-            ProviderFault::PartRefused(part) => self.record_refusal(cx, model, request, *part),
+            ProviderFault::PartRefused(part) => self.record_refusal(cx, model, request, part),
             ProviderFault::ToolsRefused(pointers) => {
                 let tools = find_refused_tools(cx, request, pointers);
                 record_refused_tools(cx, model, tools, error)
@@ -59,7 +59,7 @@ impl RefusedParts {
         let Some(warnings) = warnings else {
             // The parts were not what the provider meant: the message stays the same without them.
             for part in self.parts.drain(..) {
-                calibration.forget_refusal(model, part, self.effort);
+                calibration.forget_refusal(model, &part, self.effort);
             }
             return Ok(false);
         };
@@ -82,19 +82,19 @@ impl RefusedParts {
         cx: &TurnContext,
         model: &ResolvedModel,
         request: &ModelRequest,
-        part: RequestPart,
+        part: &RequestPart,
     ) -> Option<Vec<RefusalWarning>> {
         let calibration = &cx.services.statistics.calibration;
         let is_new = calibration.record_refusal(model, part, self.effort, &request.messages);
         // Another request may have learned it meanwhile.
-        if !is_new && (part == RequestPart::Reasoning || request.omitted.contains(&part)) {
+        if !is_new && (*part == RequestPart::Reasoning || request.omitted.contains(part)) {
             return None;
         }
-        self.parts.push(part);
+        self.parts.push(part.clone());
         let warning = part.warning().filter(|_| is_new);
         Some(
             warning
-                .map(|(what, effect)| (what.to_owned(), effect))
+                .map(|(what, effect)| (what.into_owned(), effect))
                 .into_iter()
                 .collect(),
         )

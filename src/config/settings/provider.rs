@@ -9,6 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::base::backoff::{Backoff, JITTER};
 use crate::config::api_kind::ApiKind;
@@ -16,6 +17,40 @@ use crate::config::names::find_preset;
 use crate::config::untrusted::Untrusted;
 use crate::config::values::{Milliseconds, Seconds, StringList, read_usd};
 use crate::domain::Cost;
+
+/// The fields of `extra_body` that agentls always writes itself, because requests or their limits fail otherwise.
+const OWN_BODY_FIELDS: [&str; 15] = [
+    "model",
+    "stream",
+    "messages",
+    "input",
+    "contents",
+    "system",
+    "instructions",
+    "systemInstruction",
+    "tools",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "generationConfig.maxOutputTokens",
+    "options.num_ctx",
+    "options.num_predict",
+];
+
+/// Removes the fields that agentls always writes itself. Returns their paths.
+pub(in crate::config) fn take_own_body_fields(body: &mut Map<String, Value>) -> Vec<&'static str> {
+    let mut take = |path: &&str| {
+        match path.split_once('.') {
+            Some((table, field)) => body.get_mut(table)?.as_object_mut()?.remove(field),
+            None => body.remove(*path),
+        }
+        .map(|_| ())
+    };
+    OWN_BODY_FIELDS
+        .into_iter()
+        .filter(|path| take(path).is_some())
+        .collect()
+}
 
 /// A provider: an LLM API with an account.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -89,6 +124,16 @@ pub struct ProviderSettings {
     /// Modelfile sets, or else 65,536.
     #[schemars(range(min = 1_024, max = 100_000_000), extend("x-untrusted" = Untrusted::Any))]
     pub num_ctx: Option<u64>,
+    /// The randomness of answers, from 0 to 2; many providers accept at most 1. Claude accepts it only without reasoning
+    /// (`reasoning_effort = "none"`). Default: the provider's own.
+    #[schemars(range(min = 0, max = 2), extend("x-untrusted" = Untrusted::Any))]
+    pub temperature: Option<f64>,
+    /// Fields that are added to the body of every request, such as `{ top_k = 20 }`. Tables are merged, and other values
+    /// override those of agentls. Fields without which requests would fail cannot be set; the page about models lists
+    /// them.
+    // Never from an untrusted folder: a gateway may let fields redirect, store, or bill a request.
+    #[schemars(with = "BTreeMap<String, Value>", extend("x-untrusted" = Untrusted::Never))]
+    pub extra_body: Map<String, Value>,
     /// Extra HTTP headers for every request.
     #[schemars(with = "BTreeMap<String, String>", extend("x-untrusted" = Untrusted::Never))]
     pub headers: BTreeMap<String, SecretString>,
@@ -142,6 +187,8 @@ impl Default for ProviderSettings {
             verbosity: None,
             cache_ttl: CacheTtl::default(),
             num_ctx: None,
+            temperature: None,
+            extra_body: Map::new(),
             headers: BTreeMap::new(),
             max_day_cost: None,
             fallback: StringList::default(),

@@ -677,3 +677,30 @@ fn ollama_speaks_its_own_api_except_at_the_address_of_the_other() {
         );
     }
 }
+
+#[test]
+fn fields_that_agentls_always_sets_cannot_be_configured() {
+    let text = "[provider.openai]\ntemperature = 0.2\n\
+                extra_body = { top_k = 20, messages = [], options = { num_ctx = 9, seed = 7 } }\n\
+                [model.m]\nextra_body = { max_tokens = 5, stop = ['x'] }";
+    let loaded = TestLayers {
+        user: text,
+        env: &[("OPENAI_API_KEY", "k")],
+        ..TestLayers::default()
+    }
+    .load();
+    let provider = &loaded.settings.providers["openai"];
+    assert_eq!(provider.temperature, Some(0.2));
+    let body = serde_json::Value::Object(provider.extra_body.clone());
+    assert_eq!(body, serde_json::json!({"top_k": 20, "options": {"seed": 7}}));
+    let body = serde_json::Value::Object(loaded.settings.models["m"].extra_body.clone());
+    assert_eq!(body, serde_json::json!({"stop": ["x"]}));
+    let problems = lines(&loaded);
+    for field in ["messages", "options.num_ctx", "max_tokens"] {
+        let message = format!("agentls always sets `{field}` itself; ignored");
+        assert!(
+            problems.iter().any(|problem| problem.contains(&message)),
+            "{problems:?}"
+        );
+    }
+}

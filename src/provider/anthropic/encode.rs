@@ -44,11 +44,10 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str, ttl: CacheTtl) ->
     } else {
         ""
     };
-    body.push_raw("{\"model\":");
-    body.push_json(&request.model);
-    body.push_raw(",\"stream\":true,\"max_tokens\":");
-    body.push_json(&request.max_output_tokens);
-    body.push_options(&request.omitted, build_thinking_params(request, origin));
+    body.add_field("model", json!(request.model));
+    body.add_field("stream", json!(true));
+    body.add_field("max_tokens", json!(request.max_output_tokens));
+    body.add_options(&request.omitted, build_thinking_params(request, origin));
     if needs_interleaving(request, origin) {
         body.admit_part(&request.omitted, RequestPart::InterleavedThinking);
     }

@@ -29,16 +29,35 @@ pub(super) fn choose_refusal(
 /// Returns the part of the request that the provider refuses, if the request works without it.
 fn find_refused_part(body: &ErrorBody, parts: Option<&RequestParts>) -> Option<RequestPart> {
     // History is no field, so the caller of the provider looks for reasoning.
-    let is_sent = |part| part == RequestPart::Reasoning || parts.is_none_or(|parts| parts.contains(&part));
+    let is_sent = |part: &RequestPart| {
+        *part == RequestPart::Reasoning || parts.is_none_or(|parts| parts.contains(part))
+    };
     // A limit that is too high is lowered instead, and one that is too low is no unknown parameter.
-    let is_value = |part| part == RequestPart::OutputLimit && refuses_limit(&body.statement);
+    let is_value = |part: &RequestPart| *part == RequestPart::OutputLimit && refuses_limit(&body.statement);
     let rule = REFUSAL_RULES.iter().find(|rule| {
-        is_sent(rule.part)
-            && !is_value(rule.part)
+        is_sent(&rule.part)
+            && !is_value(&rule.part)
             && (contains_phrase(body, rule.phrases)
                 || rule.fields.iter().any(|field| refuses_parameter(body, field)))
-    })?;
-    Some(rule.part)
+    });
+    // A path comes after the path that contains it, and the error may mean either.
+    let extra_fields = || {
+        parts
+            .into_iter()
+            .flatten()
+            .rev()
+            .find(|part| is_extra_field(body, part))
+    };
+    rule.map(|rule| &rule.part).or_else(extra_fields).cloned()
+}
+
+/// Returns whether an error refuses this part, and the part is a configured field.
+fn is_extra_field(body: &ErrorBody, part: &RequestPart) -> bool {
+    let RequestPart::ExtraField(path) = part else {
+        return false;
+    };
+    let (_, name) = path.rsplit_once('.').unwrap_or(("", path));
+    refuses_parameter(body, &name.to_lowercase())
 }
 
 /// Returns whether an error refuses the value of an output limit.
@@ -80,7 +99,7 @@ fn refuses_parameter(body: &ErrorBody, name: &str) -> bool {
         "not support parameter",
         "are not allowed (",
     ];
-    const AFTER: [&str; 10] = [
+    const AFTER: [&str; 12] = [
         "is not supported",
         "is unsupported",
         "is not allowed",
@@ -92,6 +111,8 @@ fn refuses_parameter(body: &ErrorBody, name: &str) -> bool {
         // vLLM writes its list of errors as Python does: `'loc': ('body', 'store'), 'msg': 'Extra …'`.
         "), 'msg': 'extra inputs are not permitted",
         "input should be",
+        "is deprecated",
+        "may only be set to",
     ];
     // What precedes an unquoted name of a parameter. Elsewhere it is a plain word: `Tool usage is not supported`.
     const BEFORE_NAMES: [&str; 6] = [":", ";", "parameter", "argument", "property", "field"];

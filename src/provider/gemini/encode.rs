@@ -27,8 +27,7 @@ const MOST_FLASH_BUDGET: u32 = 24_576;
 pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     let mut body = BodyPieces::default();
     let config = build_config(request, &mut body);
-    body.push_raw("{\"generationConfig\":");
-    body.push_json(&config);
+    body.add_field("generationConfig", config);
     if request.web_search {
         body.push_raw(",\"tools\":[{\"googleSearch\":{}}]");
     } else if !request.tools.is_empty() {

@@ -23,6 +23,8 @@ impl HttpApi for Gemini {
     /// Google's compatible API has the same host.
     const ORIGIN: &'static str = "gemini/";
 
+    const TEMPERATURE_IN: Option<&'static str> = Some("generationConfig");
+
     fn build_call(&self, base: &Url, request: &ModelRequest, origin: &str) -> ApiCall {
         ApiCall {
             url: build_url(base, &request.model),

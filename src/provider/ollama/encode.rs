@@ -16,14 +16,13 @@ use crate::provider::request_part::RequestPart;
 /// Encodes the whole request. `origin` is the mark of the called model; see `Provider::model_origin`.
 pub(super) fn build_body(request: &ModelRequest, origin: &str) -> BodyPieces {
     let mut body = BodyPieces::default();
-    body.push_raw("{\"model\":");
-    body.push_json(&request.model);
-    body.push_raw(",\"stream\":true,\"options\":");
-    body.push_json(&build_options(request));
+    body.add_field("model", json!(request.model));
+    body.add_field("stream", json!(true));
+    body.add_field("options", build_options(request));
     let think = build_think(request).map(|think| (RequestPart::Thinking, "think", think));
     // Without these, Ollama drops the start of what does not fit, in silence.
     let whole = ["truncate", "shift"].map(|key| (RequestPart::NoTruncation, key, json!(false)));
-    body.push_options(&request.omitted, whole.into_iter().chain(think));
+    body.add_options(&request.omitted, whole.into_iter().chain(think));
     write_tools(&mut body, request);
     body.push_raw(",\"messages\":[");
     let mut first = true;

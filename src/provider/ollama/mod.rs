@@ -29,6 +29,8 @@ impl HttpApi for Ollama {
     /// The compatible APIs have the same host.
     const ORIGIN: &'static str = "ollama/";
 
+    const TEMPERATURE_IN: Option<&'static str> = Some("options");
+
     fn build_call(&self, base: &Url, request: &ModelRequest, origin: &str) -> ApiCall {
         ApiCall {
             url: build_endpoint_url(&without_version(base), "api/chat"),

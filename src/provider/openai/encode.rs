@@ -35,12 +35,11 @@ pub(super) fn build_body(
     verbosity: Option<&'static str>,
 ) -> BodyPieces {
     let mut body = BodyPieces::default();
-    body.push_raw("{\"model\":");
-    body.push_json(&request.model);
-    body.push_raw(",\"stream\":true");
+    body.add_field("model", json!(request.model));
+    body.add_field("stream", json!(true));
     let verbosity = verbosity.map(|verbosity| (RequestPart::Verbosity, "verbosity", json!(verbosity)));
     let options = build_options(request, flavour, origin, reasoning.switch);
-    body.push_options(&request.omitted, options.into_iter().chain(verbosity));
+    body.add_options(&request.omitted, options.into_iter().chain(verbosity));
     write_tools(&mut body, request);
     body.push_raw(",\"messages\":[");
     write_messages(request, flavour, origin, reasoning.gives_back, &mut body);

@@ -25,13 +25,12 @@ pub(super) fn build_body(
     verbosity: Option<&'static str>,
 ) -> BodyPieces {
     let mut body = BodyPieces::default();
-    body.push_raw("{\"model\":");
-    body.push_json(&request.model);
-    body.push_raw(",\"stream\":true");
+    body.add_field("model", json!(request.model));
+    body.add_field("stream", json!(true));
     let verbosity =
         verbosity.map(|verbosity| (RequestPart::Verbosity, "text", json!({"verbosity": verbosity})));
     let options = build_options(request, origin, &mut body);
-    body.push_options(&request.omitted, options.into_iter().chain(verbosity));
+    body.add_options(&request.omitted, options.into_iter().chain(verbosity));
     if request.web_search {
         body.push_raw(",\"tools\":[{\"type\":\"web_search\"}]");
     } else if !request.tools.is_empty() {

@@ -131,6 +131,80 @@ fn refused_optional_parts_are_left_out_for_the_rest_of_the_session() {
     }
 }
 
+#[test]
+fn configured_fields_are_sent_over_every_api_until_they_are_refused() {
+    for (model, words, field, name) in [
+        (
+            "mock/m",
+            "`top_k` is deprecated for this model.",
+            "/top_k",
+            "extra_body.top_k",
+        ),
+        (
+            "mock/m",
+            "`temperature` may only be set to 1 when thinking is enabled.",
+            "/temperature",
+            "temperature",
+        ),
+        (
+            "other/m",
+            "Unsupported value: 'temperature' does not support 0.5 with this model.",
+            "/temperature",
+            "temperature",
+        ),
+        (
+            "responses/m",
+            "Unknown parameter: 'top_k'.",
+            "/top_k",
+            "extra_body.top_k",
+        ),
+        (
+            "g/m",
+            "Invalid JSON payload received. Unknown name \"topK\" at 'generation_config': Cannot find field.",
+            "/generationConfig/topK",
+            "extra_body.generationConfig.topK",
+        ),
+        (
+            "g/m",
+            "invalid temperature",
+            "/generationConfig/temperature",
+            "temperature",
+        ),
+        (
+            "local/m",
+            "invalid temperature",
+            "/options/temperature",
+            "temperature",
+        ),
+    ] {
+        let tables =
+            "[model.m]\ntemperature = 0.5\nextra_body = { top_k = 20, generationConfig = { topK = 30 } }";
+        let scenario = with_all_apis(tables);
+        scenario.mock().list_models(&["m"]);
+        scenario.mock().unchecked();
+        let client = scenario.start();
+        let session = client.session_of_model(model);
+        scenario.push(Reply::error(400, "invalid_request_error", words));
+        assert_eq!(client.ask(&session, "hello").text, "ok", "{words}");
+        client.ask(&session, "again");
+        let bodies = [0, 1, 2].map(|at| scenario.wait_for_request(at).body.clone());
+        let sent = |field: &str| bodies.clone().map(|body| body.pointer(field).is_some());
+        assert_eq!(sent(field), [true, false, false], "{model} {words}");
+        let other = if field == "/top_k" {
+            "/generationConfig/topK"
+        } else {
+            "/top_k"
+        };
+        assert_eq!(sent(other), [true; 3], "{model} {words}");
+        let warnings = left_out(&client, &session);
+        let name = format!("rejected the setting `{name}`");
+        assert!(
+            warnings.len() == 1 && warnings[0].contains(&name) && warnings[0].contains(words),
+            "{words}: {warnings:?}"
+        );
+    }
+}
+
 /// The model may accept another effort. The refused one is never sent again.
 #[test]
 fn a_refused_effort_is_left_out_only_while_it_is_set() {
