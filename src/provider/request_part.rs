@@ -169,6 +169,8 @@ pub(super) static REFUSAL_RULES: [RefusalRule; 18] = [
             "enable_thinking",
             "thinkingconfig",
             "thinking_config",
+            // OpenRouter's switch.
+            "reasoning",
         ],
         &[
             "thinking is not enabled for",

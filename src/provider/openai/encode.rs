@@ -10,7 +10,7 @@ use super::opaque;
 use crate::domain::{Block, MediaData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::account::is_openai_model;
 use crate::provider::body::BodyPieces;
-use crate::provider::models::ReasoningField;
+use crate::provider::models::{ReasoningField, claude_version, is_thinking_enabled};
 use crate::provider::request::{
     CallIds, ModelRequest, RequestShape, find_cache_breakpoints, object_input, safe_name,
 };
@@ -79,6 +79,15 @@ fn build_options(
         && takes_cache_key(origin, &request.model)
     {
         options.push((RequestPart::CacheKey, "prompt_cache_key", json!(key)));
+    }
+    if request.effort.is_none()
+        && flavour == Flavour::OpenRouter
+        && claude_version(&request.model).is_some()
+        && is_thinking_enabled(&request.model, None)
+    {
+        // Over OpenRouter, Claude does not think unless told to.
+        let switch = json!({"enabled": true});
+        options.push((RequestPart::Thinking, "reasoning", switch));
     }
     if let Some(effort) = request.effort {
         match (switch, flavour) {
@@ -672,6 +681,32 @@ mod tests {
             let body = json_of(&request, flavour);
             assert!(body.get("max_tokens").is_none() && body.get("max_completion_tokens").is_none());
         }
+    }
+
+    #[test]
+    fn claude_thinks_by_default_over_openrouter_too() {
+        let body =
+            |model: &str, flavour| json_of(&build_request(model, vec![Message::user_text("hi")]), flavour);
+        let switch = json!({"enabled": true});
+        for (model, flavour, reasoning) in [
+            ("anthropic/claude-sonnet-4", Flavour::OpenRouter, switch.clone()),
+            ("anthropic/claude-opus-4.8", Flavour::OpenRouter, switch.clone()),
+            ("anthropic/claude-sonnet-5.5", Flavour::OpenRouter, switch),
+            ("anthropic/claude-3.7-sonnet", Flavour::OpenRouter, Value::Null),
+            ("openai/gpt-6.1-sol", Flavour::OpenRouter, Value::Null),
+            ("anthropic/claude-opus-4.8", Flavour::Other, Value::Null),
+        ] {
+            assert_eq!(body(model, flavour)["reasoning"], reasoning, "{model}");
+        }
+        let mut request = build_request("anthropic/claude-opus-4.8", vec![Message::user_text("hi")]);
+        request.effort = Some(Effort::None);
+        assert_eq!(
+            json_of(&request, Flavour::OpenRouter)["reasoning"],
+            json!({"effort": "none"})
+        );
+        request.effort = None;
+        request.omitted.insert(RequestPart::Thinking);
+        assert!(json_of(&request, Flavour::OpenRouter)["reasoning"].is_null());
     }
 
     #[test]
