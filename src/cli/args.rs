@@ -113,6 +113,9 @@ pub enum CliCommand {
         /// Resume the session last used in this folder.
         #[arg(short, long)]
         r#continue: bool,
+        /// What applies to the turns.
+        #[command(flatten)]
+        turn: TurnArgs,
         /// The folder to work in; the current one when absent.
         dir: Option<PathBuf>,
     },
@@ -190,6 +193,25 @@ pub enum CliCommand {
     },
 }
 
+/// The options of commands that send prompts.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TurnArgs {
+    /// How hard the model thinks. A model that lacks a level gets the nearest one that it has.
+    #[arg(long, value_name = "LEVEL", value_parser = ["none", "minimal", "low", "medium", "high", "xhigh", "max"])]
+    pub effort: Option<String>,
+    /// The most that each prompt may cost, in US dollars; an agent with its own `max_turn_cost` keeps that.
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
+    pub max_cost: Option<f64>,
+}
+
+fn parse_dollars(text: &str) -> Result<f64, String> {
+    let amount = text
+        .parse()
+        .ok()
+        .filter(|amount| (0.0..=1_000_000.0).contains(amount));
+    amount.ok_or_else(|| "expected an amount from 0 to 1000000, such as 0.5".to_owned())
+}
+
 const RUN_HELP: &str = "\
 Stdin, when it is not a terminal, is context of the prompt: `git diff | agentls run \"review this\"`. It is read to its
 end; `< /dev/null` says that there is none. Without a prompt it is the prompt.
@@ -226,6 +248,9 @@ pub struct RunArguments {
     /// How many model calls the prompt may cause; an agent with its own `max_steps` keeps that. Default: 200.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_steps: Option<u32>,
+    /// What applies to the turn.
+    #[command(flatten)]
+    pub turn: TurnArgs,
     /// The folder to work in; the current one when absent.
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
@@ -463,6 +488,15 @@ mod tests {
         );
         let run = parse("agentls run -p hi --model m --json").unwrap();
         assert_eq!(run.shared.model.as_deref(), Some("m"));
+        assert!(parse("agentls chat --effort low --max-cost 0.5").is_ok());
+        for wrong in [
+            "--effort much",
+            "--max-cost cheap",
+            "--max-cost -1",
+            "--max-cost nan",
+        ] {
+            assert!(parse(&format!("agentls run hi {wrong}")).is_err(), "{wrong}");
+        }
         let sessions = parse("agentls sessions search a b --json").unwrap();
         assert!(matches!(
             sessions.command,

@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use super::args::GlobalArgs;
+use super::args::{GlobalArgs, TurnArgs};
 use super::signals::{SignalAction, Signals};
 use crate::base::clock;
 use crate::base::{text, uri};
 use crate::protocol::table::method;
 use crate::protocol::{
-    ErrorData, Mode, PROTOCOL_VERSION, ReadContentParams, ReadContentResult, ServerCapability,
+    Effort, ErrorData, Mode, PROTOCOL_VERSION, ReadContentParams, ReadContentResult, ServerCapability,
     ServerNotification,
 };
 use crate::transport::frame::{FrameItem, FrameLimits};
@@ -52,6 +52,8 @@ pub(super) struct Launch {
     /// The mode and model that the user named for this run. They win over what a session or a folder remembers.
     pub(super) mode: Option<Mode>,
     pub(super) model: Option<String>,
+    /// How hard the model thinks, if the user named that for this run.
+    pub(super) effort: Option<Effort>,
     /// Settings that win over the files, in the shape of a config file; null for none.
     pub(super) options: Value,
     /// Whether this client lets a user answer limits and questions.
@@ -176,16 +178,37 @@ impl Launch {
             name,
             mode: shared.mode.as_deref().and_then(parse_mode),
             model: shared.model.clone(),
+            effort: None,
             options: Value::Null,
             questions: false,
             approves: false,
             interruptible: false,
         }
     }
+
+    /// Applies the options of a command that sends prompts.
+    pub(super) fn apply_turn_args(&mut self, turn: &TurnArgs, max_steps: Option<u32>) {
+        self.effort = turn.effort.as_deref().and_then(parse_name);
+        let settings = [
+            ("max_steps", max_steps.map(Value::from)),
+            ("max_turn_cost", turn.max_cost.map(Value::from)),
+        ];
+        let settings: Map<String, Value> = settings
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect();
+        if !settings.is_empty() {
+            self.options = json!({"agent": {"default": settings}});
+        }
+    }
 }
 
 /// Parses a mode's protocol name.
 pub(super) fn parse_mode(name: &str) -> Option<Mode> {
+    parse_name(name)
+}
+
+fn parse_name<T: DeserializeOwned>(name: &str) -> Option<T> {
     serde_json::from_value(Value::from(name)).ok()
 }
 

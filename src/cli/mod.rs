@@ -48,7 +48,7 @@ mod wrap;
 
 pub use args::{
     Arguments, CliCommand, ConfigCommand, GlobalArgs, McpAddArguments, McpCommand, ModelsCommand,
-    RunArguments, SandboxCommand, SessionsCommand,
+    RunArguments, SandboxCommand, SessionsCommand, TurnArgs,
 };
 
 use std::io::IsTerminal;
@@ -117,6 +117,7 @@ impl CommandContext<'_> {
                 agent,
                 session,
                 r#continue,
+                turn,
                 dir,
             } => {
                 let which = match session {
@@ -124,11 +125,11 @@ impl CommandContext<'_> {
                     None if r#continue => ChatStart::Last,
                     None => ChatStart::New(agent),
                 };
-                self.run_chat(which, dir).await
+                self.run_chat(which, dir, &turn).await
             }
             CliCommand::Resume { id } => {
-                self.run_chat(id.map_or(ChatStart::Last, ChatStart::Id), None)
-                    .await
+                let which = id.map_or(ChatStart::Last, ChatStart::Id);
+                self.run_chat(which, None, &TurnArgs::default()).await
             }
             CliCommand::Run(arguments) => {
                 let mut options = run::RunOptions::from_arguments(arguments)?;
@@ -188,9 +189,10 @@ impl CommandContext<'_> {
         }
     }
 
-    async fn run_chat(&self, which: ChatStart, dir: Option<PathBuf>) -> CommandResult {
+    async fn run_chat(&self, which: ChatStart, dir: Option<PathBuf>, turn: &TurnArgs) -> CommandResult {
         self.check_config_exists()?;
-        let launch = self.launch(dir, "agentls chat")?;
+        let mut launch = self.launch(dir, "agentls chat")?;
+        launch.apply_turn_args(turn, None);
         let config = self.shared.config.as_deref();
         Ok(chat::run_chat(which, launch, &self.source.env, config, self.is_interactive()).await?)
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::args::RunArguments;
+use super::args::{RunArguments, TurnArgs};
 use super::client::{ClientError, Launch, ServerClient};
 use super::keys::Draft;
 use super::markdown::Markdown;
@@ -57,6 +57,7 @@ pub(super) struct RunOptions {
     session: Option<String>,
     r#continue: bool,
     max_steps: Option<u32>,
+    turn: TurnArgs,
     /// The folder to work in; `None` is the current one.
     pub(super) folder: Option<PathBuf>,
 }
@@ -126,6 +127,7 @@ impl RunOptions {
             session: arguments.session,
             r#continue: arguments.r#continue,
             max_steps: arguments.max_steps,
+            turn: arguments.turn,
             folder: arguments.cwd.or(folder),
         })
     }
@@ -153,9 +155,7 @@ pub(super) async fn run_headless(
     // This client handles signals itself, so nothing else would end a wait for the server.
     launch.interruptible = true;
     launch.approves = options.yes;
-    if let Some(max_steps) = options.max_steps {
-        launch.options = json!({"agent": {"default": {"max_steps": max_steps}}});
-    }
+    launch.apply_turn_args(&options.turn, options.max_steps);
     let json = options.json;
     let mut session = options.session.clone();
     let done = run_prompt(options, &launch, env, &mut session).await;
@@ -351,6 +351,7 @@ async fn open(
         let params = NewSessionParams {
             cwd: Some(launch.folder.display().to_string()),
             agent: options.agent.clone(),
+            effort: launch.effort,
             ..NewSessionParams::default()
         };
         let created: NewSessionResult = client.request(method::NEW_SESSION, &params).await?;

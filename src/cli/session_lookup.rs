@@ -122,7 +122,7 @@ pub(super) async fn load_session(
     client.request(method::LOAD_SESSION, &params).await
 }
 
-/// Gives a loaded session the mode and model that the user named for this run.
+/// Gives a loaded session the mode, model and effort that the user named for this run.
 pub(super) async fn apply_named_choice(
     client: &mut ServerClient,
     session_id: &str,
@@ -130,11 +130,15 @@ pub(super) async fn apply_named_choice(
     launch: &Launch,
 ) -> Result<Mode, ClientError> {
     let session_id = session_id.to_owned();
-    if let Some(model) = launch.model.clone() {
+    let mut model = launch.model.clone();
+    if model.is_none() && launch.effort.is_some() {
+        model = load_session(client, &session_id, None, 0).await?.state.model;
+    }
+    if let Some(model) = model {
         let params = SetModelParams {
             session_id: session_id.clone(),
             model,
-            effort: None,
+            effort: launch.effort,
         };
         let _: EmptyResult = client.request(method::SET_MODEL, &params).await?;
     }

@@ -766,9 +766,11 @@ impl View {
         let is_reported = !matches!(ended.state, TurnState::Completed | TurnState::Cancelled);
         if let Some(error) = ended.error.as_ref().filter(|_| is_reported) {
             let mut error = error.clone();
-            // Only `agentls run` has the option.
+            // Only `agentls run` has these options.
             if let Some(action) = error.user_action.as_mut().filter(|_| self.progress_only) {
-                *action = action.replace("raise max_steps", "raise --max-steps, or max_steps");
+                *action = action
+                    .replace("raise max_steps", "raise --max-steps, or max_steps")
+                    .replace("raise max_turn_cost", "raise --max-cost, or max_turn_cost");
             }
             let card = blocks::error_card(self.screen.styler, self.screen.width(), &error);
             self.screen.write(&card);

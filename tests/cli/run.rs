@@ -1,7 +1,8 @@
 //! `agentls run` as scripts use it: stdin, sessions, exit codes.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
@@ -496,6 +497,89 @@ fn max_steps_limits_the_model_calls() {
     world
         .run(&["run", "--max-steps", "0", "write it"])
         .assert_exit_code(2);
+}
+
+#[test]
+fn max_cost_limits_a_prompt_and_effort_is_what_the_session_uses() {
+    let world = World::with(hello());
+    let config = fs::read_to_string(world.path("home/.config/agentls/config.toml")).unwrap();
+    world.configure(&format!("{config}\n[model.m]\ninput = 1000\noutput = 1000\n"));
+    world
+        .run(&["run", "--max-cost", "0.000001", "hello"])
+        .assert_exit_code(1)
+        .assert_stderr("raise --max-cost, or max_turn_cost");
+    world
+        .run(&["run", "--max-cost", "1000", "hello"])
+        .assert_exit_code(0);
+    world
+        .run(&["run", "--max-cost", "cheap", "hello"])
+        .assert_exit_code(2);
+}
+
+/// Answers chat completions. Returns the port, and the body of each request.
+fn serve_completions() -> (u16, std::sync::mpsc::Receiver<Value>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut length, mut line) = (0, String::new());
+            while stream.read_line(&mut line).unwrap() > 2 {
+                let lower = line.to_lowercase();
+                if let Some(value) = lower.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            let is_post = length > 0;
+            let (kind, answer) = if is_post {
+                let chunk =
+                    json!({"choices": [{"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}]});
+                ("text/event-stream", format!("data: {chunk}\n\ndata: [DONE]\n\n"))
+            } else {
+                ("application/json", "{\"data\":[]}".to_owned())
+            };
+            let size = answer.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n"
+            );
+            stream.get_mut().write_all((head + &answer).as_bytes()).unwrap();
+            if is_post {
+                let _ = sender.send(serde_json::from_slice(&body).unwrap());
+            }
+        }
+    });
+    (port, receiver)
+}
+
+#[test]
+fn effort_applies_to_new_and_to_resumed_sessions() {
+    let world = World::new();
+    let (port, requests) = serve_completions();
+    world.configure(&format!(
+        "[provider.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\nmodel = \"m\"\n\
+         temperature = 0.25\nextra_body = {{ top_k = 20 }}\n[agent.default]\nprovider = \"local\"\n"
+    ));
+    let done = world.run(&["run", "--effort", "low", "--json", "hello"]);
+    let session = last_line(done.assert_exit_code(0))["result"]["sessionId"].clone();
+    let sent = requests.recv().unwrap();
+    assert_eq!(sent["reasoning_effort"], "low");
+    assert_eq!((&sent["temperature"], &sent["top_k"]), (&json!(0.25), &json!(20)));
+    let resume = [
+        "run",
+        "--session",
+        session.as_str().unwrap(),
+        "more",
+        "--effort",
+        "high",
+    ];
+    world.run(&resume).assert_exit_code(0);
+    assert_eq!(requests.recv().unwrap()["reasoning_effort"], "high");
+    world.run(&["run", "plain"]).assert_exit_code(0);
+    assert_eq!(requests.recv().unwrap()["reasoning_effort"], Value::Null);
 }
 
 #[test]

@@ -559,6 +559,7 @@ impl Chat {
             // Otherwise the session starts with what the user chose last in this workspace.
             mode: self.launch.mode,
             model: self.launch.model.clone(),
+            effort: self.launch.effort,
             remembered: true,
             ..NewSessionParams::default()
         };

@@ -103,6 +103,7 @@ async fn try_run_demo(view: &mut View, answers: &ApprovalMode, env: &Env) -> Res
         mode: None,
         model: None,
         options: serde_json::Value::Null,
+        effort: None,
         questions: false,
         approves: matches!(answers, ApprovalMode::Yes(_)),
         interruptible: true,
