@@ -387,6 +387,11 @@ fn build_tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
         .collect()
 }
 
+/// Returns the text; `None` if there is nothing in it.
+fn non_blank(text: Option<&String>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty()).cloned()
+}
+
 impl SettingsSource for ConfigStore {
     fn session_settings(&self, session: &SessionInfo) -> SessionSettings {
         let folder = self.folder_config(&session.folder);
@@ -450,7 +455,9 @@ impl SettingsSource for ConfigStore {
                 ),
                 policy: AgentPolicy {
                     planning: agent.planning,
+                    planning_prompt: non_blank(agent.planning_prompt.as_ref()),
                     reflection: agent.reflection.interval(),
+                    reflection_prompt: non_blank(agent.reflection_prompt.as_ref()),
                     tool_failure: agent.tool_failure,
                     tool_timeout: agent.tool_timeout,
                     subagent_failure: agent.subagent_failure,

@@ -26,9 +26,12 @@ impl PolicyState {
         every.is_some_and(|every| self.calls >= every)
     }
 
-    /// Returns the reflection prompt, and starts counting again.
-    pub(super) fn take_reflection_prompt(&mut self) -> String {
+    /// Returns the reflection prompt, which may be `configured`, and starts counting again.
+    pub(super) fn take_reflection_prompt(&mut self, configured: Option<&str>) -> String {
         let calls = std::mem::take(&mut self.calls);
+        if let Some(prompt) = configured {
+            return prompt.to_owned();
+        }
         format!(
             "Pause after {calls} tool calls and judge your progress, in two or three sentences: what is done, does the \
              way you took lead to what was asked, what is to be done differently? Then go on, or finish if all is done."
@@ -36,9 +39,6 @@ impl PolicyState {
     }
 }
 
-/// Returns the prompt that asks for a plan before the first step.
-pub(super) fn planning_prompt() -> String {
-    "Before you act, think the task through and write down: what is asked and what is known; a plan of at most 5 \
-     steps; what is likely to go wrong, and how you would notice. Keep it short. Then begin with the first step."
-        .to_owned()
-}
+/// The prompt that asks for a plan before the first step.
+pub(super) const PLANNING_PROMPT: &str = "Before you act, think the task through and write down: what is asked and what is known; a plan of at most 5 \
+     steps; what is likely to go wrong, and how you would notice. Keep it short. Then begin with the first step.";

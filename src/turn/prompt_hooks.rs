@@ -11,7 +11,7 @@ use super::emit::{emit_transition, emit_warning, push_hidden_message};
 use super::hook_runs::{HookVerdict, run_hooks};
 use super::loop_state::LoopState;
 use super::outcome::StepOutcome;
-use super::policy::{PolicyState, planning_prompt};
+use super::policy::{PLANNING_PROMPT, PolicyState};
 use super::session_link::{HookedMessage, PendingInput, TurnStopped};
 use super::transition::{Outcome, TransitionFacts, next_transition};
 use crate::config::HookMoment;
@@ -33,7 +33,8 @@ pub(super) async fn review_prompts_and_plan(
         conduct.planned = true;
         let detail = "asking for a plan first".to_owned();
         emit_transition(cx, Transition::Continue(ContinueReason::Planning), Some(detail)).await?;
-        push_hidden_message(cx, planning_prompt()).await?;
+        let prompt = cx.settings.policy.planning_prompt.as_deref();
+        push_hidden_message(cx, prompt.unwrap_or(PLANNING_PROMPT).to_owned()).await?;
     }
     Ok(None)
 }

@@ -298,7 +298,10 @@ async fn prepare_continuation(
             Some(percent) => push_hidden_message(cx, target_prompt(percent)).await,
             None => Ok(()),
         },
-        ContinueReason::Reflection => push_hidden_message(cx, state.conduct.take_reflection_prompt()).await,
+        ContinueReason::Reflection => {
+            let prompt = cx.settings.policy.reflection_prompt.as_deref();
+            push_hidden_message(cx, state.conduct.take_reflection_prompt(prompt)).await
+        }
         // The objection of a stop hook that is overruled is not for the model.
         ContinueReason::NextTurn if end.outcome != Outcome::CallInText => Ok(()),
         ContinueReason::NextTurn | ContinueReason::StopHookBlocking => match nudge {

@@ -48,12 +48,16 @@ pub type ToolTimeouts = Arc<dyn Fn(&str) -> Option<Duration> + Send + Sync>;
 pub type ToolCooldowns = Arc<dyn Fn(&str) -> Duration + Send + Sync>;
 
 /// The configured behavior of a session's agent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentPolicy {
     /// The session's first prompt asks for a plan (R-LOOP-2).
     pub planning: bool,
+    /// The prompt that asks for it; `None` for the built-in one.
+    pub planning_prompt: Option<String>,
     /// The number of tool calls after which the model judges its progress (R-LOOP-3); off if `None`.
     pub reflection: Option<u32>,
+    /// The prompt that asks for that; `None` for the built-in one.
+    pub reflection_prompt: Option<String>,
     /// What a failed tool does to the turn (R-ERR-3).
     pub tool_failure: FailurePolicy,
     /// What a tool's timeout does to the turn (R-ERR-3).

@@ -379,7 +379,7 @@ impl SettingsSource for SimProfiles {
                 mode: Mode::default(),
                 describes_environment: false,
                 hooks: build_hooks(&self.0),
-                policy: self.0.settings.policies,
+                policy: self.0.settings.policies.clone(),
             },
             mcp: self
                 .2

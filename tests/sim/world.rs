@@ -205,7 +205,9 @@ impl WorldSettings {
             repeats: *rng.pick_one(&[0, 0, 100, 950]),
             policies: AgentPolicy {
                 planning: rng.chance(200),
+                planning_prompt: None,
                 reflection: *rng.pick_one(&[None, None, Some(1), Some(3)]),
+                reflection_prompt: None,
                 tool_failure: *rng.pick_one(&POLICIES),
                 tool_timeout: *rng.pick_one(&POLICIES),
                 subagent_failure: *rng.pick_one(&POLICIES),

@@ -131,9 +131,16 @@ pub struct AgentSettings {
     /// agent acts. Default: false.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
     pub planning: bool,
+    /// The prompt that asks for the plan, in place of the built-in one. Has an effect only with `planning`.
+    #[schemars(extend("x-untrusted" = Untrusted::Any))]
+    pub planning_prompt: Option<String>,
     /// How many tool calls pass before the agent is asked to judge its progress; `true` means 3. Default: false.
     // Never from an untrusted folder: it would cause model calls that the user did not ask for.
     pub reflection: Reflection,
+    /// The prompt that asks the agent to judge its progress, in place of the built-in one. Has an effect only with
+    /// `reflection`.
+    #[schemars(extend("x-untrusted" = Untrusted::Any))]
+    pub reflection_prompt: Option<String>,
     /// What a failed tool does to the turn. `continue` only tells the model, `degrade` also ends the turn no better
     /// than `degraded`, `fail` ends it. Default: `continue`.
     #[schemars(extend("x-untrusted" = Untrusted::Any))]
@@ -199,7 +206,9 @@ impl Default for AgentSettings {
             output_reserve: 8_192,
             token_target: None,
             planning: false,
+            planning_prompt: None,
             reflection: Reflection::default(),
+            reflection_prompt: None,
             tool_failure: FailurePolicy::default(),
             tool_timeout: FailurePolicy::default(),
             subagent_failure: FailurePolicy::default(),

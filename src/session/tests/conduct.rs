@@ -405,6 +405,24 @@ fn reflection_asks_for_progress_after_some_tool_calls() {
 }
 
 #[test]
+fn configured_prompts_replace_those_for_planning_and_reflection() {
+    let scenario = Scenario::with_agent(
+        "planning = true\nplanning_prompt = \"Plan like a chess player.\"\nreflection = 1\nreflection_prompt = \"On \
+         course?\"",
+    );
+    scenario.write("a.txt", "x\n");
+    scenario.push(read_file("a.txt"));
+    let client = scenario.start();
+    let session = client.session();
+    client.ask(&session, "play");
+    assert_eq!(
+        scenario.wait_for_request(0).last_text(),
+        "Plan like a chess player."
+    );
+    assert_eq!(scenario.wait_for_request(1).last_text(), "On course?");
+}
+
+#[test]
 fn repeated_calls_are_held_back_and_the_step_limit_holds() {
     let scenario = Scenario::with_agent("max_steps = 8");
     scenario.mock().default_reply(Reply::tool("same", json!({})));

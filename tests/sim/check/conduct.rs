@@ -18,7 +18,7 @@ const MAX_OBJECTIONS: u32 = 3;
 const MAX_HELD_BACK_STEPS: u32 = 3;
 
 /// The policies that a world sets for its turns.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PolicyRecord {
     pub(super) policies: AgentPolicy,
     /// The moments at which hooks run, one bit each; see `has_hooks`.
@@ -30,7 +30,7 @@ pub(super) struct PolicyRecord {
 }
 
 impl PolicyRecord {
-    fn has_hooks(self, on: HookMoment) -> bool {
+    fn has_hooks(&self, on: HookMoment) -> bool {
         let bit = match on {
             HookMoment::Prompt => 0,
             HookMoment::PreTool => 1,
@@ -41,7 +41,7 @@ impl PolicyRecord {
     }
 
     /// Whether a prompt hook may hold back user input: a turn may then complete and still return that input.
-    pub(super) fn holds_back(self) -> bool {
+    pub(super) fn holds_back(&self) -> bool {
         self.has_hooks(HookMoment::Prompt)
     }
 }
@@ -189,7 +189,7 @@ impl ShownSession {
         end: &TurnEnd,
         policy_record: PolicyRecord,
     ) -> Result<(), String> {
-        let agent = policy_record.policies;
+        let agent = &policy_record.policies;
         let policies = [agent.tool_failure, agent.tool_timeout, agent.subagent_failure];
         let has_policy = |policy| policies.contains(&policy);
         let failed = self.turns.get(turn).is_some_and(|known| known.failed);

@@ -155,7 +155,7 @@ impl Checker {
                 if let Some(parent) = &update.parent {
                     shown_session.nested_call(of_turn()?, update, parent)?;
                 }
-                shown_session.check_open_circuit(of_turn()?, update, self.policy_record)?;
+                shown_session.check_open_circuit(of_turn()?, update, self.policy_record.clone())?;
                 shown_session.tool_call(of_turn()?, update)?;
                 self.joined_agents(session, update)?;
             }
@@ -210,7 +210,7 @@ impl Checker {
                 }
             }
             Event::Transition { transition, .. } => {
-                let (bounds, policy_record) = (self.bounds, self.policy_record);
+                let (bounds, policy_record) = (self.bounds, self.policy_record.clone());
                 let known = shown_session.turns.entry(of_turn()?.clone()).or_default();
                 known.count_transition(*transition, bounds)?;
                 known.check_continue(*transition, policy_record)?;
@@ -324,7 +324,7 @@ impl Checker {
             }
         }
         shown_session.turns.entry(turn.clone()).or_default().prompts += prompts;
-        shown_session.check_end(turn, end, was_cut, (self.ending, self.policy_record))?;
+        shown_session.check_end(turn, end, was_cut, (self.ending, self.policy_record.clone()))?;
         shown_session.modes = [
             vec![shown_session.fold.choice.mode],
             shown_session.unconfirmed.clone(),
@@ -631,7 +631,7 @@ impl ShownSession {
         } else {
             self.only_the_next_asks()?;
         }
-        self.state_fits(turn, end, policy_record)?;
+        self.state_fits(turn, end, policy_record.clone())?;
         self.check_end_reason(turn, end, was_cut, (ending, policy_record))?;
         self.cancelled_in_time(turn)
     }

@@ -143,7 +143,7 @@ impl Checker {
             approvals_time_out: settings.approval_timeout.is_some(),
             money: MoneyChecker::new(settings.budgets.clone(), settings.max_tool_calls, settings.priced),
             policy_record: PolicyRecord {
-                policies: settings.policies,
+                policies: settings.policies.clone(),
                 hooks_at: settings.hooks_at,
                 degrade: settings.degrade,
                 prompt: settings.slow_client == 0 && settings.outages == 0,
