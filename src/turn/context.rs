@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::calibration::TokenCalibration;
 use super::circuit::ToolCircuits;
+use super::command_failures::CommandFailures;
 use super::ledger::TurnBudget;
 use super::session_link::SessionLink;
 use super::settings::{SystemPrompt, TurnSettings};
@@ -85,6 +86,8 @@ impl TurnServices {
 pub struct SessionStatistics {
     /// The circuit breakers of the session's tools.
     pub circuits: Mutex<ToolCircuits>,
+    /// The commands that failed in the running turn.
+    pub command_failures: Mutex<CommandFailures>,
     /// How the session's providers count tokens, learned over its turns.
     pub calibration: Arc<TokenCalibration>,
     /// Counts the model calls of the session.

@@ -1,6 +1,6 @@
 //! Runs one approved tool call to its result: the time limit, live output, cutting of long output, redaction, cancel.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -8,7 +8,7 @@ use futures::future::FusedFuture;
 use tokio::sync::mpsc;
 
 use super::context::TurnContext;
-use super::emit::emit_warning;
+use super::emit::{emit_late_warning, emit_warning};
 use super::redact;
 use super::session_link::TurnStopped;
 use super::tool_guard;
@@ -29,6 +29,8 @@ use crate::workspace::OnCancel;
 const MODEL_BYTES: usize = 30_000;
 /// The code of the warning that a question of an MCP server was declined.
 const MCP_QUESTION_DECLINED: &str = "mcp_question_declined";
+/// The code of the warning that commands keep failing in the same way.
+const REPEATED_FAILURE: &str = "repeated_failure";
 /// Pieces of live output that may wait for a slow client; beyond it the tool waits.
 const NEWS_QUEUE: usize = 16;
 /// How much longer than the configured wait a tool may take to finish after a cancel. The tool's own bounds are tighter
@@ -74,6 +76,10 @@ pub(super) async fn execute_call(
     if let Some(note) = &call.note {
         tool_guard::append_note(&mut result, note);
     }
+    let has_failed_command = call.name == Bash::NAME && output.exit_code.is_some() && !output.timed_out;
+    if has_failed_command {
+        report_repeated_failure(cx, call, disposition, &failure_text, &mut result).await?;
+    }
     let ended_by = if disposition == ToolRunDisposition::Refused {
         None
     } else {
@@ -95,10 +101,37 @@ pub(super) async fn execute_call(
         tool: call.name.clone(),
         disposition,
         failure_text,
-        has_failed_command: call.name == Bash::NAME && output.exit_code.is_some() && !output.timed_out,
+        has_failed_command,
         result: fingerprint,
         ended_by,
     })
+}
+
+/// Tells the model and the user if a command failed in the same way as others before it.
+async fn report_repeated_failure(
+    cx: &TurnContext,
+    call: &ToolRun,
+    disposition: ToolRunDisposition,
+    output: &str,
+    result: &mut ToolResult,
+) -> Result<(), TurnStopped> {
+    let input = call.requested_arguments().ok();
+    let Some(command) = input.and_then(|input| input["command"].as_str()) else {
+        return Ok(());
+    };
+    let failed = (disposition == ToolRunDisposition::Failed).then_some(output);
+    // The lock is released before anything is awaited.
+    let repeated = {
+        let failures = cx.services.statistics.command_failures.lock();
+        let mut failures = failures.unwrap_or_else(PoisonError::into_inner);
+        failures.record_end(&cx.turn, command, failed)
+    };
+    let Some(repeated) = repeated else { return Ok(()) };
+    tool_guard::append_note(result, &repeated.to_note());
+    if repeated.is_first_report {
+        emit_late_warning(cx, REPEATED_FAILURE, repeated.to_warning()).await?;
+    }
+    Ok(())
 }
 
 fn to_disposition(status: ToolCallStatus, output: &ToolOutput) -> ToolRunDisposition {
