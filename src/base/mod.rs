@@ -17,6 +17,7 @@ pub mod half_characters;
 pub mod hash;
 pub mod lexical_path;
 pub mod memory;
+pub mod mentions;
 pub mod nearest;
 pub mod nofollow;
 pub mod picture;

@@ -26,6 +26,7 @@ mod inquiry;
 mod keys;
 mod markdown;
 mod mcp;
+mod mentions;
 mod models;
 mod models_update;
 mod notification;

@@ -1,12 +1,13 @@
-//! Files that a message mentions: `@path`, `@path:10`, `@path:10-20`, and `@"a path"`.
+//! Files that a message mentions, in the form of `base::mentions`.
 //!
-//! The only place that knows this form, so that prompts, steers, and queued prompts of every client mean the same. Only
-//! the first text of a message counts: it is the user's own. The words stay as they are; each file follows the message
-//! as a reference.
+//! The only place that reads them, so that prompts, steers, and queued prompts of every client mean the same. Only the
+//! first text of a message counts: it is the user's own. The words stay as they are; each file follows the message as a
+//! reference.
 
 use std::path::{Path, PathBuf};
 
 use super::references::{PendingReference, TextSpan, resolve_reference};
+use crate::base::mentions::{find_mentions, unquote};
 use crate::base::{nofollow, uri};
 use crate::config::Redactor;
 use crate::domain::{Block, ReferenceKind};
@@ -43,9 +44,9 @@ impl MentionReader<'_> {
             Block::Text(text) => Some(text.as_str()),
             _ => None,
         });
-        for word in find_words(text.unwrap_or_default()) {
-            let Some((path, span)) = self.find_file(word) else {
-                mentioned.problems.extend(self.describe_missing(word));
+        for word in find_names(text.unwrap_or_default()) {
+            let Some((path, span)) = self.find_file(&word) else {
+                mentioned.problems.extend(self.describe_missing(&word));
                 continue;
             };
             if mentioned.references.len() >= MAX_FILES {
@@ -132,27 +133,13 @@ fn contains_reference(known: &[Block], added: &[Block]) -> bool {
 
 /// Returns whether a text may mention a file.
 pub(super) fn may_mention(text: &str) -> bool {
-    find_words(text).next().is_some()
+    find_names(text).next().is_some()
 }
 
-/// Finds what follows each `@` at the beginning of a word.
-fn find_words(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices('@').filter_map(|(at, _)| {
-        let is_start = text[..at]
-            .chars()
-            .next_back()
-            .is_none_or(|c| c.is_whitespace() || "([{".contains(c));
-        let rest = &text[at + 1..];
-        let word = match rest.strip_prefix('"') {
-            Some(quoted) => quoted.split(['"', '\n']).next()?,
-            // Punctuation after a path belongs to the sentence.
-            None => rest
-                .split(char::is_whitespace)
-                .next()?
-                .trim_end_matches([',', ';', '.', ')', ']', '}', '?', '!', ':', '"', '\'']),
-        };
-        (is_start && !word.is_empty()).then_some(word)
-    })
+/// Returns what each word names that begins with `@`.
+fn find_names(text: &str) -> impl Iterator<Item = String> {
+    let words = find_mentions(text).into_iter();
+    words.map(|word| unquote(word.text)).filter(|name| !name.is_empty())
 }
 
 fn parse_lines(lines: &str) -> Option<TextSpan> {
@@ -195,7 +182,8 @@ mod tests {
     #[test]
     fn mentioned_files_become_references() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["a.rs", "b c.txt", "odd:name", "Makefile"] {
+        let names_of_files = ["a.rs", "b c.txt", "odd:name", "Makefile", "say \"hi\".txt", "back\\slash"];
+        for name in names_of_files {
             fs::write(folder.path().join(name), "one\ntwo\nthree\n").unwrap();
         }
         for (text, expected) in [
@@ -204,6 +192,16 @@ mod tests {
             ("@a.rs @a.rs.", vec!["a.rs"]),
             ("@\"b c.txt\" and @odd:name", vec!["b c.txt", "odd:name"]),
             ("@Makefile: what is it?", vec!["Makefile"]),
+            (
+                r#"@b\ c.txt:2 @"b c.txt":3, @"b c.txt:1-2"."#,
+                vec!["b c.txt:2-2", "b c.txt:3-3", "b c.txt:1-2"],
+            ),
+            (
+                r#"@"say \"hi\".txt" and @back\slash"#,
+                vec!["say \"hi\".txt", "back\\slash"],
+            ),
+            // Without quotes, a name ends at a blank. A quotation ends in its line.
+            ("@b c.txt, @\"b\nc.txt\" and @a.rs", vec!["a.rs"]),
             ("mail me@a.rs or @ or @. or @a.rs:0 or @a.rs:3-2", vec![]),
         ] {
             assert_eq!(

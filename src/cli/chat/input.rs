@@ -16,6 +16,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
+use crate::cli::mentions::complete_mention;
 use crate::cli::slash::{MODES, list_command_names};
 use crate::cli::style::{Color, Styler};
 
@@ -23,8 +24,6 @@ use crate::cli::style::{Color, Styler};
 const HISTORY: usize = 1_000;
 /// How long after Esc another key still belongs to it, in ms: long enough for an arrow key over a slow connection.
 const LONE_ESC_MS: u16 = 500;
-/// How many completions are offered at most.
-const CANDIDATES: usize = 200;
 
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
@@ -218,36 +217,7 @@ fn complete_line(line: &str, folder: &Path, own: &[String]) -> (usize, Vec<Strin
         let modes = MODES.iter().map(|(_, name, _)| (*name).to_owned());
         return (6, modes.filter(|name| name.starts_with(typed)).collect());
     }
-    let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
-    match line[start..].strip_prefix('@') {
-        Some(typed) => (start + 1, complete_path(typed, folder)),
-        None => (line.len(), Vec::new()),
-    }
-}
-
-fn complete_path(typed: &str, folder: &Path) -> Vec<String> {
-    let (dir, name) = typed
-        .rsplit_once('/')
-        .map_or(("", typed), |(dir, name)| (dir, name));
-    let prefix = &typed[..typed.len() - name.len()];
-    let Ok(entries) = fs::read_dir(folder.join(dir)) else {
-        return Vec::new();
-    };
-    let mut found: Vec<String> = entries
-        .filter_map(Result::ok)
-        .filter_map(|entry| {
-            let text = entry.file_name().into_string().ok()?;
-            let hidden = text.starts_with('.') && !name.starts_with('.');
-            if hidden || !text.starts_with(name) {
-                return None;
-            }
-            let end = if entry.path().is_dir() { "/" } else { "" };
-            Some(format!("{prefix}{text}{end}"))
-        })
-        .collect();
-    found.sort();
-    found.truncate(CANDIDATES);
-    found
+    complete_mention(line, folder).unwrap_or((line.len(), Vec::new()))
 }
 
 #[cfg(test)]
@@ -273,7 +243,6 @@ mod tests {
             (5, vec!["set.txt".to_owned(), "src/".to_owned()])
         );
         assert_eq!(complete("@src/a"), (1, vec!["src/a.rs".to_owned()]));
-        assert_eq!(complete("@nowhere/a"), (1, Vec::new()));
         assert_eq!(complete("word"), (4, Vec::new()));
     }
 }
