@@ -33,16 +33,30 @@ pub(super) fn render_frame(styler: Styler, width: usize, head: &str, lines: &[St
     out + &format!("{} {foot}\n", styler.dim_text("╰"))
 }
 
-/// Returns the first lines of a result and a count of the rest.
-pub(super) fn result_lines(styler: Styler, width: usize, output: &str) -> Vec<String> {
+/// Returns the first lines of a result and how much more there is.
+fn result_lines(styler: Styler, width: usize, call: &ToolCallNotification) -> Vec<String> {
+    let output = call.output.as_deref().unwrap_or_default();
     let clean = text::strip_control_characters(output);
     let all: Vec<&str> = clean.trim_end().lines().collect();
     let visible_count = count_shown(all.len(), RESULT_LINES);
     let cut = |line: &&str| styler.dim_text(&fit_line(line, width.saturating_sub(2)));
     let lines = all[..visible_count].iter().map(cut);
-    lines
-        .chain(count_hidden(styler, all.len() - visible_count))
-        .collect()
+    let hidden = match call.more.get("output") {
+        // What was cut for the wire has lines that nobody counted.
+        Some(more) => {
+            let notice = format!("… more lines, {} in all", format_size(more.bytes));
+            Some(styler.dim_text(&notice))
+        }
+        None => count_hidden(styler, all.len() - visible_count),
+    };
+    lines.chain(hidden).collect()
+}
+
+fn format_size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
 }
 
 /// Returns how many of `count` lines to show. A notice would take a line too, so one extra line is shown instead.
@@ -161,7 +175,7 @@ pub(super) fn tool_call(
         _ => {
             let lines = match &call.diff {
                 Some(diff) => diff_lines(styler, width, diff, false),
-                None => result_lines(styler, width, output),
+                None => result_lines(styler, width, call),
             };
             render_frame(
                 styler,

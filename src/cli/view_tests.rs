@@ -140,6 +140,26 @@ fn model_switch_and_circuit_take_one_line_each() {
 }
 
 #[test]
+fn an_output_that_was_cut_for_the_wire_shows_its_full_size() {
+    let call = |more: Value| {
+        let lines: String = (0..40).map(|line| format!("{line}\n")).collect();
+        parse_notification(
+            "agent/toolCall",
+            json!({"seq": 2, "toolCallId": "c", "name": "bash", "title": "seq", "status": "completed", "output": lines,
+                "more": more}),
+        )
+    };
+    let cut = json!({"output": {"ref": "r", "bytes": 2_088_895, "tail": "300000"}});
+    for (more, expected) in [
+        (cut, "… more lines, 2.1 MB in all"),
+        (json!({}), "… 30 more lines"),
+    ] {
+        let lines = render_events(true, &[call(more)]);
+        assert!(lines.iter().any(|line| line.ends_with(expected)), "{lines:?}");
+    }
+}
+
+#[test]
 fn note_waits_for_the_end_of_the_message() {
     let events = [
         delta("m", 0, "one "),
