@@ -199,13 +199,13 @@ impl LoopState {
     /// Records that the provider counted `tokens` for a request with these messages.
     pub(super) fn record_token_count(&mut self, items: &[Arc<HistoryItem>], tokens: u64) {
         let estimate = self.tokens.prefix + compact::estimate_total_tokens(items);
-        if tokens == 0 || estimate == 0 {
-            // Some local servers report no token counts.
+        let ratio = tokens as f64 / estimate.max(1) as f64;
+        if estimate == 0 || ratio < *PLAUSIBLE.start() {
+            // Some servers report no token counts, or far too small ones. The history would outgrow the window.
             self.context = self.estimate_tokens(items);
             return;
         }
         self.context = tokens;
-        let ratio = tokens as f64 / estimate as f64;
         // Some local servers truncate a prompt that is too long, and count what is left of it. The request had at least
         // as many tokens.
         if is_at_window(tokens, self.model.info.window) && ratio < self.tokens.correction {
@@ -409,7 +409,7 @@ mod tests {
             "x".repeat(3_584),
         ))];
         assert_eq!(state.estimate_tokens(&items), 1_000);
-        for (counted, then) in [(1_500, 1_500), (800, 800), (0, 800), (9, 250), (90_000, 4_000)] {
+        for (counted, then) in [(1_500, 1_500), (800, 800), (0, 800), (9, 800), (90_000, 4_000)] {
             state.record_token_count(&items, counted);
             assert_eq!(state.estimate_tokens(&items), then, "{counted}");
         }
