@@ -19,10 +19,12 @@ pub(super) fn complete_mention(line: &str, folder: &Path) -> Option<(usize, Vec<
         Some(typed) => (unescape_quotes(typed), true),
         None => (unescape_blanks(word.text), false),
     };
-    let write = |path: String| match quotes {
-        true if path.ends_with('/') => format!("\"{}", escape_quotes(&path)),
-        true => format!("\"{}\"", escape_quotes(&path)),
-        false => path.replace(' ', "\\ ").replace('\t', "\\\t"),
+    let write = |path: String| {
+        if !quotes {
+            return path.replace(' ', "\\ ").replace('\t', "\\\t");
+        }
+        let end = if path.ends_with('/') { "" } else { "\"" };
+        format!("\"{}{end}", escape_quotes(&path))
     };
     let paths = list_paths(&typed, folder).into_iter().map(write);
     Some((word.start, paths.collect()))
