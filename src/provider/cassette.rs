@@ -547,7 +547,7 @@ mod tests {
             ProviderFault::PartRefused(RequestPart::NoStorage),
             ProviderFault::PartRefused(RequestPart::ExtraField("options.top_k".into())),
         ] {
-            assert_eq!(fault_of(fault_name(&fault), &failed), Some(fault));
+            assert_eq!(fault_of(&fault_name(&fault), &failed), Some(fault));
         }
         assert_eq!(fault_of("unknown", &failed), None);
     }

@@ -22,7 +22,7 @@ fn classify_with(parts: &[RequestPart], body: &str) -> Failure {
         status: 400,
         headers: &HeaderMap::new(),
         body,
-        parts: Some(&parts.iter().copied().collect()),
+        parts: Some(&parts.iter().cloned().collect()),
     })
 }
 
@@ -525,7 +525,7 @@ fn refused_parts_are_recognized_in_the_words_of_every_server() {
         (error("thinking is enabled but reasoning_content is missing in assistant tool call message at index 2"), RequestPart::BareCalls),
         (error("The `reasoning_content` in the thinking mode must be passed back to the API."), RequestPart::BareCalls),
     ] {
-        assert_eq!(classify(400, &body).fault, ProviderFault::PartRefused(part), "{body}");
+        assert_eq!(classify(400, &body).fault, ProviderFault::PartRefused(part.clone()), "{body}");
         assert_ne!(classify(500, &body).fault, ProviderFault::PartRefused(part), "{body}");
     }
     for body in [
