@@ -139,7 +139,9 @@ pub(super) fn may_mention(text: &str) -> bool {
 /// Returns what each word names that begins with `@`.
 fn find_names(text: &str) -> impl Iterator<Item = String> {
     let words = find_mentions(text).into_iter();
-    words.map(|word| unquote(word.text)).filter(|name| !name.is_empty())
+    words
+        .map(|word| unquote(word.text))
+        .filter(|name| !name.is_empty())
 }
 
 fn parse_lines(lines: &str) -> Option<TextSpan> {
@@ -182,7 +184,14 @@ mod tests {
     #[test]
     fn mentioned_files_become_references() {
         let folder = tempfile::tempdir().unwrap();
-        let names_of_files = ["a.rs", "b c.txt", "odd:name", "Makefile", "say \"hi\".txt", "back\\slash"];
+        let names_of_files = [
+            "a.rs",
+            "b c.txt",
+            "odd:name",
+            "Makefile",
+            "say \"hi\".txt",
+            "back\\slash",
+        ];
         for name in names_of_files {
             fs::write(folder.path().join(name), "one\ntwo\nthree\n").unwrap();
         }
