@@ -2,11 +2,14 @@
 //!
 //! For the folders of agentls itself (store, logs), whose paths no repository provides; those go through `nofollow`.
 
-use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
+
+use crate::base::random;
 
 /// For `custom_flags`: makes an open fail if the path's last part is a symbolic link.
 pub const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits() as i32;
@@ -28,6 +31,43 @@ pub fn restrict_to_owner(folder: &Path) -> io::Result<()> {
         tracing::warn!(folder = %folder.display(), "was open to others (mode {mode:o}); restricted it to its owner");
     }
     Ok(())
+}
+
+/// Reads at most `max` bytes of a file of ours with secrets.
+///
+/// # Errors
+/// Fails if it cannot be read, or if others can read it: then its secrets may be known.
+pub fn read_file(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let file = OpenOptions::new().read(true).custom_flags(NO_FOLLOW).open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.mode() & 0o077 != 0 {
+        return Err(io::Error::other("others can read it; remove it and log in again"));
+    }
+    let mut text = Vec::new();
+    file.take(max).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// Replaces a file with secrets as a whole. Only its owner can read it.
+///
+/// # Errors
+/// Fails if it cannot be written; the old file stays.
+pub fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
+    let new = path.with_extension(format!("{}.new", random::random_token(8)));
+    let created = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new);
+    let written = created.and_then(|mut file| {
+        file.write_all(text)?;
+        file.sync_all()
+    });
+    let moved = written.and_then(|()| fs::rename(&new, path));
+    if moved.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    moved
 }
 
 #[cfg(test)]

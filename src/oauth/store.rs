@@ -1,7 +1,7 @@
 //! The files of tokens: one for each server, readable by their owner alone, bound to the server's URL.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -12,7 +12,7 @@ use url::Url;
 
 use super::OAuthError;
 use crate::base::spawn::run_blocking;
-use crate::base::{clock, hash, private, random};
+use crate::base::{clock, hash, private};
 
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 256 * 1024;
@@ -113,7 +113,7 @@ impl TokenStore {
     pub(super) fn load(&self, server: &Url) -> Result<Option<StoredTokens>, OAuthError> {
         let path = self.path(server);
         let failed = |why: String| fail(&path, "read", why);
-        let text = match read_private(&path) {
+        let text = match private::read_file(&path, MAX_FILE) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error.to_string())),
@@ -168,16 +168,7 @@ impl TokenStore {
         let text = serde_json::to_vec(&file).map_err(|error| fail(&path, "written", error.to_string()))?;
         let write = || {
             self.create_folder()?;
-            let new = path.with_extension(format!("{}.new", random::random_token(8)));
-            let written = create_private(&new).and_then(|mut file| {
-                file.write_all(&text)?;
-                file.sync_all()
-            });
-            let moved = written.and_then(|()| fs::rename(&new, &path));
-            if moved.is_err() {
-                let _ = fs::remove_file(&new);
-            }
-            moved
+            private::replace_file(&path, &text)
         };
         write().map_err(|error: io::Error| fail(&path, "written", error.to_string()))
     }
@@ -269,31 +260,6 @@ impl TokenStore {
             .create(&self.folder)?;
         private::restrict_to_owner(&self.folder)
     }
-}
-
-fn create_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-}
-
-/// Reads a file of ours. One that others can read is refused, since its tokens may be known.
-fn read_private(path: &Path) -> io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    use std::os::unix::fs::MetadataExt as _;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(private::NO_FOLLOW)
-        .open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() || meta.mode() & 0o077 != 0 {
-        return Err(io::Error::other("others can read it; remove it and log in again"));
-    }
-    let mut text = Vec::new();
-    file.take(MAX_FILE).read_to_end(&mut text)?;
-    Ok(text)
 }
 
 fn fail(path: &Path, action: &'static str, why: String) -> OAuthError {
