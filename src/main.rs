@@ -20,7 +20,6 @@ use agentls::observe;
 use agentls::server::{self, ServeOptions};
 use agentls::transport;
 use agentls::workspace::process::{EXEC_COMMAND, adopt_orphans, deny_inspection, exec_main, sweep_orphans};
-use clap::Parser;
 
 /// The threads that a terminal client needs at least, besides the first.
 const CLIENT_THREADS: usize = 2;
@@ -37,11 +36,11 @@ fn main() {
         exit(exec_main(args));
     }
     memory::release_large_blocks();
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_or_exit();
     let shared = arguments.shared.clone();
     let code = match arguments.into_command() {
         None | Some(CliCommand::Serve { .. }) => serve_editor(&shared, EdgeProtocol::LanguageServer),
-        Some(CliCommand::Acp) => serve_editor(&shared, EdgeProtocol::AgentClient),
+        Some(CliCommand::Acp { command: None }) => serve_editor(&shared, EdgeProtocol::AgentClient),
         Some(command) => run_client(command, &shared),
     };
     exit(code.unwrap_or_else(|error| {

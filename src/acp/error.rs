@@ -11,6 +11,9 @@ use crate::store::StoreError;
 /// The protocol's code for a resource that does not exist.
 const NOT_FOUND: i64 = -32002;
 
+/// The protocol's code for a request that needs a login.
+const AUTH_REQUIRED: i64 = -32000;
+
 /// Names of the main protocol in messages, and what a person in an editor with this one uses instead.
 const EDITOR_NAMES: [(&str, &str); 6] = [
     (HOW_TO_TRUST, "`/trust` in `agentls chat`"),
@@ -112,7 +115,11 @@ pub(super) fn agent_error(error: &AgentError) -> Error {
     let message = crate::base::text::strip_control_characters(&message);
     let message = translate_method_names(&message);
     Error {
-        code: ErrorCode::InternalError,
+        code: if error.needs_login {
+            ErrorCode::from(AUTH_REQUIRED)
+        } else {
+            ErrorCode::InternalError
+        },
         message: message.into(),
         data: Some(json!({"agentls": {
             "code": error.code.name(),

@@ -18,6 +18,7 @@ mod error;
 mod feed;
 mod held_text;
 mod links;
+mod login;
 mod mcp_servers;
 mod open_prompts;
 mod opening;

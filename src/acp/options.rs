@@ -72,9 +72,8 @@ pub(super) async fn describe_options(state: &AcpContext, snapshot: &SessionSnaps
     )];
     let agent = snapshot.info.agent.as_deref();
     let listed = list_models(state, snapshot).await;
-    let current = listed.models.iter().find(|model| model.current);
-    let current = current.map(name_model);
-    if let Some(current) = current.or_else(|| snapshot.choice.model.clone()) {
+    let in_use = listed.models.iter().find(|model| model.current);
+    if let Some(current) = in_use.map(name_model).or_else(|| snapshot.choice.model.clone()) {
         let mut names: Vec<String> = listed.models.iter().map(name_model).collect();
         if !names.contains(&current) {
             names.insert(0, current.clone());
@@ -82,18 +81,8 @@ pub(super) async fn describe_options(state: &AcpContext, snapshot: &SessionSnaps
         let values = names.iter().map(|name| json!({"value": name, "name": name}));
         options.push(select(("model", "Model", "model"), &current, values));
     }
-    let configured_effort = json!({"value": EffortChoice::CONFIGURED, "name": "as configured"});
-    let efforts = Effort::ALL
-        .iter()
-        .map(|effort| json!({"value": effort.name(), "name": effort.name()}));
-    options.push(select(
-        ("effort", "Reasoning effort", "thought_level"),
-        snapshot
-            .choice
-            .effort
-            .map_or(EffortChoice::CONFIGURED, Effort::name),
-        std::iter::once(configured_effort).chain(efforts),
-    ));
+    let efforts = list_efforts(state, snapshot, in_use);
+    options.push(describe_effort_option(&efforts, snapshot.choice.effort));
     let settings = &configured.loaded.settings;
     if settings.agents.len() > 1 && !snapshot.has_begun {
         let values = settings
@@ -109,6 +98,30 @@ pub(super) async fn describe_options(state: &AcpContext, snapshot: &SessionSnaps
         ));
     }
     options
+}
+
+/// Returns the efforts that a session's model takes.
+fn list_efforts(state: &AcpContext, snapshot: &SessionSnapshot, in_use: Option<&ListedModel>) -> Vec<Effort> {
+    let configured = state.configured.folder_config(&snapshot.info.folder);
+    in_use.map_or_else(
+        || Effort::ALL.to_vec(),
+        |model| configured.models.list_efforts(&model.provider, &model.model),
+    )
+}
+
+/// Describes the option of the effort. A chosen one that the model does not take is sent as the nearest one.
+fn describe_effort_option(efforts: &[Effort], chosen: Option<Effort>) -> Value {
+    let distance = |effort: &&Effort| chosen.map(|chosen| (**effort as u8).abs_diff(chosen as u8));
+    let current = chosen.and_then(|_| efforts.iter().min_by_key(distance));
+    let configured = json!({"value": EffortChoice::CONFIGURED, "name": "as configured"});
+    let values = efforts
+        .iter()
+        .map(|effort| json!({"value": effort.name(), "name": effort.name()}));
+    select(
+        ("effort", "Reasoning effort", "thought_level"),
+        current.map_or(EffortChoice::CONFIGURED, |effort| effort.name()),
+        std::iter::once(configured).chain(values),
+    )
 }
 
 /// Lists the models of a session, without a request.
@@ -181,15 +194,31 @@ pub(super) async fn set_option(
                 .map_err(command_refusal)
         }
         "effort" => {
-            let effort = EffortChoice::from_name(value).ok_or_else(|| {
-                invalid_param("the efforts are configured, none, minimal, low, medium, high, xhigh and max")
-            })?;
+            let effort = read_effort(state, session, value).await?;
             choose(None, Some(effort)).await.map_err(command_refusal)
         }
         "agent" => set_agent(state, session, value).await,
         _ => Err(invalid_param(format!("unknown option {option:?}"))),
     }?;
     config_options(state, session).await
+}
+
+/// Reads an effort. Refuses one that the option does not offer.
+async fn read_effort(state: &AcpContext, session: &SessionId, value: &str) -> Result<EffortChoice, Error> {
+    let snapshot = inspect(state, session).await?;
+    let listed = list_models(state, &snapshot).await;
+    let in_use = listed.models.iter().find(|model| model.current);
+    let efforts = list_efforts(state, &snapshot, in_use);
+    let is_offered = value == EffortChoice::CONFIGURED || efforts.iter().any(|effort| effort.name() == value);
+    EffortChoice::from_name(value)
+        .filter(|_| is_offered)
+        .ok_or_else(|| {
+            let names: Vec<&str> = efforts.iter().map(|effort| effort.name()).collect();
+            invalid_param(match names.as_slice() {
+                [] => "the model takes no effort; the only value is configured".to_owned(),
+                names => format!("the efforts of this model are configured, {}", names.join(", ")),
+            })
+        })
 }
 
 /// Refuses a model without its provider, unless it is on the list: every value of the option has one. A list may lack

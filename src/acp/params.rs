@@ -33,6 +33,11 @@ impl ClientCapabilities {
         self.0["fs"]["writeTextFile"] == true
     }
 
+    /// Whether the client can run this program in a terminal for a login. Older clients say it in `_meta`.
+    pub(super) fn runs_logins(&self) -> bool {
+        self.0["auth"]["terminal"] == true || self.0["_meta"]["terminal-auth"] == true
+    }
+
     /// Whether the client shows `notice` updates.
     pub(super) fn shows_notices(&self) -> bool {
         self.0["session"]["notices"].is_object()
@@ -47,6 +52,13 @@ impl ClientCapabilities {
     pub(super) fn opens_urls(&self) -> bool {
         self.0["elicitation"]["url"].is_object()
     }
+}
+
+/// `authenticate`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AuthenticateParams {
+    pub(super) method_id: String,
 }
 
 /// `session/new`.

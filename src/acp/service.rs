@@ -15,7 +15,7 @@ use super::context::AcpContext;
 use super::error::{invalid_param, refusal};
 use super::mcp_servers::take_servers;
 use super::params::{InitializeParams, SetModeParams};
-use super::{options, prompt, sessions};
+use super::{login, options, prompt, sessions};
 use crate::domain::SessionId;
 
 /// Methods whose answer takes as long as a turn.
@@ -74,9 +74,8 @@ fn notify(state: &AcpContext, method: &str, params: Value) {
 
 async fn answer_request(state: &AcpContext, method: &str, id: Id, mut params: Value) -> Result<Value, Error> {
     match method {
-        "authenticate" => Err(invalid_param(
-            "there is nothing to authenticate: providers take their keys from the configuration or the environment",
-        )),
+        "authenticate" => login::authenticate(state, parse(state, params)?).await,
+        "logout" => login::log_out(state).await,
         "session/new" => {
             let servers = take_servers(&mut params)?;
             sessions::new_session(state, id, parse(state, params)?, servers).await
@@ -155,12 +154,13 @@ fn initialize(state: &AcpContext, params: Value) -> Result<Value, Error> {
         },
         "agentCapabilities": {
             "loadSession": true,
+            "auth": {"logout": {}},
             "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
             "mcpCapabilities": {"http": true, "sse": false},
             "sessionCapabilities": {
                 "list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}, "additionalDirectories": {},
             },
         },
-        "authMethods": [],
+        "authMethods": login::list_methods(can.runs_logins()),
     }))
 }

@@ -7,8 +7,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
 
 /// An LLM coding agent behind any editor. Without a command it serves an editor over stdin and stdout.
 #[derive(Debug, Parser)]
@@ -29,6 +30,19 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// Parses the command line. Exits the program if it is not valid, with a hint where another command is meant.
+    pub fn parse_or_exit() -> Self {
+        Self::try_parse().unwrap_or_else(|error| match suggest_command(&error) {
+            Some(hint) => {
+                let message = format!("there is no such command; {hint}");
+                Self::command()
+                    .error(ErrorKind::InvalidSubcommand, message)
+                    .exit()
+            }
+            None => error.exit(),
+        })
+    }
+
     /// Returns the command. Exits the program if options do not fit together.
     pub fn into_command(self) -> Option<CliCommand> {
         match self.command {
@@ -52,6 +66,59 @@ impl Arguments {
             command => command,
         }
     }
+}
+
+/// Accepts a level, or a filter that names one. A single other word would silence the log instead.
+fn parse_log_filter(text: &str) -> Result<String, String> {
+    let is_level = matches!(text, "off" | "error" | "warn" | "info" | "debug" | "trace");
+    let names_more = text.contains(['=', ',', ':']);
+    if is_level || names_more && EnvFilter::try_new(text).is_ok() {
+        return Ok(text.to_owned());
+    }
+    Err(
+        "use off, error, warn, info, debug, trace, or a filter such as info,agentls::provider=debug"
+            .to_owned(),
+    )
+}
+
+/// Commands of other programs that people try, and what to use here.
+const OTHER_COMMANDS: [(&[&str], &str); 6] = [
+    (
+        &["auth", "signin", "sign-in", "key", "keys"],
+        "`agentls login` stores the key of a provider",
+    ),
+    (
+        &["init", "setup", "configure"],
+        "nothing must be set up: `agentls login` stores a key, `agentls chat` starts, and `agentls docs configuration` \
+         shows the settings",
+    ),
+    (
+        &["update", "upgrade", "self-update"],
+        "agentls does not update itself: use what installed it (`agentls docs install`); `agentls models update` fetches \
+         newer data about models",
+    ),
+    (
+        &["show", "path", "edit", "get", "set", "list", "ls"],
+        "`agentls config check` names the configuration files, which you edit with your own editor; `agentls doctor` \
+         shows what is in use, and `agentls sessions` lists sessions",
+    ),
+    (
+        &["ask", "exec", "prompt", "p"],
+        "`agentls run \"…\"` runs one prompt, and `agentls chat` talks",
+    ),
+    (
+        &["history", "log", "logs"],
+        "`agentls sessions` lists sessions; `agentls doctor` names the log file",
+    ),
+];
+
+/// Returns what to use in place of a command that does not exist.
+fn suggest_command(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let known = |(names, _): &&(&[&str], &'static str)| names.contains(&name.as_str());
+    OTHER_COMMANDS.iter().find(known).map(|(_, hint)| *hint)
 }
 
 /// What many LSP clients add to every server that they start. Accepted and ignored.
@@ -81,7 +148,7 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "MODE", value_parser = ["plan", "ask", "autoEdit", "full"])]
     pub mode: Option<String>,
     /// What to log: off, error, warn, info, debug, trace, or a filter.
-    #[arg(long, global = true, value_name = "LEVEL")]
+    #[arg(long, global = true, value_name = "LEVEL", value_parser = parse_log_filter)]
     pub log: Option<String>,
 }
 
@@ -95,7 +162,11 @@ pub enum CliCommand {
         editor: EditorArgs,
     },
     /// Serve an editor that speaks the Agent Client Protocol, over stdin and stdout.
-    Acp,
+    Acp {
+        /// What to do; serve when absent.
+        #[command(subcommand)]
+        command: Option<AcpCommand>,
+    },
     /// Try everything without a key or a network: a scratch workspace and a scripted model.
     Demo {
         /// Answer approvals with yes instead of asking.
@@ -127,6 +198,10 @@ pub enum CliCommand {
     /// Run one prompt, for scripts: the answer on stdout, progress on stderr.
     #[command(after_help = RUN_HELP)]
     Run(RunArguments),
+    /// Store the key of a provider: asks for it, tries it, and keeps it in a file that only you can read.
+    Login(LoginArguments),
+    /// Remove the key of a provider that `agentls login` has stored.
+    Logout(LogoutArguments),
     /// List, show, search and change stored sessions.
     Sessions {
         /// What to do; `list` when absent.
@@ -233,6 +308,9 @@ pub struct RunArguments {
     /// Print every notification as a line of JSON, then {"result": …} or {"error": …}, each with the sessionId.
     #[arg(long)]
     pub json: bool,
+    /// Print no progress on stderr, only errors.
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Use this configured agent.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue"])]
     pub agent: Option<String>,
@@ -257,6 +335,43 @@ pub struct RunArguments {
     /// The prompt. With -p: the folder to work in.
     #[arg(value_name = "PROMPT")]
     pub words: Vec<String>,
+}
+
+/// What an editor can start in a terminal, with the same command as the server.
+#[derive(Debug, Subcommand)]
+pub enum AcpCommand {
+    /// The same as `agentls login`.
+    #[command(hide = true)]
+    Login(LoginArguments),
+}
+
+/// The options of `agentls login`.
+#[derive(Debug, Args)]
+pub struct LoginArguments {
+    /// The provider, such as `anthropic`; chosen from a list when absent.
+    pub provider: Option<String>,
+    /// Read the key from standard input: `agentls login groq --with-key - < key.txt`. A pipe does the same.
+    #[arg(long, value_name = "-", value_parser = ["-"], requires = "provider")]
+    pub with_key: Option<String>,
+    /// Store the key without trying it.
+    #[arg(long)]
+    pub no_check: bool,
+    /// List the providers that have a key, and where it is from.
+    #[arg(long, conflicts_with_all = ["provider", "no_check"])]
+    pub list: bool,
+    /// With --list, print JSON: [{provider, from, unusedLogin}].
+    #[arg(long, requires = "list")]
+    pub json: bool,
+}
+
+/// The options of `agentls logout`.
+#[derive(Debug, Args)]
+pub struct LogoutArguments {
+    /// The provider; the only login when absent.
+    pub provider: Option<String>,
+    /// Remove the keys of all logins.
+    #[arg(long, conflicts_with = "provider")]
+    pub all: bool,
 }
 
 /// The format of an exported session.
@@ -295,11 +410,18 @@ pub enum SandboxCommand {
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
     /// List the servers of the configuration and of the current folder. It starts none.
-    List,
+    List {
+        /// Print JSON: {servers: [{name, target, from, state}], problems}.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the settings of a server. The values of variables and headers stay hidden.
     Get {
         /// The server.
         name: String,
+        /// Print JSON, with the same names as without.
+        #[arg(long)]
+        json: bool,
     },
     /// Add a server to your configuration file: a program after `--`, or an address.
     #[command(after_help = MCP_ADD_HELP)]
@@ -426,6 +548,9 @@ pub enum ConfigCommand {
     Check {
         /// The folder whose own configuration is included; the current one when absent.
         dir: Option<PathBuf>,
+        /// Print JSON: {ok, files, untrusted?, problems: [{severity, file, line, column, key, message, hint?}]}.
+        #[arg(long)]
+        json: bool,
     },
     /// Show what the rules decide about a call, without running it: allow, ask or deny, the deciding rule, and what
     /// "always" would remember. Exit code: 0 allowed, 1 asked, 2 usage error, 3 denied.

@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
-use super::screen::{Screen, print_to_stdout};
+use serde_json::json;
+
+use super::screen::{Screen, print_json, print_to_stdout};
 use super::style::Color;
 use crate::config::{ConfigSeverity, ConfigSource, Diagnostic, FolderItemKind, Trust, export_json_schema};
 
@@ -12,6 +14,32 @@ use crate::config::{ConfigSeverity, ConfigSource, Diagnostic, FolderItemKind, Tr
 pub(super) fn print_schema() -> std::io::Result<i32> {
     print_to_stdout(&format!("{:#}\n", export_json_schema()))?;
     Ok(0)
+}
+
+/// Prints the problems as JSON. Returns the exit code: 1 if there is an error.
+pub(super) fn print_check(source: &ConfigSource, trust: &Trust, folder: &Path) -> std::io::Result<i32> {
+    let problems = source.load_settings(Some(folder), trust).diagnostics;
+    let has_error = problems.iter().any(is_error);
+    let listed = problems.iter().map(|problem| {
+        let mut listed = json!({
+            "severity": problem.severity.name(), "file": problem.file, "line": problem.line,
+            "column": problem.column, "key": problem.key, "message": problem.message,
+        });
+        if let Some(hint) = &problem.hint {
+            listed["hint"] = json!(hint);
+        }
+        listed
+    });
+    let mut report = json!({
+        "ok": !has_error,
+        "files": find_config_files(source, folder),
+        "problems": listed.collect::<Vec<_>>(),
+    });
+    if let Some(description) = describe_untrusted_settings(source, trust, folder) {
+        report["untrusted"] = json!(format!("this folder {description}"));
+    }
+    print_json(&format!("{report:#}\n"))?;
+    Ok(i32::from(has_error))
 }
 
 /// Prints one problem per line. Returns the exit code: 1 if there is an error.

@@ -24,6 +24,7 @@ mod external_editor;
 mod held_key;
 mod inquiry;
 mod keys;
+mod login;
 mod markdown;
 mod mcp;
 mod mentions;
@@ -48,7 +49,7 @@ mod view;
 mod wrap;
 
 pub use args::{
-    Arguments, CliCommand, ConfigCommand, GlobalArgs, McpAddArguments, McpCommand, ModelsCommand,
+    AcpCommand, Arguments, CliCommand, ConfigCommand, GlobalArgs, McpAddArguments, McpCommand, ModelsCommand,
     RunArguments, SandboxCommand, SessionsCommand, TurnArgs,
 };
 
@@ -112,7 +113,20 @@ impl CommandContext<'_> {
     async fn run(&self, command: CliCommand) -> CommandResult {
         let env = &self.source.env;
         match command {
-            CliCommand::Serve { .. } | CliCommand::Acp => Err("a server is not started from here".into()),
+            CliCommand::Login(arguments)
+            | CliCommand::Acp {
+                command: Some(AcpCommand::Login(arguments)),
+            } => {
+                self.check_config_exists()?;
+                login::log_in(arguments, self.source, &mut self.open_stdout()).await
+            }
+            CliCommand::Logout(arguments) => {
+                self.check_config_exists()?;
+                login::log_out(arguments, self.source, &mut self.open_stdout()).await
+            }
+            CliCommand::Serve { .. } | CliCommand::Acp { command: None } => {
+                Err("a server is not started from here".into())
+            }
             CliCommand::Demo { yes } => Ok(demo::run_demo(yes, env, self.is_interactive()).await),
             CliCommand::Chat {
                 agent,
@@ -157,8 +171,11 @@ impl CommandContext<'_> {
                 Ok(sessions::run_sessions_command(command, json, launch, env).await?)
             }
             CliCommand::Config { command } => {
-                self.run_config(command.unwrap_or(ConfigCommand::Check { dir: None }))
-                    .await
+                self.run_config(command.unwrap_or(ConfigCommand::Check {
+                    dir: None,
+                    json: false,
+                }))
+                .await
             }
             CliCommand::Doctor { offline, json } => {
                 let launch = self.launch(None, "agentls doctor")?;
@@ -168,7 +185,7 @@ impl CommandContext<'_> {
             CliCommand::Mcp { command } => {
                 self.check_config_exists()?;
                 let commands = mcp::McpCommands::load(self.source, self.trust, self.find_folder(None)?);
-                let command = command.unwrap_or(McpCommand::List);
+                let command = command.unwrap_or(McpCommand::List { json: false });
                 commands.run(command, &mut self.open_stdout()).await
             }
             CliCommand::Sandbox { command } => {
@@ -192,7 +209,16 @@ impl CommandContext<'_> {
 
     async fn run_chat(&self, which: ChatStart, dir: Option<PathBuf>, turn: &TurnArgs) -> CommandResult {
         self.check_config_exists()?;
-        let mut launch = self.launch(dir, "agentls chat")?;
+        let mut launch = self
+            .launch(dir.clone(), "agentls chat")
+            .map_err(|error| match dir {
+                // It may be meant as a prompt.
+                Some(dir) => format!(
+                    "{error}; for one prompt use `agentls run \"{}\"`, or start `agentls chat` and type it",
+                    dir.display()
+                ),
+                None => error,
+            })?;
         launch.apply_turn_args(turn, None);
         let config = self.shared.config.as_deref();
         Ok(chat::run_chat(which, launch, &self.source.env, config, self.is_interactive()).await?)
@@ -203,8 +229,13 @@ impl CommandContext<'_> {
         Ok(match command {
             ConfigCommand::Schema => config::print_schema()?,
             // This and `Doctor` accept a missing file: both report it as one of the problems.
-            ConfigCommand::Check { dir } => {
-                config::check_config(&mut self.open_stdout(), source, trust, &self.find_folder(dir)?)
+            ConfigCommand::Check { dir, json } => {
+                let folder = self.find_folder(dir)?;
+                if json {
+                    config::print_check(source, trust, &folder)?
+                } else {
+                    config::check_config(&mut self.open_stdout(), source, trust, &folder)
+                }
             }
             ConfigCommand::Test {
                 subject,

@@ -13,7 +13,7 @@ use crate::protocol::{ListModelsParams, ListModelsResult, ModelInfo, Price, Prov
 use crate::provider::models::{DownloadState, catalog_source, current_day, parse_day};
 
 /// How to get a working provider.
-pub(super) const PROVIDER_HINT: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
+pub(super) const PROVIDER_HINT: &str = "run `agentls login`; or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
 (`ollama pull qwen3`); or try it without a key: `agentls demo`";
 
 /// Lists the models. Returns the exit code: 1 if there are none.

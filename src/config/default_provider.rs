@@ -20,7 +20,7 @@ pub enum DefaultChoice {
         /// `None`: ask the provider which models it has.
         model: Option<String>,
     },
-    /// A key from the environment or from the editor selects them.
+    /// A login, or a key from the environment or from the editor, selects them.
     ByKey {
         /// A name in [`Settings::providers`].
         provider: String,
@@ -54,8 +54,8 @@ pub fn select_default(
 }
 
 /// Selects for an agent. The first of these wins: the provider that its model's name begins with; the provider it
-/// names; a configured provider (the first [`BY_KEY`] presets, then by name, never a script); a key in the environment;
-/// a key from the editor; perhaps Ollama.
+/// names; a configured provider (the first [`BY_KEY`] presets, then by name, never a script); the newest login; a key in
+/// the environment; a key from the editor; perhaps Ollama.
 pub fn select_for(
     settings: &Settings,
     agent: &AgentSettings,
@@ -144,6 +144,12 @@ fn select_provider(
             reason: explain_unusable_provider(settings, name),
         };
     }
+    // A login is a choice; a variable may be set for other programs.
+    let logins = settings.logins.iter();
+    let mut logins = logins.filter_map(|name| settings.providers.get(name));
+    if let Some(provider) = logins.find(|provider| provider.api_key.is_some()) {
+        return build_login_choice(provider, agent, default_model);
+    }
     let by_key = |from_editor: bool| {
         PROVIDER_PRESETS[..BY_KEY].iter().find_map(|known| {
             let variable = known.key_variable?;
@@ -171,6 +177,24 @@ fn select_provider(
     }
     DefaultChoice::ProbeOllama {
         model: agent.model.clone(),
+    }
+}
+
+fn build_login_choice(
+    provider: &ProviderSettings,
+    agent: &AgentSettings,
+    default_model: DefaultModel<'_>,
+) -> DefaultChoice {
+    match agent.model.clone().or_else(|| default_model(&provider.name)) {
+        Some(model) => DefaultChoice::ByKey {
+            reason: format!(
+                "using {} with {model}, because you are logged in to it",
+                provider.name
+            ),
+            provider: provider.name.clone(),
+            model,
+        },
+        None => build_configured_choice(provider, agent, default_model),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{ConfigPaths, Env};
+use super::{ConfigPaths, Env, LoginKeys};
 
 /// The content of a file, or why it could not be read.
 #[derive(Clone, Debug, Hash)]
@@ -46,6 +46,8 @@ pub struct LoadInputs<'a> {
     pub env: &'a Env,
     /// The user's folders; `None` without a home folder.
     pub places: Option<&'a ConfigPaths>,
+    /// The keys that `agentls login` has stored.
+    pub keys: &'a LoginKeys,
     /// The user's config file.
     pub user: Option<FileText>,
     /// The workspace root that owns `workspace` and `local`.

@@ -34,7 +34,7 @@ use super::settings::{McpServerSettings, ModelPrefix, SandboxSettings, Settings}
 use super::tree::{Node, SpannedValue, join_keys, parse_toml, split_keys};
 use super::trust;
 use super::validate::validate_tree;
-use super::{ConfigPaths, Env};
+use super::{ConfigPaths, Env, LoginKeys};
 
 /// The largest config file that is read, in bytes.
 const MAX_FILE: u64 = 1024 * 1024;
@@ -78,12 +78,10 @@ pub fn load_settings(inputs: &LoadInputs<'_>) -> LoadedConfig {
     } else {
         assemble_layers(inputs, FolderUse::Restrained)
     };
-    if let Some(root) = inputs.root
-        && !trusted
-        && inputs.trust.folders.contains_key(root)
-    {
-        assembled.diagnostics.push(build_change_warning(root));
-    }
+    let root = inputs
+        .root
+        .filter(|root| !trusted && inputs.trust.folders.contains_key(*root));
+    assembled.diagnostics.extend(root.map(build_change_warning));
     let files = (
         &inputs.user,
         &inputs.workspace,
@@ -702,7 +700,7 @@ pub struct ConfigSource {
 impl ConfigSource {
     /// Reads the files and loads the configuration of `root`. Blocks briefly on the disk.
     pub fn load_settings(&self, root: Option<&Path>, trust: &Trust) -> LoadedConfig {
-        self.with_inputs(root, trust, load_settings)
+        self.with_inputs(root, trust, self.login_keys(), load_settings)
     }
 
     /// Returns what the flags state, or else the variables.
@@ -718,7 +716,7 @@ impl ConfigSource {
 
     /// Reads the files and describes what those of `root` would do if it were trusted. Blocks briefly on the disk.
     pub fn describe_folder(&self, root: &Path, trust: &Trust) -> FolderDescription {
-        self.with_inputs(Some(root), trust, describe_folder)
+        self.with_inputs(Some(root), trust, self.login_keys(), describe_folder)
     }
 
     /// Returns the settings of the sandbox, with the paths that hold this program's own secrets.
@@ -732,12 +730,19 @@ impl ConfigSource {
         }
     }
 
-    fn with_inputs<T>(&self, root: Option<&Path>, trust: &Trust, make: fn(&LoadInputs<'_>) -> T) -> T {
+    pub(super) fn with_inputs<T>(
+        &self,
+        root: Option<&Path>,
+        trust: &Trust,
+        keys: LoginKeys,
+        make: fn(&LoadInputs<'_>) -> T,
+    ) -> T {
         let of_root =
             |name: &str| root.and_then(|root| read(&root.join(".agentls").join(name), false, Some(root)));
         make(&LoadInputs {
             env: &self.env,
             places: self.places.as_ref(),
+            keys: &keys,
             user: self
                 .places
                 .as_ref()

@@ -18,6 +18,8 @@ mod foreign_mcp;
 mod inputs;
 pub mod layers;
 mod location;
+mod login_keys;
+mod logins;
 mod mcp_names;
 mod model_name;
 mod names;
@@ -43,9 +45,12 @@ pub use env::Env;
 pub use folder_items::{FolderItem, FolderItemKind};
 pub use inputs::{FileText, Flags, LoadInputs, Trust};
 pub use layers::{ConfigSource, FolderDescription, LoadedConfig, describe_folder, load_settings};
+pub use login_keys::{KeyFile, KeyFileStamp, LoginKeys};
 pub use mcp_names::{MAX_NAMED_MCP_SERVERS, usable_mcp_names};
 pub use model_name::{HasModel, follow_prefix, provider_prefix, strip_provider};
-pub use names::{key_variables, missing_key_hint, preset_at, providers_of_key};
+pub use names::{
+    key_variable, key_variables, missing_key_hint, preset_at, providers_of_key, providers_with_key, takes_key,
+};
 pub use paths::ConfigPaths;
 pub use redirect::ProviderRedirect;
 pub use schema::{export_json_schema, generate_annotated_schema};

@@ -123,11 +123,33 @@ pub fn key_variables() -> Vec<&'static str> {
     names
 }
 
+/// Returns the variable that usually contains the key of a provider.
+pub fn key_variable(provider: &str) -> Option<&'static str> {
+    find_preset(provider).and_then(|known| known.key_variable)
+}
+
+/// Returns whether a provider may take a key: known engines on the own machine do not.
+pub fn takes_key(provider: &str) -> bool {
+    find_preset(provider).is_none_or(|known| known.key_variable.is_some())
+}
+
+/// Returns the known providers that take a key of their own.
+pub fn providers_with_key() -> impl Iterator<Item = &'static str> {
+    let has_key = |known: &&ProviderPreset| {
+        known.key_variable.is_some() && known.availability != Availability::Configured
+    };
+    PROVIDER_PRESETS.iter().filter(has_key).map(|known| known.name)
+}
+
 /// Returns how to give `provider` the key that it lacks, for the user.
 pub fn missing_key_hint(provider: &str) -> String {
     match find_preset(provider).and_then(|known| known.key_variable) {
-        Some(variable) => format!("set {variable}, or put the key into [provider.{provider}] api_key"),
-        None => format!("set [provider.{provider}] api_key, preferably as \"${{NAME_OF_A_VARIABLE}}\""),
+        Some(variable) => format!(
+            "run `agentls login {provider}`, set {variable}, or put the key into [provider.{provider}] api_key"
+        ),
+        None => format!(
+            "run `agentls login {provider}`, or set [provider.{provider}] api_key, preferably as \"${{NAME_OF_A_VARIABLE}}\""
+        ),
     }
 }
 
@@ -212,9 +234,12 @@ mod tests {
     fn hint_names_the_variable_of_a_known_provider() {
         assert_eq!(
             missing_key_hint("groq"),
-            "set GROQ_API_KEY, or put the key into [provider.groq] api_key"
+            "run `agentls login groq`, set GROQ_API_KEY, or put the key into [provider.groq] api_key"
         );
-        assert!(missing_key_hint("work").starts_with("set [provider.work] api_key, "));
+        assert!(
+            missing_key_hint("work")
+                .starts_with("run `agentls login work`, or set [provider.work] api_key, ")
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Env;
+use super::{Env, KeyFile};
 
 /// The user's folders and files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,11 @@ impl ConfigPaths {
     /// Returns the file of the downloaded data about models.
     pub fn models_file(&self) -> PathBuf {
         self.data_dir.join("models.json")
+    }
+
+    /// Returns the file of the keys that `agentls login` stores.
+    pub fn key_file(&self) -> KeyFile {
+        KeyFile::new(&self.data_dir)
     }
 
     /// Returns the log file for a configuration that names none.

@@ -304,7 +304,7 @@ impl RedirectFinder<'_> {
                         None => format!("the API key of {name}"),
                     });
                 }
-                (None, Some(variable)) => sends.push(format!("${{{variable}}}")),
+                (None, Some(variable)) if !provider.is_login_key => sends.push(format!("${{{variable}}}")),
                 _ => sends.push(format!("the API key of {name}")),
             }
         }

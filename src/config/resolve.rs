@@ -71,6 +71,7 @@ pub(super) fn resolve_settings(
     });
     settings.named_variables = named_variables;
     settings.approvals.unreadable = unreadable;
+    resolver.check_login_keys();
     resolver.resolve_providers(&mut settings);
     resolver.resolve_agents(&mut settings, stated.prefixes);
     resolver.check_prices(&settings);
@@ -322,6 +323,14 @@ impl Resolver<'_> {
         logging.file.take_if(|file| file.as_os_str().is_empty());
         if logging.file.is_none() {
             logging.file = self.inputs.places.map(super::ConfigPaths::log_file);
+        }
+    }
+
+    fn check_login_keys(&mut self) {
+        if let Some((file, problem)) = &self.inputs.keys.problem {
+            let at = ConfigLocation::start_of_file(file);
+            self.problems
+                .push(Diagnostic::new_error(&at, "provider", problem.clone()));
         }
     }
 

@@ -110,6 +110,9 @@ pub struct Settings {
     /// The values of those variables in settings of MCP servers that are credentials.
     #[serde(skip)]
     pub(super) mcp_secrets: Vec<SecretString>,
+    /// The providers with a key from `agentls login`, the newest login first.
+    #[serde(skip)]
+    pub logins: Vec<String>,
 }
 
 impl Settings {

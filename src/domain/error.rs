@@ -101,6 +101,9 @@ pub struct AgentError {
     /// How many attempts were made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
+    /// A provider's key is missing or was refused, so that a login may help.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_login: bool,
 }
 
 impl AgentError {
@@ -119,6 +122,7 @@ impl AgentError {
             reset_at: None,
             user_action: None,
             attempts: None,
+            needs_login: false,
         }
     }
 

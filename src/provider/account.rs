@@ -107,9 +107,10 @@ impl ProviderAccount {
             .find(|(domain, kinds, _)| host.ends_with(domain) && kinds.contains(&self.kind));
         let variable = known.map(|(.., variable)| variable);
         let setting = format!("[provider.{}] api_key", self.name);
+        let login = format!("`agentls login {}`", self.name);
         match variable {
-            Some(variable) => format!("check the key in {variable} or {setting}"),
-            None => format!("check the key in {setting}"),
+            Some(variable) => format!("check the key in {variable} or {setting}, or store another: {login}"),
+            None => format!("check the key in {setting}, or store another: {login}"),
         }
     }
 
@@ -259,11 +260,11 @@ pub(crate) mod tests {
         let anthropic = hint(ApiKind::Anthropic, "https://api.anthropic.com");
         assert_eq!(
             anthropic,
-            "check the key in ANTHROPIC_API_KEY or [provider.p] api_key"
+            "check the key in ANTHROPIC_API_KEY or [provider.p] api_key, or store another: `agentls login p`"
         );
         assert_eq!(
             hint(ApiKind::OpenAi, "https://x.example"),
-            "check the key in [provider.p] api_key"
+            "check the key in [provider.p] api_key, or store another: `agentls login p`"
         );
     }
 }

@@ -211,6 +211,8 @@ impl ProviderError {
             retry_after_ms: self.retry_after.map(|d| d.as_millis() as u64),
             reset_at,
             user_action: self.user_action.clone(),
+            // A key that is accepted may lack a permission.
+            needs_login: self.fault == ProviderFault::Unauthorized && self.status != Some(403),
             ..AgentError::new(code, format!("{} API error", self.provider))
         }
     }

@@ -13,11 +13,12 @@ use super::editor_credentials::EditorKeys;
 use super::models::{LearntFacts, ModelLists, ModelVerdict, Models};
 use super::services::{Rules, SessionSettings, SettingsSource, SubagentModel};
 use crate::approval::Rule;
+use crate::base::spawn::run_blocking;
 use crate::config::{
-    self, ConfigSource, Diagnostic, FolderDescription, LoadedConfig, McpServerSettings, Redactor,
-    SandboxSettings, Settings, Trust,
+    self, ConfigSource, Diagnostic, Env, FolderDescription, KeyFileStamp, LoadedConfig, McpServerSettings,
+    Redactor, SandboxSettings, Settings, Trust,
 };
-use crate::domain::{Mode, SessionId};
+use crate::domain::{AgentError, Mode, SessionId};
 use crate::mcp::{McpFolder, McpManager, McpRegistration};
 use crate::provider::Accounts;
 use crate::store::ContentChoice;
@@ -25,7 +26,8 @@ use crate::tool::command_tool::CommandTool;
 use crate::tool::web_fetch::WebFetch;
 use crate::tool::{DynTool, EditorLink};
 use crate::turn::{
-    AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, ModelChoice, TurnLimits, TurnSettings,
+    AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, ModelChoice, ModelSource, TurnLimits,
+    TurnSettings,
 };
 use crate::workspace::prompts::Sources;
 use crate::workspace::{self, Folder, Roots, SessionFolders, Workspace, WorkspaceShared};
@@ -49,6 +51,8 @@ struct ConfigStoreState {
     /// The folders that the user trusts, as the store and the editor say.
     trust: Trust,
     loaded: HashMap<PathBuf, Arc<FolderConfig>>,
+    /// The stored keys that the loaded settings contain.
+    logins: KeyFileStamp,
     /// Environment variables that no child process gets.
     stripped: BTreeSet<String>,
 }
@@ -93,6 +97,7 @@ impl ConfigStore {
             source,
             trust: Trust::default(),
             loaded: HashMap::new(),
+            logins: None,
             stripped: BTreeSet::new(),
         };
         Self {
@@ -239,6 +244,53 @@ impl ConfigStore {
         problems
     }
 
+    /// Reads the keys again, and checks that the default provider of the user's own configuration can be called.
+    ///
+    /// # Errors
+    /// Says what is missing.
+    pub async fn check_default_provider(&self) -> Result<(), AgentError> {
+        self.reload_config(&[]);
+        let (settings, env) = {
+            let state = self.lock();
+            let loaded = state.source.load_settings(None, &Trust::default());
+            (loaded.settings, state.source.env.clone())
+        };
+        self.redactor.learn_all(&settings);
+        let models = self.build_models(settings, env);
+        models.resolve_model(&ModelChoice::default()).await.map(drop)
+    }
+
+    /// Removes the keys that `agentls login` has stored. Returns whether there were any.
+    ///
+    /// # Errors
+    /// Says why the file of the keys cannot be changed.
+    pub async fn forget_logins(&self) -> Result<bool, String> {
+        let file = self.lock().source.places.as_ref().map(|places| places.key_file());
+        let Some(file) = file else { return Ok(false) };
+        let removed = run_blocking(move || {
+            let keys = file.load();
+            let mut names = keys.providers();
+            names.try_fold(false, |any, name| {
+                Ok::<_, std::io::Error>(file.remove(name)? || any)
+            })
+        });
+        removed
+            .await
+            .map_err(|error| error.to_string())?
+            .map_err(|error| error.to_string())
+    }
+
+    fn build_models(&self, settings: Arc<Settings>, env: Env) -> Arc<Models> {
+        Arc::new(Models::new(
+            settings,
+            env,
+            self.accounts.clone(),
+            self.learnt.clone(),
+            self.keys.clone(),
+            self.lists.clone(),
+        ))
+    }
+
     /// Reads all configuration again if a file of the folder has changed.
     pub fn refresh_config(&self, folder: &Path) {
         let state = self.lock();
@@ -255,6 +307,12 @@ impl ConfigStore {
     /// Returns a folder's configuration, loading it if necessary.
     pub fn folder_config(&self, folder: &Path) -> Arc<FolderConfig> {
         let mut state = self.lock();
+        // A login at a terminal counts from the next turn.
+        let logins = state.source.login_stamp();
+        if logins != state.logins {
+            state.loaded.clear();
+            state.logins = logins;
+        }
         // The lock is held while the files are read, so that a folder is loaded only once.
         if let Some(known) = state.loaded.get(folder) {
             return known.clone();
@@ -279,15 +337,7 @@ impl ConfigStore {
                 problem.message
             );
         }
-        let models = Models::new(
-            loaded.settings.clone(),
-            state.source.env.clone(),
-            self.accounts.clone(),
-            self.learnt.clone(),
-            self.keys.clone(),
-            self.lists.clone(),
-        );
-        let models = Arc::new(models);
+        let models = self.build_models(loaded.settings.clone(), state.source.env.clone());
         let sandbox = Arc::new(state.source.sandbox_settings(&loaded.settings.sandbox));
         let own_sandbox = Arc::new(state.source.sandbox_settings(&loaded.own_sandbox));
         let config = Arc::new(FolderConfig {

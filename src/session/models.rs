@@ -47,7 +47,7 @@ const RETIREMENT_NOTICE: i64 = 30;
 const LISTED: usize = 1_000;
 
 /// The three ways to continue when nothing is configured, one per line (R-PROV).
-const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or put a key into the \
+const WAYS: &str = "run `agentls login`, or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or put a key into the \
 configuration file\nstart Ollama with a model (`ollama pull qwen3`); it is detected automatically\ntry it without a key: `agentls demo`";
 
 /// What errors have told about models, by provider and model. All sessions of a server share it until the configuration is
@@ -340,7 +340,10 @@ impl Models {
     fn open_provider(&self, settings: &ProviderSettings) -> Result<Arc<WatchedProvider>, AgentError> {
         if settings.needs_key() && settings.api_key.is_none() {
             let message = format!("the provider {:?} has no API key", settings.name);
-            return Err(not_configured(message).with_user_action(missing_key_hint(&settings.name)));
+            return Err(AgentError {
+                needs_login: true,
+                ..not_configured(message).with_user_action(missing_key_hint(&settings.name))
+            });
         }
         // Locked over the build, so that parallel turns share one provider.
         let mut built = self.lock();
@@ -727,7 +730,11 @@ impl Models {
 }
 
 fn nothing_found() -> AgentError {
-    not_configured("no provider is configured: no API key is set and no Ollama is running".to_owned())
+    let message = "no provider is configured: no API key is set and no Ollama is running";
+    AgentError {
+        needs_login: true,
+        ..not_configured(message.to_owned())
+    }
 }
 
 fn not_configured(message: String) -> AgentError {

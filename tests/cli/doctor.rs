@@ -212,6 +212,56 @@ fn doctor_prints_a_json_report() {
 }
 
 #[test]
+fn a_command_of_another_program_gets_a_hint() {
+    let world = World::new();
+    for (args, hint) in [
+        (&["init"][..], "agentls login"),
+        (&["update"], "what installed it"),
+        (&["config", "show"], "agentls config check"),
+        (&["config", "edit"], "agentls config check"),
+        (&["auth"], "agentls login"),
+        (&["chat", "fix it"], "agentls run \"fix it\""),
+        (
+            &["--log", "nosuch", "doctor"],
+            "off, error, warn, info, debug, trace",
+        ),
+    ] {
+        let done = world.run(args);
+        assert!(matches!(done.code, Some(1 | 2)), "{args:?}: {}", done.err);
+        done.assert_stderr(hint);
+    }
+    world
+        .run(&["--log", "info,agentls::provider=debug", "docs"])
+        .assert_exit_code(0);
+}
+
+#[test]
+fn config_check_prints_json() {
+    let world = World::with(hello());
+    let report = |world: &World, code: i32| -> Value {
+        let done = world.run(&["config", "check", "--json"]);
+        serde_json::from_str(&done.assert_exit_code(code).out).unwrap()
+    };
+    let fine = report(&world, 0);
+    assert_eq!(
+        (&fine["ok"], fine["problems"].as_array().unwrap().len()),
+        (&Value::Bool(true), 0)
+    );
+    assert_eq!(fine["files"].as_array().unwrap().len(), 1);
+    world.configure("[agent.default]\nmode = \"fast\"\n");
+    let broken = report(&world, 1);
+    let problem = &broken["problems"][0];
+    assert_eq!(
+        (&broken["ok"], &problem["severity"]),
+        (&Value::Bool(false), &"error".into())
+    );
+    assert_eq!(
+        (&problem["key"], &problem["line"]),
+        (&"agent.default.mode".into(), &2.into())
+    );
+}
+
+#[test]
 fn common_spellings_of_other_programs_work() {
     let world = World::with(hello());
     world

@@ -211,7 +211,7 @@ fn killed_server_leaves_no_command_behind() {
 fn chat_without_a_provider_warns_before_the_first_prompt() {
     let world = World::new();
     let mut chat = world.terminal(&["chat"], &[], 80);
-    chat.wait_for_text("! no provider is available: set ANTHROPIC_API_KEY");
+    chat.wait_for_text("! no provider is available: run `agentls login`");
     chat.quit();
     world.configure("[provider.anthropic]\nmodel = \"m\"\n");
     let mut chat = world.terminal(&["chat"], &[], 80);

@@ -14,6 +14,7 @@ mod doctor;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod limits;
+mod login;
 mod mcp;
 #[path = "../support/mcp_peer.rs"]
 mod mcp_peer;

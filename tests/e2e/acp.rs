@@ -6,6 +6,7 @@ mod cancel;
 mod client;
 mod faults;
 mod folders;
+mod login;
 mod mcp;
 mod updates;
 
@@ -1287,6 +1288,49 @@ fn options_behind_a_prompt_count_in_their_order() {
 }
 
 #[test]
+fn the_option_effort_offers_what_the_model_takes() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let set = |option: &str, value: &str| {
+        let params = json!({"sessionId": session, "configId": option, "value": value});
+        client.answer(client.request("session/set_config_option", params))
+    };
+    let effort = |answer: Value| {
+        let options = answer["result"]["configOptions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let option = options
+            .into_iter()
+            .find(|option| option["id"] == "effort")
+            .unwrap();
+        let values: Vec<String> = option["options"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|value| value["value"].as_str().unwrap().to_owned())
+            .collect();
+        (option["currentValue"].as_str().unwrap().to_owned(), values)
+    };
+    // Of an unknown model, the provider decides.
+    let (current, values) = effort(set("effort", "xhigh"));
+    assert_eq!((current.as_str(), values.len()), ("xhigh", 8), "{values:?}");
+    let (current, values) = effort(set("model", "mock/claude-opus-4-6"));
+    assert_eq!(values, ["configured", "none", "low", "medium", "high", "max"]);
+    assert_eq!(current, "high", "the nearest one is used");
+    let refused = set("effort", "xhigh");
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert!(
+        refused["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("low, medium, high, max")
+    );
+    assert_eq!(effort(set("effort", "max")).0, "max");
+}
+
+#[test]
 fn modes_and_options_can_be_chosen() {
     let world = World::with(Config {
         tables: "[agent.reviewer]\nmode = \"plan\"".to_owned(),
@@ -1477,7 +1521,7 @@ fn bad_lines_are_answered_and_not_echoed() {
         ("no/such", -32601),
         ("session/new", -32602),
         ("authenticate", -32602),
-        ("logout", -32601),
+        ("logout", -32600),
     ] {
         let answer = client.answer(client.request(method, json!({"cwd": 3})));
         assert_eq!(answer["error"]["code"], code, "{method}: {answer}");

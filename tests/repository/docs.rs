@@ -378,7 +378,7 @@ fn the_entry_of_the_acp_registry_starts_this_version() {
     let arguments = package["args"].as_array().unwrap().iter();
     let words = std::iter::once("agentls").chain(arguments.map(|argument| argument.as_str().unwrap()));
     let parsed = Arguments::try_parse_from(words).unwrap();
-    assert!(matches!(parsed.command, Some(CliCommand::Acp)));
+    assert!(matches!(parsed.command, Some(CliCommand::Acp { command: None })));
     // An icon of 16 by 16 pixels in the color of the editor.
     assert_eq!(entry["icon"], "./icon.svg");
     let icon = fs::read_to_string(folder.join("icon.svg")).unwrap();

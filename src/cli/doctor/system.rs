@@ -191,6 +191,11 @@ impl Doctor<'_> {
             [] => "no key variable of a known provider is set".to_owned(),
             set => format!("in the environment: {}", set.join(", ")),
         };
+        let logins: Vec<&str> = settings.logins.iter().map(String::as_str).collect();
+        let found = match logins.as_slice() {
+            [] => found,
+            logins => format!("{found}; from `agentls login`: {}", logins.join(", ")),
+        };
         let empty = key_variables()
             .into_iter()
             .filter(|name| env.get(name).is_some() && env.non_empty(name).is_none());

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::args::{McpAddArguments, McpCommand};
-use super::screen::Screen;
+use super::screen::{Screen, print_json};
 use super::style::{Color, format_path};
 use crate::base::clock;
 use crate::base::text::{one_line, reveal_hidden_characters};
@@ -75,8 +77,10 @@ impl<'a> McpCommands<'a> {
     /// Runs a command and returns its exit code.
     pub(super) async fn run(self, command: McpCommand, screen: &mut Screen) -> CommandResult {
         match command {
-            McpCommand::List => Ok(self.list_servers(screen)),
-            McpCommand::Get { name } => self.show_server(&name, screen),
+            McpCommand::List { json: true } => self.print_servers(),
+            McpCommand::List { json: false } => Ok(self.list_servers(screen)),
+            McpCommand::Get { name, json: true } => self.print_server(&name),
+            McpCommand::Get { name, json: false } => self.show_server(&name, screen),
             McpCommand::Add(arguments) => self.add_server(&arguments, screen),
             McpCommand::Remove { name } => self.remove_server(&name, screen).await,
             McpCommand::Test { name } => self.test_server(&name, screen).await,
@@ -96,6 +100,43 @@ impl<'a> McpCommands<'a> {
                 Ok(0)
             }
         }
+    }
+
+    fn print_servers(&self) -> CommandResult {
+        let servers = self.manager.list_servers(&self.folder, &self.registration);
+        let listed = servers.iter().map(|server| {
+            json!({
+                "name": server.name, "target": self.clean_target(&server.target),
+                "from": self.source_of(server.source.as_deref()), "state": self.describe_state(server),
+            })
+        });
+        let problems = self.find_problems(None);
+        let texts = problems.iter().map(|problem| self.clean(&problem.to_string()));
+        let report = json!({
+            "servers": listed.collect::<Vec<_>>(), "problems": texts.collect::<Vec<_>>(),
+        });
+        print_json(&format!("{report:#}\n"))?;
+        Ok(i32::from(problems.iter().any(|problem| problem.key.is_empty())))
+    }
+
+    fn print_server(&self, name: &str) -> CommandResult {
+        let mut report = serde_json::Map::from_iter([("name".to_owned(), json!(name))]);
+        for (key, value) in self.describe_server(name)? {
+            let value = self.clean(&value);
+            // What a server can have several of is always a list.
+            if matches!(key, "argument" | "env" | "header") {
+                let list = report.entry(key).or_insert_with(|| json!([]));
+                list.as_array_mut()
+                    .into_iter()
+                    .for_each(|list| list.push(json!(value)));
+            } else {
+                report.insert(key.to_owned(), json!(value));
+            }
+        }
+        print_json(&format!("{:#}\n", serde_json::Value::Object(report)))?;
+        // The error of one that cannot be used says why.
+        self.find_server(name)?;
+        Ok(0)
     }
 
     fn list_servers(&self, screen: &mut Screen) -> i32 {
@@ -179,6 +220,18 @@ impl<'a> McpCommands<'a> {
             ));
             return Ok(0);
         }
+        let lines = self.describe_server(name)?;
+        screen.write_line(&screen.styler.paint_text(Color::Bold, name));
+        for (key, value) in lines {
+            screen.write_entry(&format!("  {key:<14} "), 17, &self.clean(&value));
+        }
+        // The error of one that cannot be used says why.
+        self.find_server(name)?;
+        Ok(0)
+    }
+
+    /// Returns the settings of a server for people. Values of variables and headers are hidden.
+    fn describe_server(&self, name: &str) -> Result<Vec<(&'static str, String)>, String> {
         let unusable = self.loaded.settings.unusable_mcp.get(name);
         let server = unusable.map_or_else(|| self.find_server(name), Ok)?;
         let listed = self.find_unusable(name);
@@ -239,13 +292,7 @@ impl<'a> McpCommands<'a> {
         if server.sampling {
             lines.push(("sampling", "it may ask your model".to_owned()));
         }
-        screen.write_line(&screen.styler.paint_text(Color::Bold, name));
-        for (key, value) in lines {
-            screen.write_entry(&format!("  {key:<14} "), 17, &self.clean(&value));
-        }
-        // The error of one that cannot be used says why.
-        self.find_server(name)?;
-        Ok(0)
+        Ok(lines)
     }
 
     fn add_server(&self, arguments: &McpAddArguments, screen: &mut Screen) -> CommandResult {

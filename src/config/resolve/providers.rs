@@ -28,6 +28,7 @@ impl Resolver<'_> {
         let has_key = |known: &ProviderPreset| {
             let mut variable = known.key_variable.iter();
             variable.any(|variable| self.inputs.env.non_empty(variable).is_some())
+                || self.inputs.keys.find(known.name).is_some()
         };
         let is_available = |known: &&ProviderPreset| match known.availability {
             Availability::Always => true,
@@ -46,6 +47,7 @@ impl Resolver<'_> {
             }
         }
         self.prune_fallbacks(settings);
+        settings.logins = self.inputs.keys.providers().map(str::to_owned).collect();
     }
 
     /// Completes one provider. `Err` says why it cannot be used.
@@ -108,7 +110,7 @@ impl Resolver<'_> {
         "it has no `kind`".to_owned()
     }
 
-    /// Takes the key from the usual variable, unless the configuration names one.
+    /// Takes the key from the usual variable or else from the login, unless the configuration names one.
     fn complete_key(&mut self, provider: &mut ProviderSettings) -> Result<(), String> {
         let path = ["provider", &provider.name, "api_key"];
         provider.api_key.take_if(|key| key.expose_secret().is_empty());
@@ -116,7 +118,9 @@ impl Resolver<'_> {
         if !self.is_set(&path) && !self.has_failed(&path) {
             let variable = find_preset(&provider.name).and_then(|known| known.key_variable);
             let key = variable.and_then(|variable| self.inputs.env.non_empty(variable));
-            provider.api_key = key.map(SecretString::from);
+            let login = self.inputs.keys.find(&provider.name);
+            provider.is_login_key = key.is_none() && login.is_some();
+            provider.api_key = key.map(SecretString::from).or_else(|| login.cloned());
         }
         // Files with a secret usually end with a line end.
         if let Some(key) = &provider.api_key

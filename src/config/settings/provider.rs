@@ -65,6 +65,9 @@ pub struct ProviderSettings {
     /// The host is this machine or in its private network.
     #[serde(skip)]
     pub local: bool,
+    /// The key is from `agentls login`.
+    #[serde(skip)]
+    pub is_login_key: bool,
     /// The API that the provider speaks. Default: by the provider's name.
     pub kind: ApiKind,
     /// The address of the API, such as `https://llm.example.com/v1`. Default: by the provider's name.
@@ -169,6 +172,7 @@ impl Default for ProviderSettings {
             name: String::new(),
             configured: false,
             local: false,
+            is_login_key: false,
             kind: ApiKind::default(),
             base_url: String::new(),
             api_key: None,

@@ -1,6 +1,7 @@
 //! Tests of the whole configuration: layers in, settings and diagnostics out.
 
 mod editor;
+mod logins;
 mod mcp;
 mod redirects;
 mod rules;
@@ -63,6 +64,7 @@ struct TestLayers<'a> {
     trusted: bool,
     accepted: &'a [(&'a str, &'a str)],
     tools: &'a [&'a str],
+    logins: &'a [(&'a str, &'a str)],
 }
 
 impl TestLayers<'_> {
@@ -93,6 +95,7 @@ impl TestLayers<'_> {
         make(&LoadInputs {
             env: &env,
             places: places.as_ref(),
+            keys: &LoginKeys::of(self.logins),
             user: file("/h/c.toml", self.user),
             root: Some(root),
             workspace: file("/w/.agentls/config.toml", self.workspace),
@@ -722,6 +725,7 @@ fn check_bytes(bytes: Vec<u8>) {
         let loaded = load_settings(&LoadInputs {
             env: &env,
             places: None,
+            keys: &LoginKeys::default(),
             user: file("/h/c.toml"),
             root: Some(Path::new("/w")),
             workspace: file("/w/c.toml"),
@@ -750,6 +754,7 @@ fn only_the_accepted_fingerprint_is_trusted() {
         let inputs = LoadInputs {
             env: &env,
             places: None,
+            keys: &LoginKeys::default(),
             user: None,
             root: Some(Path::new("/w")),
             workspace: Some(FileText {

@@ -37,6 +37,8 @@ pub fn error_data(error: &AgentError) -> wire::ErrorData {
         reset_at,
         user_action,
         attempts,
+        // The user action says it.
+        needs_login: _,
     } = error;
     let short = |text: &Option<String>| text.as_deref().map(clip_text);
     wire::ErrorData {

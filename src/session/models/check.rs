@@ -7,7 +7,7 @@ use crate::base::nearest::nearest_name;
 use crate::base::text::prefix_within;
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings};
 use crate::provider::models::{KnownList, ModelNaming, NameVerdict, check_model_name, current_day};
-use crate::provider::{ApiKind, ProviderSpec};
+use crate::provider::{ApiKind, Effort, ProviderSpec};
 use crate::turn::ModelChoice;
 
 /// The verdict on a model name.
@@ -58,6 +58,16 @@ impl Models {
             ModelVerdict::Refuse(reason) => Err(reason),
             ModelVerdict::Accept | ModelVerdict::NeedsList => Ok(()),
         }
+    }
+
+    /// Returns the efforts that a model takes: all, if that is not known.
+    pub fn list_efforts(&self, provider: &str, model: &str) -> Vec<Effort> {
+        let Some(settings) = self.settings.providers.get(provider) else {
+            return Effort::ALL.to_vec();
+        };
+        let spec = self.provider_spec(settings);
+        let takes = |effort: &Effort| spec.nearest_effort(model, *effort) == Some(*effort);
+        Effort::ALL.into_iter().filter(takes).collect()
     }
 
     /// Returns `named` with its provider, so that it keeps its meaning if the default provider changes. A provider's
