@@ -19,6 +19,8 @@ use crate::protocol::{
 const INSTRUCTIONS_NAMED: usize = 6;
 /// How many lines of a result are shown.
 const RESULT_LINES: usize = 6;
+/// How many lines an open question has below the log, besides its reason and keys.
+const HEAD_LINES: usize = 3;
 /// How many lines of a diff are shown before a user asks for all.
 const DIFF_LINES: usize = 24;
 
@@ -159,7 +161,11 @@ pub(super) fn tool_call(
     let first = fit_line(output.lines().next().unwrap_or_default(), width.saturating_sub(4));
     let yellow = |text: &str| styler.paint_text(Color::Yellow, text);
     match call.status {
-        ToolCallStatus::Completed if diff_was_shown => format!("{mark} {first} {took}\n"),
+        ToolCallStatus::Completed if diff_was_shown => {
+            let errors = new_error_lines(styler, width.saturating_sub(2), output);
+            let errors: String = errors.map(|line| format!("  {line}\n")).collect();
+            format!("{mark} {first} {took}\n{errors}")
+        }
         ToolCallStatus::Denied => {
             let first = styler.dim_text(&first);
             format!("{} {title}\n  {first}\n", yellow("⊘ denied:"))
@@ -177,18 +183,29 @@ pub(super) fn tool_call(
                 Some(diff) => diff_lines(styler, width, diff, false),
                 None => result_lines(styler, width, call),
             };
-            render_frame(
-                styler,
-                width,
-                &result_head(call),
-                &lines,
-                &format!("{mark} {took}"),
-            )
+            let hint = hint.filter(|_| call.diff.is_none() && has_hidden_lines(call));
+            let hint = hint.map_or_else(String::new, |hint| styler.dim_text(&format!(" · {hint}")));
+            let errors = new_error_lines(styler, width, output);
+            let lines: Vec<String> = lines.into_iter().chain(errors).collect();
+            let foot = format!("{mark} {took}{hint}");
+            render_frame(styler, width, &result_head(call), &lines, &foot)
         }
     }
 }
 
-/// Returns whether a failed call's block shows less than its output.
+/// Returns the lines of an edit's result that name the errors which it has caused.
+fn new_error_lines(styler: Styler, width: usize, output: &str) -> impl Iterator<Item = String> {
+    let clean = text::strip_control_characters(output);
+    let at = clean.find("The editor reports ").unwrap_or(clean.len());
+    let lines: Vec<String> = clean[at..]
+        .lines()
+        .map(|line| fit_line(line, width.saturating_sub(2)))
+        .collect();
+    let paint = move |line: String| styler.paint_text(Color::Yellow, &line);
+    lines.into_iter().take(RESULT_LINES).map(paint)
+}
+
+/// Returns whether a call's block shows less than its output.
 fn has_hidden_lines(call: &ToolCallNotification) -> bool {
     let output = call.output.as_deref().unwrap_or_default();
     call.more.contains_key("output") || output.trim_end().lines().count() > RESULT_LINES + 1
@@ -250,6 +267,17 @@ pub(super) fn render_approval(
         styler.dim_text(&reason)
     );
     let head = format!("? {}", approval.title);
+    // What is complete below may be short here. Everything else wraps.
+    if approval.shown.is_none() && measure_width(&head) > inner {
+        let head = wrap_text(&text::reveal_hidden_characters(&head), inner);
+        let rest = head
+            .iter()
+            .skip(1)
+            .map(|line| styler.paint_text(Color::Bold, line));
+        lines.splice(0..0, rest);
+        let first = head.first().map_or("?", String::as_str);
+        return (render_frame(styler, width, first, &lines, &foot), cut);
+    }
     (render_frame(styler, width, &head, &lines, &foot), cut)
 }
 
@@ -293,13 +321,34 @@ pub(super) fn question_subject(approval: &ApprovalRequestedNotification) -> Stri
     text::one_line(&text::reveal_hidden_characters(subject), 200)
 }
 
-/// Returns the open question for the status line, with the number of questions behind it.
-pub(super) fn question_line(approval: &ApprovalRequestedNotification, waiting: usize) -> String {
-    let more = match waiting {
-        0 => String::new(),
-        waiting => format!(" ({waiting} more)"),
+/// Returns the open question in a few lines for below the log: who asks, if not the agent, what, and why.
+pub(super) fn question_head(
+    styler: Styler,
+    width: usize,
+    approval: &ApprovalRequestedNotification,
+    asker: Option<&str>,
+    waiting: usize,
+) -> Vec<String> {
+    let count = match waiting {
+        0 => "?".to_owned(),
+        waiting => format!("? 1 of {}", waiting + 1),
     };
-    format!("?{more} {}", question_subject(approval))
+    let asker = asker.map_or_else(String::new, |asker| format!(" {asker}:"));
+    let subject = format!("{count}{asker} {}", question_subject(approval));
+    let mut lines = wrap_text(&subject, width);
+    if lines.len() > HEAD_LINES {
+        lines.truncate(HEAD_LINES);
+        if let Some(last) = lines.last_mut() {
+            *last = fit_line(&format!("{last} …"), width);
+        }
+    }
+    let mut lines: Vec<String> = lines
+        .iter()
+        .map(|line| styler.paint_text(Color::BoldYellow, line))
+        .collect();
+    let why = text::reveal_hidden_characters(&approval.why);
+    lines.push(styler.dim_text(&fit_line(&format!("  {why}"), width)));
+    lines
 }
 
 /// Returns the effect of a call without a diff: its command, or its arguments.

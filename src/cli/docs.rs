@@ -29,7 +29,11 @@ pub(super) fn docs(topic: Option<&str>, screen: &Screen) -> Result<i32, Box<dyn 
     let pages = split_pages(&joined);
     let text = match topic {
         None => list(&pages),
-        Some(topic) => render(find(&pages, topic)?, screen.styler, screen.width()),
+        Some(topic) => render(
+            find(&pages, topic)?,
+            screen.styler,
+            (screen.width(), screen.full_width()),
+        ),
     };
     print_to_stdout(&text)?;
     Ok(0)
@@ -103,8 +107,8 @@ fn last_part(topic: &str) -> &str {
     topic.rsplit_once('/').map_or(topic, |(_, last)| last)
 }
 
-fn render(page: &str, styler: Styler, width: usize) -> String {
-    let mut markdown = Markdown::new(styler, width);
+fn render(page: &str, styler: Styler, (width, full): (usize, usize)) -> String {
+    let mut markdown = Markdown::new(styler, width, full);
     let mut text = markdown.push(&unfold(page));
     text.push_str(&markdown.finish());
     text

@@ -58,6 +58,12 @@ impl HeldKey {
         }
     }
 
+    /// Returns whether this letter is held at `question`.
+    pub(super) fn holds(&self, letter: char, question: &str) -> bool {
+        let pending = self.pending.as_ref();
+        pending.is_some_and(|pending| pending.letter == letter && pending.question == question)
+    }
+
     /// Returns when the held letter answers on its own.
     pub(super) fn due_at(&self) -> Option<Instant> {
         self.pending.as_ref().map(|pending| pending.due)

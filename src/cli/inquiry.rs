@@ -29,6 +29,17 @@ pub(super) struct Inquiries {
     open: VecDeque<InquiryForm>,
     /// When the first was shown; `None` while it is not shown or already answered.
     pub(super) shown_at: Option<Instant>,
+    /// The id of the one whose text is in the log.
+    announced: Option<String>,
+}
+
+/// How the first inquiry looks.
+#[derive(Debug, PartialEq)]
+pub(super) struct InquiryLines {
+    /// What is asked; not wrapped, and without colors.
+    pub(super) head: Vec<String>,
+    /// The current field, its choices, and the keys.
+    pub(super) body: String,
 }
 
 enum InquiryForm {
@@ -117,11 +128,19 @@ impl Inquiries {
     }
 
     /// Renders the first inquiry.
-    pub(super) fn render_first(&self, styler: Styler) -> Option<String> {
+    pub(super) fn render_first(&self, styler: Styler) -> Option<InquiryLines> {
         Some(match self.open.front()? {
             InquiryForm::Limit(form) => form.render(styler),
             InquiryForm::Question(form) => form.render(styler),
         })
+    }
+
+    /// Returns whether the text of the first inquiry is not in the log yet. From then on it is.
+    pub(super) fn announce_first(&mut self) -> bool {
+        let first = self.first_id();
+        let is_new = first != self.announced;
+        self.announced = first;
+        is_new
     }
 
     /// Returns the id of the first inquiry.
@@ -217,6 +236,12 @@ fn take_line(
     Some(Ok(line.trim().to_owned()))
 }
 
+/// Formats what is asked, and whether a sub-agent asks it.
+fn format_head(words: &str, parent: Option<&String>) -> String {
+    let asker = parent.map_or("", |_| " a sub-agent asks:");
+    format!("?{asker} {}", text::strip_control_characters(words))
+}
+
 /// Formats an amount in the unit of its limit.
 fn format_amount(limit: LimitName, amount: f64) -> String {
     match limit {
@@ -240,9 +265,8 @@ impl LimitForm {
         if by > 0.0 { by } else { 1.0 }
     }
 
-    fn render(&self, styler: Styler) -> String {
-        let head = format!("? {}", text::strip_control_characters(&self.request.message));
-        let head = styler.paint_text(Color::BoldYellow, &head);
+    fn render(&self, styler: Styler) -> InquiryLines {
+        let head = format_head(&self.request.message, self.request.parent_tool_call_id.as_ref());
         let key = |key: &str, does: &str| key_label(styler, key, does);
         let keys = match self.request.limit {
             LimitName::UnknownPrice => key("g", "continue with an unknown price") + &key("s", "stop"),
@@ -251,7 +275,10 @@ impl LimitForm {
                 key("m", &more) + &key("r", "raise by …") + &key("s", "stop")
             }
         };
-        format!("{head}\n{}", keys.trim_end())
+        InquiryLines {
+            head: vec![head],
+            body: keys.trim_end().to_owned(),
+        }
     }
 
     fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
@@ -303,17 +330,18 @@ impl QuestionForm {
         self.request.fields.get(self.at)
     }
 
-    fn render(&self, styler: Styler) -> String {
+    fn render(&self, styler: Styler) -> InquiryLines {
+        let mut head = vec![format_head(
+            &self.request.text,
+            self.request.parent_tool_call_id.as_ref(),
+        )];
+        let detail = self.request.detail.as_deref().unwrap_or_default();
+        let detail = text::strip_control_characters(detail);
+        head.extend(detail.lines().map(|line| format!("  {line}")));
         let mut lines = Vec::new();
-        if self.at == 0 && self.chosen.is_empty() {
-            let head = format!("? {}", text::strip_control_characters(&self.request.text));
-            lines.push(styler.paint_text(Color::BoldYellow, &head));
-            let detail = self.request.detail.as_deref().unwrap_or_default();
-            let detail = text::strip_control_characters(detail);
-            lines.extend(detail.lines().map(|line| format!("  {}", styler.dim_text(line))));
-        }
         let Some(field) = self.field() else {
-            return lines.join("\n");
+            let body = String::new();
+            return InquiryLines { head, body };
         };
         if !field.label.is_empty() {
             lines.push(format!("  {}", text::strip_control_characters(&field.label)));
@@ -337,7 +365,10 @@ impl QuestionForm {
         let keys = keys.into_iter().filter(|(works, ..)| *works);
         let keys: String = keys.map(|(_, key, does)| key_label(styler, key, does)).collect();
         lines.push(keys.trim_end().to_owned());
-        lines.join("\n")
+        InquiryLines {
+            head,
+            body: lines.join("\n"),
+        }
     }
 
     fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
@@ -591,7 +622,7 @@ mod tests {
         assert_eq!(press(&mut form, "3"), InquiryStep::Nothing);
         assert_eq!(press(&mut form, "2"), InquiryStep::Show);
         assert_eq!(press(&mut form, "12\n"), InquiryStep::Show);
-        assert!(form.render_first(plain()).unwrap().contains("Why?"));
+        assert!(form.render_first(plain()).unwrap().body.contains("Why?"));
         assert_eq!(press(&mut form, "t"), InquiryStep::Typing("answer: ".to_owned()));
         assert_eq!(press(&mut form, "so\n"), InquiryStep::Show);
         assert_eq!(
@@ -610,7 +641,7 @@ mod tests {
             .map(|n| json!({"value": format!("v{n}"), "label": format!("Label {n}")}))
             .collect();
         let one = || question(json!([{"name": "a", "choices": choices, "required": true}]));
-        let shown = one().render_first(plain()).unwrap();
+        let shown = one().render_first(plain()).unwrap().body;
         assert!(shown.contains("  9   Label 9\n      Label 10\n"), "{shown}");
         assert_eq!(
             expect_answer(press(&mut one(), "tlabel 11\n"))["answers"],

@@ -14,7 +14,8 @@ use super::wrap::{LineWrapper, Spans};
 #[derive(Debug)]
 pub(super) struct Markdown {
     styler: Styler,
-    width: usize,
+    /// The columns of a table.
+    full: usize,
     block: MarkdownBlock,
     spans: Spans,
     flow: LineWrapper,
@@ -94,17 +95,19 @@ enum LineKind {
     Plain,
     Heading(usize),
     Bullet,
+    /// An item of a list of tasks, and whether it is done.
+    Task(bool),
     /// The number with its delimiter and space.
     Ordered(String),
     Quote,
 }
 
 impl Markdown {
-    /// Creates a renderer for lines of at most `width` columns.
-    pub(super) fn new(styler: Styler, width: usize) -> Self {
+    /// Creates a renderer for lines of at most `width` columns, and tables of at most `full`.
+    pub(super) fn new(styler: Styler, width: usize, full: usize) -> Self {
         Self {
             styler,
-            width,
+            full,
             block: MarkdownBlock::Start(String::new()),
             spans: Spans::default(),
             flow: LineWrapper::new(styler, width),
@@ -201,6 +204,11 @@ impl Markdown {
             LineKind::Bullet => self
                 .flow
                 .begin_with_prefix(&format!("{indent}• "), &format!("{indent}  ")),
+            LineKind::Task(is_done) => {
+                let mark = if is_done { "☑" } else { "☐" };
+                self.flow
+                    .begin_with_prefix(&format!("{indent}{mark} "), &format!("{indent}  "));
+            }
             LineKind::Ordered(number) => {
                 let hang = " ".repeat(indent.len() + number.len());
                 self.flow.begin_with_prefix(&format!("{indent}{number}"), &hang);
@@ -233,11 +241,18 @@ impl Markdown {
         if is_rule(bare) {
             self.end_table();
             self.begin_line();
-            let rule = "─".repeat(self.width.min(40));
+            let rule = "─".repeat(self.full.min(40));
             self.flow.push_raw(&format!("{}\n", self.styler.dim_text(&rule)));
             return;
         }
-        self.begin_text(LineKind::Plain, line, line.len() - line.trim_start().len());
+        let at = line.len() - line.trim_start().len();
+        // A line that ends before it can be a task.
+        let is_bullet = ["- ", "* ", "+ "].iter().any(|mark| line[at..].starts_with(mark));
+        if is_bullet {
+            self.begin_text(LineKind::Bullet, line, at + 2);
+        } else {
+            self.begin_text(LineKind::Plain, line, at);
+        }
         self.line_ends();
     }
 
@@ -269,7 +284,7 @@ impl Markdown {
         }
         let rows = std::mem::take(&mut self.table);
         self.begin_line();
-        let text = render_table(self.styler, self.width, &rows);
+        let text = render_table(self.styler, self.full, &rows);
         self.flow.push_raw(&text);
     }
 }
@@ -325,7 +340,7 @@ fn classify_line(line: &str) -> BlockStart {
         }
         '`' | '~' | '_' if after.is_none() => BlockStart::Undecided,
         '-' | '*' | '+' => match (run, after) {
-            (1, Some(' ')) => BlockStart::Text(LineKind::Bullet, at + 2),
+            (1, Some(' ')) => classify_bullet(bare, at),
             (_, None) => BlockStart::Undecided,
             (3.., Some(' ')) if bare.trim_end().len() == run => BlockStart::Undecided,
             _ => BlockStart::Text(LineKind::Plain, at),
@@ -342,6 +357,19 @@ fn classify_line(line: &str) -> BlockStart {
         },
         '0'..='9' => classify_ordered_item(bare, at),
         _ => BlockStart::Text(LineKind::Plain, at),
+    }
+}
+
+/// Tells a task, `- [ ] words`, from another item. `at` is where the item starts.
+fn classify_bullet(bare: &str, at: usize) -> BlockStart {
+    let item = &bare[2..];
+    match item {
+        _ if item.starts_with("[ ] ") => BlockStart::Text(LineKind::Task(false), at + 6),
+        _ if item.starts_with("[x] ") || item.starts_with("[X] ") => {
+            BlockStart::Text(LineKind::Task(true), at + 6)
+        }
+        _ if ["[ ] ", "[x] ", "[X] "].iter().any(|mark| mark.starts_with(item)) => BlockStart::Undecided,
+        _ => BlockStart::Text(LineKind::Bullet, at + 2),
     }
 }
 

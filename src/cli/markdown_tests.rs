@@ -14,7 +14,7 @@ const COLOUR: Styler = Styler {
 };
 
 fn render(styler: Styler, width: usize, text: &str) -> String {
-    let mut markdown = Markdown::new(styler, width);
+    let mut markdown = Markdown::new(styler, width, width);
     markdown.push(text) + &markdown.finish()
 }
 
@@ -51,6 +51,11 @@ fn blocks_and_spans_render() {
         ("#hash", "#hash\n"),
         ("**open", "{1}open{}\n"),
         ("- item", "{2}• {}item\n"),
+        (
+            "- [ ] open\n- [x] done\n* [X] done",
+            "{2}☐ {}open\n{2}☑ {}done\n{2}☑ {}done\n",
+        ),
+        ("- [link] x\n- [", "{2}• {}[link] x\n{2}• {}[\n"),
         ("-5 is", "-5 is\n"),
         ("> q", "{2}▎ {}{2}q{}\n"),
         ("a\n\n\n\nb", "a\n\nb\n"),
@@ -108,11 +113,11 @@ fn splitting_the_input_makes_no_difference() {
     for styler in [PLAIN, COLOUR] {
         let expected = render(styler, 40, LONG);
         for cut in (0..=LONG.len()).filter(|at| LONG.is_char_boundary(*at)) {
-            let mut markdown = Markdown::new(styler, 40);
+            let mut markdown = Markdown::new(styler, 40, 40);
             let rendered = markdown.push(&LONG[..cut]) + &markdown.push(&LONG[cut..]) + &markdown.finish();
             assert_eq!(rendered, expected, "cut at {cut}");
         }
-        let mut markdown = Markdown::new(styler, 40);
+        let mut markdown = Markdown::new(styler, 40, 40);
         let single: String = LONG.chars().map(|ch| markdown.push(&ch.to_string())).collect();
         assert_eq!(single + &markdown.finish(), expected);
     }
@@ -131,7 +136,7 @@ proptest! {
     fn arbitrary_text_renders_the_same_in_two_pieces(text in "[-*_`~#>|\\[\\]() a1.\n\\\\é日\u{1b}]{0,80}", at in 0usize..80) {
         let expected = render(COLOUR, 20, &text);
         let at = text.floor_char_boundary(at.min(text.len()));
-        let mut markdown = Markdown::new(COLOUR, 20);
+        let mut markdown = Markdown::new(COLOUR, 20, 20);
         let shown = markdown.push(&text[..at]) + &markdown.push(&text[at..]) + &markdown.finish();
         prop_assert_eq!(&shown, &expected);
         // Every style that starts also ends.

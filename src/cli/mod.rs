@@ -24,6 +24,7 @@ mod external_editor;
 mod held_key;
 mod inquiry;
 mod keys;
+mod live_area;
 mod login;
 mod markdown;
 mod mcp;

@@ -60,6 +60,8 @@ pub(super) struct RunOptions {
     turn: TurnArgs,
     /// The folder to work in; `None` is the current one.
     pub(super) folder: Option<PathBuf>,
+    /// Only errors go to stderr.
+    quiet: bool,
 }
 
 /// Why a run has no result.
@@ -129,6 +131,7 @@ impl RunOptions {
             max_steps: arguments.max_steps,
             turn: arguments.turn,
             folder: arguments.cwd.or(folder),
+            quiet: arguments.quiet,
         })
     }
 
@@ -178,7 +181,7 @@ async fn run_prompt(
     let mut signals = Signals::install_handlers().map_err(RunError::Signals)?;
     let progress = io::stderr().is_terminal();
     let styler = Styler::from_env(env, progress);
-    let mut view = open_view(options.json, progress, styler);
+    let mut view = open_view(options.json || options.quiet, progress, styler);
     // On stderr even with --json: a user who waits for stdin must know why.
     let mut notices = Screen::with_stderr(progress, styler);
     let prompt = read_prompt(&options.prompt, &mut signals, &mut notices).await?;
@@ -203,6 +206,7 @@ async fn run_prompt(
         view: &mut view,
         signals: &mut signals,
         session: &session_id,
+        folder: &launch.folder,
         answers: options.approval_mode(),
         draft: &mut Draft::default(),
         editor: None,
@@ -230,9 +234,9 @@ async fn run_prompt(
     Ok(exit_code(result.state, denied))
 }
 
-/// Opens the view of the progress on stderr. With `--json` the notifications on stdout replace it.
-fn open_view(json: bool, progress: bool, styler: Styler) -> View {
-    let mut view = View::new(if json {
+/// Opens the view of the progress on stderr. With `--json` the notifications on stdout replace it; `--quiet` shows none.
+fn open_view(hidden: bool, progress: bool, styler: Styler) -> View {
+    let mut view = View::new(if hidden {
         Screen::with_output(Box::new(io::sink()), false, || (81, 24), styler)
     } else {
         Screen::with_stderr(progress, styler)
@@ -370,7 +374,8 @@ fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
     }
     let text = if io::stdout().is_terminal() {
         let styler = Styler::from_env(env, true);
-        let mut markdown = Markdown::new(styler, Screen::with_stdout(true, styler).width());
+        let screen = Screen::with_stdout(true, styler);
+        let mut markdown = Markdown::new(styler, screen.width(), screen.full_width());
         markdown.push(&result.text) + &markdown.finish()
     } else {
         format!(

@@ -84,9 +84,29 @@ impl Screen {
         self.terminal
     }
 
-    /// Returns how many columns a line may use: 20 to 100.
+    /// Returns how many columns a line of prose may use: 20 to 100.
     pub(super) fn width(&self) -> usize {
         (self.size)().0.saturating_sub(1).clamp(20, READABLE)
+    }
+
+    /// Returns how many columns a diff, a table or the output of a command may use: all, and at least 20.
+    pub(super) fn full_width(&self) -> usize {
+        (self.size)().0.saturating_sub(1).max(20)
+    }
+
+    /// Returns the row of the log where text continues.
+    pub(super) fn row(&self) -> u64 {
+        self.row
+    }
+
+    /// Returns how many rows the terminal has.
+    pub(super) fn height(&self) -> usize {
+        (self.size)().1
+    }
+
+    /// Returns whether there are status lines.
+    pub(super) fn has_status(&self) -> bool {
+        self.terminal && !self.styler.dumb
     }
 
     /// Suppresses empty lines between blocks from now on.
@@ -177,9 +197,9 @@ impl Screen {
         }
     }
 
-    /// Sets the status line; empty text removes it. Only terminals have one.
+    /// Sets the status lines; empty text removes them. Only terminals have them. A colored line must fit.
     pub(super) fn set_status(&mut self, text: &str) {
-        if !self.terminal || self.styler.dumb || (text == self.status && self.drawn) {
+        if !self.has_status() || (text == self.status && self.drawn) {
             return;
         }
         let mut bytes = String::new();
@@ -204,7 +224,8 @@ impl Screen {
         let size = (self.size)();
         let rows = self.row.saturating_sub(mark.row);
         // A resize rewraps rows, and rows that scrolled away cannot be reached; in both cases the count is wrong.
-        if !self.terminal || self.styler.dumb || size != mark.size || rows + 2 > size.1 as u64 {
+        let below = self.status.lines().count().max(1) as u64;
+        if !self.has_status() || size != mark.size || rows + below + 1 > size.1 as u64 {
             return false;
         }
         let mut bytes = String::new();
@@ -228,23 +249,35 @@ impl Screen {
         }
     }
 
-    /// Draws the status in the next row, then returns the cursor to where text continues.
+    /// Draws the status in the next rows, then returns the cursor to where text continues.
     fn draw_status(&mut self, bytes: &mut String) {
         if self.status.is_empty() {
             return;
         }
-        let columns = (self.size)().0;
-        // Truncation could cut a color sequence in the middle, so dim the whole line afterward.
-        let line = self
-            .styler
-            .dim_text(&fit_line(&self.status, columns.saturating_sub(1)));
-        if self.column == 0 {
-            bytes.push_str(&format!("{line}\r"));
+        let (columns, rows) = (self.size)();
+        let lines: Vec<&str> = self.status.lines().collect();
+        // The end matters most. The row where text continues must stay in reach.
+        let hidden = lines.len().saturating_sub(rows.saturating_sub(2).max(1));
+        let paint = |line: &&str| {
+            if line.contains('\u{1b}') {
+                return without_controls(line).into_owned();
+            }
+            self.styler.dim_text(&fit_line(line, columns.saturating_sub(1)))
+        };
+        let painted: Vec<String> = lines[hidden..].iter().map(paint).collect();
+        let mut up = painted.len() - 1;
+        if self.column > 0 {
+            bytes.push_str("\r\n");
+            up += 1;
+        }
+        bytes.push_str(&painted.join("\r\n"));
+        if up > 0 {
+            bytes.push_str(&format!("\u{1b}[{up}A"));
+        }
+        if self.column > 0 {
+            bytes.push_str(&format!("\u{1b}[{}G", (self.column + 1).min(columns)));
         } else {
-            bytes.push_str(&format!(
-                "\r\n{line}\u{1b}[1A\u{1b}[{}G",
-                (self.column + 1).min(columns)
-            ));
+            bytes.push('\r');
         }
         self.drawn = true;
     }
@@ -433,6 +466,27 @@ mod tests {
         assert_eq!(paper.visible_rows(), ["hello world", "next", "still"]);
         drop(screen);
         assert_eq!(paper.visible_rows(), ["hello world", "next"]);
+    }
+
+    #[test]
+    fn several_status_lines_stay_below_the_text() {
+        let paper = Paper::default();
+        let mut screen = paper.open_screen(true);
+        screen.set_status("one\ntwo");
+        screen.write("hello ");
+        assert_eq!(paper.visible_rows(), ["hello", "one", "two"]);
+        let mark = screen.mark_line();
+        screen.write("world\nnext\n");
+        assert_eq!(paper.visible_rows(), ["hello", "world", "next", "one", "two"]);
+        assert!(screen.erase_to(mark));
+        assert_eq!(paper.visible_rows(), ["hello", "one", "two"]);
+        // More than fits: the last ones, which hold the keys.
+        let many: Vec<String> = (1..=30).map(|number| format!("line {number}")).collect();
+        screen.set_status(&many.join("\n"));
+        assert_eq!(paper.visible_rows().len(), 11);
+        assert_eq!(paper.visible_rows().last().unwrap(), "line 30");
+        screen.set_status("");
+        assert_eq!(paper.visible_rows(), ["hello"]);
     }
 
     #[test]

@@ -5,10 +5,14 @@
 //! limits and questions to [`Inquiries`].
 
 mod edit_input;
+mod hang;
+mod input_state;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::time::Duration;
 
+use hang::{HangStep, HangWatch};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,9 +28,9 @@ use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
 use crate::protocol::{
-    APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification,
-    Decision, MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, Risk, ServerNotification,
-    SteerParams, TurnEndedNotification,
+    ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification, Decision,
+    ListApprovalsParams, MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, Risk,
+    ServerNotification, SteerParams, TurnEndedNotification,
 };
 
 /// Two Ctrl-C within this time leave the chat when no turn runs.
@@ -72,6 +76,8 @@ pub(super) struct TurnRunner<'a> {
     pub(super) view: &'a mut View,
     pub(super) signals: &'a mut Signals,
     pub(super) session: &'a str,
+    /// Where the paths of mentions start.
+    pub(super) folder: &'a Path,
     pub(super) answers: ApprovalMode,
     /// Text that is typed during the turn and not sent; also receives steers that the turn did not use.
     pub(super) draft: &'a mut Draft,
@@ -115,6 +121,10 @@ pub(super) struct TurnInputState {
     reason: Option<Draft>,
     /// A letter that may answer a question.
     held_key: HeldKey,
+    /// `d` would show more of the first approval.
+    can_show: bool,
+    /// A letter that was pressed again at the question before, and how often: it is meant for the next ones.
+    repeated: Option<(char, usize)>,
     /// The user asked to edit the input of the first approval.
     edit: bool,
     /// The edited input of the first approval.
@@ -144,7 +154,7 @@ impl TurnRunner<'_> {
         let result = self.run_loop(until).await;
         if self.input.wants_to_leave {
             // The turn ends with the chat, so no model will see them (I16).
-            prepend_all_to_draft(self.draft, self.view.sent_lines.list_accepted());
+            prepend_all_to_draft(self.draft, self.view.live.sent_lines.list_accepted());
         }
         self.view.set_idle();
         // Without an answer the text may not have arrived (I16).
@@ -179,7 +189,10 @@ impl TurnRunner<'_> {
         };
         let mut next_tick = clock::now();
         let animated = self.view.screen.is_terminal();
-        self.view.wait_for("thinking");
+        self.view.live.can_stop = keys.is_some();
+        self.view.live.note_message();
+        self.view.wait_for_model("thinking");
+        let mut hang = HangWatch::new();
         let mut ended = None;
         // An unanswered steer may still be refused. Then its text returns to the draft (I16).
         while ended.is_none() || self.input.sent.values().any(Option::is_some) {
@@ -193,7 +206,9 @@ impl TurnRunner<'_> {
                     Some(key) => self.handle_key(&key).await?,
                     None => { keys = None; self.input.wants_to_leave = true; }
                 },
-                incoming = self.client.next() => match incoming? {
+                incoming = self.client.next() => {
+                    hang.note_message();
+                    match incoming? {
                     ServerMessage::Notification(notification) => {
                         self.handle_notification(&notification).await?;
                         let turn_ended = matches!(*notification, ServerNotification::TurnEnded(_));
@@ -205,10 +220,12 @@ impl TurnRunner<'_> {
                         ended = Some(Some(result));
                     }
                     ServerMessage::Answer(request, result) => self.handle_response(request, result).await?,
+                    }
                 },
                 () = sleep_until(self.input.held_key.due_at()), if ended.is_none() => self.answer_held().await?,
                 () = clock::sleep_until(next_tick), if animated => {
                     next_tick = clock::now() + TICK;
+                    self.check_server(&mut hang).await?;
                     self.view.refresh_status();
                 }
             }
@@ -239,8 +256,8 @@ impl TurnRunner<'_> {
                 self.input.questions.push_back(approval.clone());
                 match self.input.questions.front() {
                     Some(first) if self.input.questions.len() > 1 => {
-                        let line = blocks::question_line(first, self.input.questions.len() - 1);
-                        self.view.open_question(self.input.shown_at.map(|_| line));
+                        let head = self.view.question_head(first, self.input.questions.len() - 1);
+                        self.view.live.update_head(head);
                     }
                     _ => self.show_question(false).await?,
                 }
@@ -258,13 +275,16 @@ impl TurnRunner<'_> {
             ServerNotification::TurnEnded(ended) => {
                 self.input.questions.clear();
                 (self.input.reason, self.input.edited) = (None, None);
-                self.view.open_question(None);
+                self.view.close_question();
                 return_steers(self.draft, ended);
             }
             _ => {}
         }
         if another && self.input.questions.is_empty() {
             self.show_inquiry();
+        } else if self.input.open_question().is_none() {
+            // It may have been settled elsewhere.
+            self.view.close_question();
         }
         if !self.input.has_text() {
             self.view.set_draft(&self.draft.text);
@@ -279,14 +299,15 @@ impl TurnRunner<'_> {
         {
             // Before it is shown, so that whoever waits for it and then for a while has waited long enough.
             self.input.inquiries.shown_at = Some(clock::now());
-            self.view.show_inquiry_lines(&lines);
+            let is_new = self.input.inquiries.announce_first();
+            self.view.show_inquiry(&lines, is_new);
         }
     }
 
     async fn inquiry_key(&mut self, key: &Key, now: Instant) -> StepResult {
         match self.input.inquiries.handle_key(key, now) {
             InquiryStep::Nothing => {}
-            InquiryStep::Typing(line) => self.view.set_draft(&line),
+            InquiryStep::Typing(line) => self.view.set_field(&line),
             InquiryStep::Show => {
                 // What was typed for the previous field.
                 self.view.set_draft("");
@@ -299,6 +320,7 @@ impl TurnRunner<'_> {
             InquiryStep::Answer(method, params) => {
                 // It stays first until the server reports its resolution, but no key may answer it twice.
                 self.input.inquiries.shown_at = None;
+                self.view.close_question();
                 self.send_answer(method, &params).await?;
             }
         }
@@ -309,7 +331,7 @@ impl TurnRunner<'_> {
     async fn show_question(&mut self, show_all: bool) -> StepResult {
         let Some(mut approval) = self.input.questions.front().cloned() else {
             self.input.shown_at = None;
-            self.view.open_question(None);
+            self.view.close_question();
             self.show_inquiry();
             return Ok(());
         };
@@ -322,18 +344,27 @@ impl TurnRunner<'_> {
             (approval.diff, approval.rule, approval.shown) = (None, None, None);
             approval.options.clear();
         }
-        let show = self.view.show_approval(&approval, show_all);
+        let show = match self.answers {
+            // Nobody can look at it: the line of the call says the rest.
+            ApprovalMode::Yes(_) | ApprovalMode::No(_) if self.view.is_progress_only() => false,
+            _ => self.view.show_approval(&approval, show_all),
+        };
         match self.answers {
             ApprovalMode::Person => {
-                let screen = &mut self.view.screen;
+                let screen = &self.view.screen;
                 let edit = self.editor.is_some();
                 let more = blocks::OptionalKeys { edit, show };
                 let keys =
                     blocks::question_keys(screen.styler, screen.width(), approval.rule.as_deref(), more);
-                screen.write_line(&keys);
-                let line = blocks::question_line(&approval, self.input.questions.len() - 1);
-                self.view.open_question(Some(line));
+                let head = self.view.question_head(&approval, self.input.questions.len() - 1);
+                self.view.ask(head.clone(), keys);
+                if self.input.questions.len() > 1 {
+                    self.view.live.update_head(head);
+                    self.view.refresh_status();
+                }
+                self.input.can_show = show;
                 self.input.shown_at = Some(clock::now());
+                self.hold_repeated_letter(&approval.approval_id);
                 Ok(())
             }
             ApprovalMode::Yes(reason) => {
@@ -341,14 +372,49 @@ impl TurnRunner<'_> {
                 self.send_decision(Decision::Allow, None).await
             }
             ApprovalMode::No(reason) => {
-                self.view.show_warning(format!("denied: {reason}"));
+                let subject = blocks::question_subject(&approval);
+                self.view.show_warning(format!("denied: {subject}: {reason}"));
                 self.send_decision(Decision::Deny, Some(reason.to_owned())).await
             }
         }
     }
 
+    /// Applies a letter that was pressed again at the question before. It acts later, so that the user sees this one.
+    fn hold_repeated_letter(&mut self, question: &str) {
+        let Some((letter, count)) = self.input.repeated.take() else {
+            return;
+        };
+        self.input.repeated = (count > 1).then_some((letter, count - 1));
+        let key = Key::Char(letter);
+        let may_answer = self.input.may_answer(&key);
+        if may_answer {
+            self.input.held_key.take(&key, clock::now(), question, may_answer);
+            let hint = self.input.format_held_key_hint(letter);
+            self.view.set_field(&hint);
+        }
+    }
+
+    /// Checks that the server still answers, and says so if it does not.
+    async fn check_server(&mut self, hang: &mut HangWatch) -> StepResult {
+        match hang.check(clock::now()) {
+            HangStep::Nothing => {}
+            HangStep::Ping => {
+                let params = ListApprovalsParams {
+                    session_id: Some(self.session.to_owned()),
+                };
+                // Every server answers this at once.
+                self.client.start_request(method::LIST_APPROVALS, &params).await?;
+            }
+            HangStep::Tell => self.view.live.note_hang(),
+        }
+        Ok(())
+    }
+
     async fn handle_key(&mut self, key: &Key) -> StepResult {
         let now = clock::now();
+        if self.input.takes_repeated(key) {
+            return Ok(());
+        }
         if *key == Key::CtrlC {
             // A letter held before the Ctrl-C must not answer a question afterwards.
             self.input.held_key.release_letter(None);
@@ -401,11 +467,20 @@ impl TurnRunner<'_> {
             self.inquiry_key(key, now).await?;
             return Ok(true);
         }
+        if let Key::Char(letter) = key
+            && input.may_repeat(*letter)
+            && input.held_key.holds(*letter, question)
+        {
+            input.held_key.release_letter(None);
+            input.repeated = (input.questions.len() > 1).then_some((*letter, 1));
+            self.answer_by_letter(*letter).await?;
+            return Ok(true);
+        }
         let may_answer = input.may_answer(key);
         match input.held_key.take(key, now, question, may_answer) {
             KeyRole::Held => {
                 if let Key::Char(letter) = key {
-                    self.view.set_draft(&input.format_held_key_hint(*letter));
+                    self.view.set_field(&input.format_held_key_hint(*letter));
                 }
             }
             KeyRole::Answer(letter) => self.answer_by_letter(letter).await?,
@@ -497,8 +572,8 @@ impl TurnRunner<'_> {
             }
             Some(ApprovalAction::Decide(decision)) => self.send_decision(decision, None).await?,
             Some(ApprovalAction::Edit) => self.input.edit = self.editor.is_some(),
-            Some(ApprovalAction::ShowDiff) => self.show_question(true).await?,
-            None => {}
+            Some(ApprovalAction::ShowDiff) if self.input.can_show => self.show_question(true).await?,
+            Some(ApprovalAction::ShowDiff) | None => {}
         }
         Ok(())
     }
@@ -523,7 +598,7 @@ impl TurnRunner<'_> {
     fn show_reason(&mut self) {
         let reason = self.input.reason.as_ref();
         let typed = reason.map_or("", |reason| reason.text.as_str());
-        self.view.set_draft(&format!("{REASON} {typed}"));
+        self.view.set_field(&format!("{REASON} {typed}"));
     }
 
     async fn send_decision(&mut self, decision: Decision, feedback: Option<String>) -> StepResult {
@@ -541,7 +616,7 @@ impl TurnRunner<'_> {
         };
         // The approval stays first until the server reports its resolution, but no key may answer it twice.
         self.input.shown_at = None;
-        self.view.open_question(None);
+        self.view.close_question();
         self.send_answer(method::APPROVAL_RESPOND, &params).await
     }
 
@@ -628,54 +703,6 @@ impl TurnRunner<'_> {
         };
         self.view.wait_for("canceling; Ctrl-C leaves");
         self.client.send_notification(method::CANCEL, &params).await
-    }
-}
-
-impl TurnInputState {
-    /// Returns whether a reason, a held letter or a field of a form is being typed.
-    fn has_text(&self) -> bool {
-        self.reason.is_some() || self.held_key.due_at().is_some() || self.inquiries.draft_text().is_some()
-    }
-
-    /// Returns the id of the question that keys answer now.
-    fn open_question(&self) -> Option<String> {
-        match self.questions.front() {
-            Some(approval) => self.shown_at.map(|_| approval.approval_id.clone()),
-            None => self.inquiries.shown_at.and(self.inquiries.first_id()),
-        }
-    }
-
-    /// Returns whether this key may answer the open question.
-    fn may_answer(&self, key: &Key) -> bool {
-        match key {
-            Key::Char(letter) if !self.questions.is_empty() => {
-                parse_approval_key(*letter, self.has_rule()).is_some()
-            }
-            Key::Char(letter) => self.inquiries.may_answer(*letter),
-            _ => false,
-        }
-    }
-
-    /// Describes the held letter and what it is about to do.
-    fn format_held_key_hint(&self, letter: char) -> String {
-        let entry = APPROVAL_KEYS
-            .iter()
-            .find(|entry| entry.key == letter.to_ascii_lowercase());
-        match entry.filter(|_| !self.questions.is_empty()) {
-            Some(entry) => format!("{letter} · {}, unless you type on ", entry.label.to_lowercase()),
-            None => letter.to_string(),
-        }
-    }
-
-    /// Returns whether the first approval offers an "always" rule. Edited input offers none.
-    fn has_rule(&self) -> bool {
-        let first = self.questions.front();
-        first.is_some_and(|approval| approval.rule.is_some()) && self.edited_input().is_none()
-    }
-
-    /// Returns the first approval's edited input.
-    fn edited_input(&self) -> Option<&Value> {
-        self.edited.as_ref()?.input.as_ref()
     }
 }
 

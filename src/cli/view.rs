@@ -3,44 +3,30 @@
 //! Knows the protocol and the [`Screen`]; it reads no keys and sends nothing. It shows each event once, by its `seq`.
 //! Deltas are provisional: the completed message alone counts, and replaces a different text on the screen.
 
+mod recovery;
+
 use std::collections::HashMap;
 
 use super::blocks;
 use super::changes::Changes;
-use super::inquiry;
+use super::inquiry::{self, InquiryLines};
+use super::live_area::{Activity, LiveArea};
 use super::markdown::Markdown;
 use super::notification::{extract_message_text, is_cut, read_seq};
 use super::recent_calls::RecentCalls;
 use super::screen::{Screen, StatusMark};
-use super::sent_lines::SentLines;
-use super::style::{
-    Color, clean_line, cost_of_use, fit_line, format_duration, format_tokens, hang_lines, measure_width,
-};
+use super::style::{Color, clean_line, cost_of_use, format_duration, format_tokens, hang_lines, wrap_text};
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{
-    ApprovalRequestedNotification, ApprovalResolvedNotification, ChangeState, CircuitNotification,
-    CircuitState, Decision, MessageNotification, MessageRetractedNotification, ModelSwitchedNotification,
-    RetryNotification, Role, ServerNotification, SessionUpdatedNotification, SettledBy, TerminalReason,
-    ToolCallNotification, ToolCallStatus, TransitionNotification, TransitionReason, TurnAsker,
-    TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification, WaitNotification,
+    ApprovalRequestedNotification, ApprovalResolvedNotification, ChangeState, Decision, MessageNotification,
+    MessageRetractedNotification, Role, ServerNotification, SessionUpdatedNotification, SettledBy,
+    TerminalReason, ToolCallNotification, ToolCallStatus, TransitionNotification, TransitionReason,
+    TurnAsker, TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification,
 };
 
-/// One frame per 100 ms; see [`View::refresh_status`].
-const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-
-/// The columns of an activity next to what the user sent.
-const MAX_ACTIVITY: usize = 20;
-
-/// What the status line reports as in progress.
-#[derive(Clone, Debug, PartialEq)]
-enum Activity {
-    Nothing,
-    /// In progress, with a description; the line counts the seconds up.
-    Waiting(String),
-    /// Paused until this wall-clock time in milliseconds; the line counts down.
-    Until(String, i64),
-}
+/// Reasoning that took less is not worth a line.
+const NOTABLE_THOUGHT_MS: u64 = 100;
 
 /// A message whose deltas are still arriving.
 struct OpenEntry {
@@ -60,11 +46,9 @@ pub(super) struct View {
     shown_diffs: HashMap<String, String>,
     /// The subjects of open approvals, by approval id.
     subjects: HashMap<String, String>,
-    /// The question that keys answer now, as one line.
-    question: Option<String>,
-    doing: Activity,
-    draft: String,
-    since: Instant,
+    pub(super) live: LiveArea,
+    /// The row where the block of the last question begins.
+    block_row: u64,
     usage: Option<UsageNotification>,
     /// Old events are being shown: no activity, no live hints.
     replay: bool,
@@ -78,9 +62,12 @@ pub(super) struct View {
     last: Option<(String, String)>,
     /// Nesting depth of sub-agents' calls, by call id.
     depths: HashMap<String, usize>,
+    /// The titles of the calls that started sub-agents, by the ids of the sub-agents' calls.
+    askers: HashMap<String, String>,
+    /// The titles of the calls that start sub-agents, by id.
+    delegations: HashMap<String, String>,
     /// Notes that arrived in the middle of a message.
     pending_notes: Vec<(Color, String)>,
-    pub(super) sent_lines: SentLines,
     changes: Changes,
     pub(super) calls: RecentCalls,
     /// How many prompts are queued; 0 while the queue is paused.
@@ -101,10 +88,8 @@ impl View {
             reasoning: None,
             shown_diffs: HashMap::new(),
             subjects: HashMap::new(),
-            question: None,
-            doing: Activity::Nothing,
-            draft: String::new(),
-            since: clock::now(),
+            live: LiveArea::new(),
+            block_row: 0,
             usage: None,
             replay: false,
             progress_only: false,
@@ -112,8 +97,9 @@ impl View {
             model: None,
             last: None,
             depths: HashMap::new(),
+            askers: HashMap::new(),
+            delegations: HashMap::new(),
             pending_notes: Vec::new(),
-            sent_lines: SentLines::default(),
             changes: Changes::default(),
             calls: RecentCalls::default(),
             waiting: 0,
@@ -194,7 +180,7 @@ impl View {
 
     /// Shows in the status line what the user has just sent, until [`Self::show_sent`] has a place for it.
     pub(super) fn begin_sending(&mut self, text: &str) {
-        self.sent_lines.push(text);
+        self.live.sent_lines.push(text);
         self.set_draft("");
     }
 
@@ -204,13 +190,13 @@ impl View {
         if self.open.is_none() {
             return self.forget_sent(text);
         }
-        self.sent_lines.accept(text);
+        self.live.sent_lines.accept(text);
         self.refresh_status();
     }
 
     /// Removes from the status line what the user sent.
     pub(super) fn forget_sent(&mut self, text: &str) {
-        self.sent_lines.remove(text);
+        self.live.sent_lines.remove(text);
         self.refresh_status();
     }
 
@@ -250,14 +236,60 @@ impl View {
 
     /// Shows the line being typed.
     pub(super) fn set_draft(&mut self, draft: &str) {
-        draft.clone_into(&mut self.draft);
+        self.live.set_draft(draft, false);
         self.refresh_status();
     }
 
-    /// Sets the question that keys answer now; `None` when no question is open.
-    pub(super) fn open_question(&mut self, question: Option<String>) {
-        self.question = question;
+    /// Shows what is typed into a field of the open question.
+    pub(super) fn set_field(&mut self, typed: &str) {
+        self.live.set_draft(typed, true);
         self.refresh_status();
+    }
+
+    /// Asks what was just shown: its keys stay below the log. A dumb terminal gets them in the log.
+    pub(super) fn ask(&mut self, head: Vec<String>, keys: String) {
+        self.screen.fresh_line();
+        if !self.screen.has_status() {
+            self.screen.write_line(&keys);
+        }
+        let height = self.screen.row().saturating_sub(self.block_row) as usize + keys.lines().count() + 2;
+        let needs_head = height > self.screen.height();
+        self.live.open_question(head, keys, self.screen.row(), needs_head);
+        self.refresh_status();
+    }
+
+    /// Returns the lines of an approval for below the log, with `waiting` more behind it.
+    pub(super) fn question_head(
+        &self,
+        approval: &ApprovalRequestedNotification,
+        waiting: usize,
+    ) -> Vec<String> {
+        let asker = self.find_asker(&approval.tool_call_id);
+        let (styler, width) = (self.screen.styler, self.screen.width());
+        blocks::question_head(styler, width, approval, asker.as_deref(), waiting)
+    }
+
+    /// Returns whether only the progress is shown.
+    pub(super) fn is_progress_only(&self) -> bool {
+        self.progress_only
+    }
+
+    /// Ends the question that keys answer.
+    pub(super) fn close_question(&mut self) {
+        self.live.close_question();
+        self.refresh_status();
+    }
+
+    /// Returns who asks for a call, unless it is the agent of the session.
+    pub(super) fn find_asker(&self, call: &str) -> Option<String> {
+        let title = self.askers.get(call)?;
+        let title = title.strip_prefix("Delegate").unwrap_or(title);
+        Some(format!("a sub-agent ({})", title.trim_start_matches([':', ' '])))
+    }
+
+    /// Shows what the model does in the status line.
+    pub(super) fn wait_for_model(&mut self, activity: &str) {
+        self.set_activity(Activity::Model(activity.to_owned()));
     }
 
     /// Shows an activity in the status line.
@@ -268,64 +300,27 @@ impl View {
     /// Ends the open message and clears the status line.
     pub(super) fn set_idle(&mut self) {
         self.close_open();
-        self.sent_lines.clear();
-        self.question = None;
+        self.live.sent_lines.clear();
+        self.live.close_question();
+        self.live.set_draft("", false);
         self.set_activity(Activity::Nothing);
         self.screen.set_status("");
     }
 
-    /// Redraws the status line: the draft if there is one, else the open question, else the activity.
+    /// Redraws the status lines.
     pub(super) fn refresh_status(&mut self) {
-        if !self.screen.is_terminal() {
-            return;
+        if self.screen.is_terminal() {
+            let (styler, width) = (self.screen.styler, self.screen.width());
+            let status = self.live.render(styler, width, self.screen.row());
+            self.screen.set_status(&status);
         }
-        if !self.draft.is_empty() {
-            let available = self.screen.width().saturating_sub(4);
-            let visible = text::strip_control_characters(&self.draft).replace('\n', "⏎");
-            // Keep the end of the line visible, because that is where the user types.
-            let skip = measure_width(&visible).saturating_sub(available);
-            let visible: String = visible.chars().skip(skip).collect();
-            let hint = self.question.as_ref();
-            let hint = hint.map_or("", |_| " (a message; Esc empties it)");
-            return self.screen.set_status(&format!("› {visible}▏{hint}"));
-        }
-        if let Some(question) = &self.question {
-            return self.screen.set_status(question);
-        }
-        let elapsed = clock::now().saturating_duration_since(self.since).as_millis() as u64;
-        let frame = SPINNER[(elapsed / 100) as usize % SPINNER.len()];
-        let line = match &self.doing {
-            Activity::Nothing => String::new(),
-            Activity::Waiting(activity) => {
-                let room = if self.sent_lines.is_empty() {
-                    self.screen.width().saturating_sub(14)
-                } else {
-                    MAX_ACTIVITY
-                };
-                let activity = fit_line(activity, room);
-                match elapsed {
-                    0..1_000 => format!("{frame} {activity}"),
-                    _ => format!("{frame} {activity} · {} s", elapsed / 1_000),
-                }
-            }
-            Activity::Until(activity, until) => {
-                let remaining = (until - clock::wall_ms()).max(0) as f64 / 1_000.0;
-                format!("{frame} {activity} {remaining:.1} s")
-            }
-        };
-        let sent = self
-            .sent_lines
-            .describe_last(measure_width(&line), self.screen.width());
-        self.screen.set_status(&format!("{line}{sent}"));
     }
 
     fn set_activity(&mut self, doing: Activity) {
-        if self.replay || self.doing == doing {
-            return;
+        if !self.replay {
+            self.live.set_activity(doing);
+            self.refresh_status();
         }
-        self.doing = doing;
-        self.since = clock::now();
-        self.refresh_status();
     }
 
     /// Shows an event. Returns false if it was shown before.
@@ -336,7 +331,10 @@ impl View {
             }
             self.seq = seq;
         }
+        self.live.note_message();
         self.show_event(event);
+        // The question's own block is no longer the end of the log.
+        self.refresh_status();
         true
     }
 
@@ -346,17 +344,19 @@ impl View {
             N::TurnStarted(started) => {
                 self.queued = started.by == Some(TurnAsker::Queue) && !self.replay;
                 self.begins_queued = self.queued;
-                self.wait_for("thinking");
+                self.wait_for_model("thinking");
             }
             N::TurnEnded(ended) => self.turn_ended(ended),
             N::TextDelta(delta) => self.text(&delta.message_id, delta.offset, &delta.text),
             N::ReasoningDelta(delta) => self.show_reasoning(&delta.text),
             N::Message(message) => self.show_message(message),
             N::MessageRetracted(retracted) => self.show_retraction(retracted),
-            N::ToolInputDelta(delta) => self.wait_for(&format!("writing a call of {}", delta.name)),
+            N::ToolInputDelta(delta) => self.wait_for_model(&format!("writing a call of {}", delta.name)),
             N::ToolOutputDelta(delta) => {
                 if let Some(line) = delta.text.trim_end().lines().next_back() {
-                    self.wait_for(&text::strip_control_characters(line));
+                    let line = text::strip_control_characters(line).into_owned();
+                    self.live.describe_activity(Activity::Waiting(line));
+                    self.refresh_status();
                 }
             }
             N::ToolCall(call) => self.tool_call(call),
@@ -391,24 +391,6 @@ impl View {
             N::Instructions(instructions) => self.show_hint(blocks::describe_instructions(instructions)),
             N::McpServerUpdated(_) | N::Status(_) => {}
         }
-    }
-
-    fn show_wait(&mut self, wait: &WaitNotification) {
-        let parent = wait.parent_tool_call_id.as_ref();
-        self.show_note_under(parent, Color::Dim, &format!("⧗ waiting: {}", wait.why));
-        if let Some(until) = wait.until {
-            self.set_activity(Activity::Until("waiting".to_owned(), until));
-        }
-    }
-
-    fn show_model_switch(&mut self, switched: &ModelSwitchedNotification) {
-        let parent = switched.parent_tool_call_id.as_ref();
-        // A sub-agent's switch leaves this session's model alone.
-        if parent.is_none() {
-            self.model = Some(switched.to.clone());
-        }
-        let line = format!("⇄ {} → {}: {}", switched.from, switched.to, switched.why);
-        self.show_note_under(parent, Color::Yellow, &line);
     }
 
     fn show_session_update(&mut self, updated: &SessionUpdatedNotification) {
@@ -464,6 +446,8 @@ impl View {
 
     /// Shows an approval without its keys. Returns whether the text was shortened.
     pub(super) fn show_approval(&mut self, approval: &ApprovalRequestedNotification, show_all: bool) -> bool {
+        // The keys of the question before are void.
+        self.close_question();
         self.end_reasoning();
         self.set_activity(Activity::Nothing);
         if let Some(diff) = &approval.diff {
@@ -473,15 +457,19 @@ impl View {
         let subject = blocks::question_subject(approval);
         self.subjects.insert(approval.approval_id.clone(), subject);
         let (question, cut) =
-            blocks::render_approval(self.screen.styler, self.screen.width(), approval, show_all);
+            blocks::render_approval(self.screen.styler, self.screen.full_width(), approval, show_all);
         self.screen.write_gap();
+        self.block_row = self.screen.row();
+        if let Some(asker) = self.find_asker(&approval.tool_call_id) {
+            self.show_note(Color::Yellow, &format!("↳ {asker} asks:"));
+        }
         self.screen.write(&question);
         cut
     }
 
     fn text(&mut self, id: &str, offset: u64, piece: &str) {
         if self.progress_only {
-            return self.wait_for("answering");
+            return self.wait_for_model("answering");
         }
         self.end_reasoning();
         if self.open.as_ref().is_none_or(|open| open.id != id) {
@@ -491,11 +479,13 @@ impl View {
             self.open = Some(OpenEntry {
                 id: id.to_owned(),
                 from,
-                markdown: Markdown::new(self.screen.styler, self.screen.width()),
+                markdown: Markdown::new(self.screen.styler, self.screen.width(), self.screen.full_width()),
                 text: String::new(),
             });
         }
-        self.set_activity(Activity::Nothing);
+        // Text may stall: then something must move, and say how to stop.
+        self.set_activity(Activity::Answering);
+        self.refresh_status();
         let Some(open) = &mut self.open else { return };
         // A delta that does not continue the text is dropped; the completed message repairs the gap.
         if open.text.len() as u64 == offset {
@@ -513,19 +503,21 @@ impl View {
         let keep = tail.ceil_char_boundary(tail.len().saturating_sub(400));
         tail.drain(..keep);
         let line = clean_line(tail, 400);
-        let available = self.screen.width().saturating_sub(24);
+        let available = self.screen.width().saturating_sub(36);
         let skip = line.chars().count().saturating_sub(available);
         let line: String = line.chars().skip(skip).collect();
-        // Set directly: `set_activity` would restart the spinner's clock with each delta.
-        self.doing = Activity::Waiting(format!("thinking … {line}"));
+        self.live
+            .describe_activity(Activity::Model(format!("thinking … {line}")));
         self.refresh_status();
     }
 
     fn end_reasoning(&mut self) {
         if let Some((since, _)) = self.reasoning.take() {
             let took = clock::now().saturating_duration_since(since).as_millis() as u64;
-            self.screen.write_gap();
-            self.show_hint(format!("✻ thought for {}", format_duration(took)));
+            if took >= NOTABLE_THOUGHT_MS {
+                self.screen.write_gap();
+                self.show_hint(format!("✻ thought for {}", format_duration(took)));
+            }
         }
     }
 
@@ -538,7 +530,9 @@ impl View {
         }
         for (ink, text) in std::mem::take(&mut self.pending_notes) {
             self.show_note(ink, &text);
-            self.sent_lines.remove(text.strip_prefix("› ").unwrap_or(&text));
+            self.live
+                .sent_lines
+                .remove(text.strip_prefix("› ").unwrap_or(&text));
         }
     }
 
@@ -553,7 +547,7 @@ impl View {
                 self.show_prompt(&message_text)
             }
             Role::User | Role::Tool => {}
-            Role::Assistant if self.progress_only => self.wait_for("thinking"),
+            Role::Assistant if self.progress_only => self.wait_for_model("thinking"),
             Role::Assistant => {
                 if !self.has_shown(message, &message_text) {
                     match self.open.take_if(|open| open.id == message.message_id) {
@@ -566,7 +560,7 @@ impl View {
                 }
                 self.close_open();
                 self.end_reasoning();
-                self.wait_for("thinking");
+                self.wait_for_model("thinking");
             }
         }
     }
@@ -608,6 +602,13 @@ impl View {
         if let Some(parent) = &call.parent_tool_call_id {
             let depth = self.depths.get(parent).copied().unwrap_or_default() + 1;
             self.depths.insert(call.tool_call_id.clone(), depth);
+            if let Some(title) = self.delegations.get(parent) {
+                self.askers.insert(call.tool_call_id.clone(), title.clone());
+            }
+        }
+        if call.name == "delegate" {
+            self.delegations
+                .insert(call.tool_call_id.clone(), call.title.clone());
         }
         match call.status {
             // The log is append-only, so a call gets its lines when it ends.
@@ -635,7 +636,7 @@ impl View {
         } else {
             // Only the same diff is left out: the user may have edited the input after the approval showed it.
             let diff_was_shown = shown_diff.is_some() && shown_diff == call.diff;
-            let (styler, width, hint) = (self.screen.styler, self.screen.width(), self.calls.hint);
+            let (styler, width, hint) = (self.screen.styler, self.screen.full_width(), self.calls.hint);
             let block = blocks::tool_call(styler, width, call, diff_was_shown, hint);
             if diff_was_shown {
                 self.screen.fresh_line();
@@ -645,14 +646,14 @@ impl View {
             self.screen.write(&block);
             self.screen.write_gap();
         }
-        self.wait_for("thinking");
+        self.wait_for_model("thinking");
     }
 
     /// Shows an ended call in one line, and why it failed below it.
     fn show_call_line(&mut self, call: &ToolCallNotification) {
         let parent = call.parent_tool_call_id.as_deref();
         let indent = parent.map_or_else(String::new, |parent| self.format_indent(parent));
-        let available = self.screen.width().saturating_sub(indent.chars().count());
+        let available = self.screen.full_width().saturating_sub(indent.chars().count());
         let line = blocks::tool_line(self.screen.styler, available, call);
         self.screen.fresh_line();
         self.screen.write(&format!("{indent}{line}"));
@@ -663,12 +664,33 @@ impl View {
         }
     }
 
-    /// Shows the lines of a limit or a question.
-    pub(super) fn show_inquiry_lines(&mut self, lines: &str) {
+    /// Shows a limit or a question. `is_new` if its text is not in the log yet.
+    pub(super) fn show_inquiry(&mut self, lines: &InquiryLines, is_new: bool) {
+        self.close_question();
         self.end_reasoning();
         self.set_activity(Activity::Nothing);
-        self.screen.write_gap();
-        self.screen.write_line(lines);
+        let width = self.screen.width();
+        if is_new {
+            self.screen.write_gap();
+            self.block_row = self.screen.row();
+            for line in &lines.head {
+                self.screen.write_entry("", 0, line);
+            }
+        }
+        let is_long = lines.body.lines().count() + lines.head.len() + 4 > self.screen.height();
+        let body = if is_long && self.screen.has_status() {
+            self.screen.write_line(&lines.body);
+            lines.body.lines().next_back().unwrap_or_default().to_owned()
+        } else {
+            lines.body.clone()
+        };
+        let ink = |line: &String| self.screen.styler.paint_text(Color::BoldYellow, line);
+        let head: Vec<String> = lines
+            .head
+            .iter()
+            .flat_map(|line| wrap_text(line, width))
+            .collect();
+        self.ask(head.iter().map(ink).collect(), body);
     }
 
     fn show_settlement(&mut self, (ink, line): (Color, String)) {
@@ -677,7 +699,7 @@ impl View {
         }
         self.screen.write_gap();
         self.show_note(ink, &line);
-        self.wait_for("thinking");
+        self.wait_for_model("thinking");
     }
 
     fn show_resolution(&mut self, resolved: &ApprovalResolvedNotification) {
@@ -713,43 +735,6 @@ impl View {
         };
         let parent = transition.parent_tool_call_id.as_ref();
         self.show_note_under(parent, Color::Dim, &format!("⟳ {label}"));
-    }
-
-    fn show_retry(&mut self, retry: &RetryNotification) {
-        let error = &retry.error;
-        let cause = error.cause.as_deref().unwrap_or(&error.message);
-        let status = error
-            .status
-            .map(|status| format!(" ({status})"))
-            .unwrap_or_default();
-        let line = format!(
-            "⟳ {}: {}{status} — retrying in {} (attempt {} of {})",
-            retry.provider,
-            text::one_line(cause, 160),
-            format_duration(retry.delay_ms),
-            retry.attempt + 1,
-            retry.max_retries + 1,
-        );
-        self.show_note_under(retry.parent_tool_call_id.as_ref(), Color::Yellow, &line);
-        self.set_activity(Activity::Until("retrying in".to_owned(), retry.resume_at));
-    }
-
-    fn show_circuit(&mut self, circuit: &CircuitNotification) {
-        let name = &circuit.name;
-        let (ink, line) = match circuit.state {
-            CircuitState::Open => {
-                let until = circuit.until.filter(|_| !self.replay);
-                let when = until.map_or_else(String::new, |until| {
-                    let remaining = (until - clock::wall_ms()).max(0) as u64;
-                    format!("; retrying in {}", format_duration(remaining))
-                });
-                let line = format!("⊘ {name} failed too often in a row; pausing calls{when}");
-                (Color::Yellow, line)
-            }
-            CircuitState::HalfOpen => (Color::Dim, format!("⊘ trying {name} again")),
-            CircuitState::Closed => (Color::Dim, format!("⊙ {name} works again")),
-        };
-        self.show_note_under(circuit.parent_tool_call_id.as_ref(), ink, &line);
     }
 
     fn turn_ended(&mut self, ended: &TurnEndedNotification) {

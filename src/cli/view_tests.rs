@@ -1,5 +1,7 @@
 //! What the screen shows after which notifications.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::super::screen::testing::Paper;
@@ -231,12 +233,10 @@ fn foreign_escape_sequences_do_not_reach_the_terminal() {
         panic!("not asked");
     };
     view.show_approval(&approval, true);
-    view.screen.write_line(&blocks::question_keys(
-        view.screen.styler,
-        40,
-        approval.rule.as_deref(),
-        blocks::OptionalKeys::default(),
-    ));
+    let rule = approval.rule.as_deref();
+    let keys = blocks::question_keys(view.screen.styler, 40, rule, blocks::OptionalKeys::default());
+    let head = view.question_head(&approval, 1);
+    view.ask(head, keys);
     view.show_prompt(evil);
     drop(view);
     let raw = paper.raw_text();
@@ -357,4 +357,142 @@ fn sub_agent_lines_are_indented_under_the_delegating_call() {
     for (line, start) in lines.iter().zip(starts) {
         assert!(line.starts_with(start), "{lines:?}");
     }
+}
+
+fn call(seq: u64, more: Value) -> ServerNotification {
+    let mut call = json!({"seq": seq, "toolCallId": format!("c{seq}"), "name": "bash", "title": "make", "status": "completed",
+        "output": "fine", "durationMs": 5});
+    let members = call.as_object_mut().unwrap();
+    members.extend(more.as_object().unwrap().clone());
+    parse_notification("agent/toolCall", call)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_says_what_happens_while_text_stalls() {
+    let paper = Paper::default();
+    let mut view = View::new(paper.open_screen(true));
+    view.live.can_stop = true;
+    view.handle_event(&delta("m", 0, "one "));
+    tokio::time::advance(Duration::from_secs(4)).await;
+    view.refresh_status();
+    let rows = paper.visible_rows();
+    assert_eq!(rows[0], "one");
+    assert!(rows[1].ends_with("answering · 4 s · Esc stops"), "{rows:?}");
+    tokio::time::advance(Duration::from_secs(8)).await;
+    view.refresh_status();
+    let rows = paper.visible_rows();
+    assert!(rows[1].contains("answering · nothing for 12 s"), "{rows:?}");
+    view.handle_event(&message(1, "m", "one"));
+    assert!(
+        !paper.visible_rows().last().unwrap().contains("nothing"),
+        "{rows:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_output_of_a_command_does_not_restart_its_clock() {
+    let paper = Paper::default();
+    let mut view = View::new(paper.open_screen(true));
+    view.handle_event(&call(1, json!({"status": "running", "output": null})));
+    for _ in 0..3 {
+        tokio::time::advance(Duration::from_secs(1)).await;
+        view.handle_event(&parse_notification(
+            "agent/toolOutputDelta",
+            json!({"toolCallId": "c1", "text": "a line\n"}),
+        ));
+    }
+    let rows = paper.visible_rows();
+    assert!(rows.last().unwrap().ends_with("a line · 3 s"), "{rows:?}");
+}
+
+#[test]
+fn results_appear_above_the_open_question() {
+    let paper = Paper::default();
+    let mut view = View::new(paper.open_screen(true));
+    let approval = parse_notification(
+        "agent/approvalRequested",
+        json!({"seq": 1, "approvalId": "a", "toolCallId": "c", "name": "x", "input": {}, "title": "Edit cart.py",
+            "cwd": "/", "risk": "medium", "why": "it edits"}),
+    );
+    let ServerNotification::ApprovalRequested(approval) = approval else {
+        panic!("not asked");
+    };
+    view.show_approval(&approval, false);
+    let head = view.question_head(&approval, 0);
+    view.ask(head, "  y allow   n deny".to_owned());
+    let rows = paper.visible_rows();
+    assert_eq!(rows.last().unwrap(), "  y allow   n deny");
+    assert_eq!(
+        rows.iter().filter(|row| row.contains("Edit cart.py")).count(),
+        1,
+        "{rows:?}"
+    );
+    view.handle_event(&call(2, json!({})));
+    let rows = paper.visible_rows();
+    let end = &rows[rows.len() - 3..];
+    assert_eq!(
+        end,
+        ["? Edit cart.py", "  it edits", "  y allow   n deny"],
+        "{rows:?}"
+    );
+    assert!(rows.iter().any(|row| row.contains("bash make")), "{rows:?}");
+    // What is typed does not hide the question.
+    view.set_draft("why");
+    assert_eq!(
+        paper.visible_rows().last().unwrap(),
+        "› why▏ (a message; Esc empties it)"
+    );
+    view.set_field("no, because (Enter: no reason; Esc: back) x");
+    assert!(
+        !paper.visible_rows().last().unwrap().contains("a message"),
+        "{rows:?}"
+    );
+    view.close_question();
+    view.set_draft("");
+    assert!(!paper.visible_rows().iter().any(|row| row.contains("y allow")));
+}
+
+#[test]
+fn a_result_says_what_it_hides_and_which_errors_an_edit_caused() {
+    let styler = super::super::style::Styler::from_env(&crate::config::Env::default(), false);
+    let render = |more: Value| {
+        let ServerNotification::ToolCall(call) = call(1, more) else {
+            panic!("no call");
+        };
+        blocks::tool_call(styler, 60, &call, false, Some("/output shows all"))
+    };
+    let long = "line\n".repeat(40);
+    assert!(render(json!({"output": long})).contains("/output shows all"));
+    assert!(!render(json!({})).contains("/output shows all"));
+    let output = "edited a.rs\nThe editor reports 1 new error:\na.rs:3:1 expected `;`";
+    let edit = json!({"output": output, "diff": "--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y\n"});
+    let shown = render(edit);
+    assert!(
+        shown.contains("1 new error") && shown.contains("expected `;`"),
+        "{shown}"
+    );
+    // The width of the screen is used, also above 100 columns.
+    let ServerNotification::ToolCall(wide) = call(1, json!({"output": "x".repeat(150)})) else {
+        panic!("no call");
+    };
+    assert!(blocks::tool_call(styler, 200, &wide, false, None).contains(&"x".repeat(150)));
+}
+
+#[test]
+fn a_long_question_wraps_in_its_head() {
+    let styler = super::super::style::Styler::from_env(&crate::config::Env::default(), false);
+    let title = "Move src/a/rather/long/path.rs to src/another/rather/long/path.rs";
+    let approval = parse_notification(
+        "agent/approvalRequested",
+        json!({"seq": 1, "approvalId": "a", "toolCallId": "c", "name": "x", "input": {}, "title": title, "cwd": "/",
+            "risk": "medium", "why": "it moves"}),
+    );
+    let ServerNotification::ApprovalRequested(approval) = approval else {
+        panic!("not asked");
+    };
+    let (shown, _) = blocks::render_approval(styler, 40, &approval, false);
+    assert!(
+        shown.contains("another/rather/long/path.rs") && !shown.contains('…'),
+        "{shown}"
+    );
 }

@@ -22,6 +22,8 @@ use crate::domain::{ContentRef, Effect, Usage};
 const AT_ONCE: usize = 8;
 /// Most tasks of one call.
 const MAX_TASKS: usize = 32;
+/// The characters of each task in the title of a call.
+const TITLE_OF_TASK: usize = 40;
 /// Longest prompt of a sub-agent, in characters.
 const MAX_PROMPT: usize = 100_000;
 /// Default time limit of a sub-agent (R-SUB); `[tool.delegate] timeout_s` overrides it.
@@ -273,9 +275,12 @@ impl Tool for Delegate {
     fn call_title(&self, input: &DelegateInput) -> String {
         match &input.tasks {
             Some(tasks) => {
-                let first = tasks.first().map_or("", |task| task.prompt.as_str());
+                let prompts = tasks
+                    .iter()
+                    .map(|task| text::one_line(&task.prompt, TITLE_OF_TASK));
+                let prompts = prompts.collect::<Vec<_>>().join(" · ");
                 let unit = if tasks.len() == 1 { "task" } else { "tasks" };
-                format_title(&format!("Delegate {} {unit}:", tasks.len()), first)
+                format_title(&format!("Delegate {} {unit}:", tasks.len()), &prompts)
             }
             None => format_title("Delegate:", input.prompt.as_deref().unwrap_or_default()),
         }
@@ -457,7 +462,7 @@ mod tests {
     fn the_title_counts_the_tasks() {
         for (prompts, title) in [
             (vec!["a"], "Delegate 1 task: a"),
-            (vec!["a", "b"], "Delegate 2 tasks: a"),
+            (vec!["a", "b"], "Delegate 2 tasks: a · b"),
         ] {
             let tasks: Vec<_> = prompts.iter().map(|prompt| json!({"prompt": prompt})).collect();
             let input = serde_json::from_value(json!({"tasks": tasks})).unwrap();

@@ -364,7 +364,7 @@ fn only_a_single_key_approves_and_typed_text_never_does() {
             chat.wait_for_text(&format!("› {}▏", sentence.trim_start()));
             // Esc clears the line; the question remains.
             chat.send_keys("\u{1b}");
-            chat.wait_for_text("? Write new.txt");
+            chat.wait_for_text("y allow");
         }
     }
     // However slowly it is typed: after a letter that is not a key, everything is text.
@@ -375,16 +375,20 @@ fn only_a_single_key_approves_and_typed_text_never_does() {
     assert!(!new.exists());
     // A key after Esc counts as a key of its own.
     chat.send_keys("\u{1b}\u{15}");
-    chat.wait_for_text("? Write new.txt");
+    chat.wait_for_text("y allow");
     chat.send_keys("n");
     chat.wait_for_text("no, because (Enter: no reason; Esc: back)");
     chat.send_keys("\u{1b}");
     chat.wait_for_text("a always allow");
+    // The whole diff is there already, so `d` is text.
     chat.send_keys("d");
-    chat.wait_for_text("› d · show diff, unless you type on");
+    chat.wait_for_text("› d▏ (a message; Esc empties it)");
     chat.send_keys("\u{1b}");
-    chat.wait_for_text("? Write new.txt");
+    chat.wait_for_text("y allow");
     chat.send_keys("y");
+    // What the key does is one hint, without one for messages.
+    let held = chat.wait_for_text("unless you type on ▏");
+    assert!(!held.ends_with("(a message"), "{held}");
     chat.wait_for_text("✓ allowed once: Write new.txt");
     chat.wait_for_text("That was it.");
     assert!(new.exists());
@@ -408,8 +412,8 @@ fn approvals_of_several_subagents_are_answered_one_by_one() {
     chat.wait_for_text("› ");
     chat.send_keys("split it\r");
     // All three wait; keys answer the one that is shown.
-    chat.wait_for_text("y allow");
-    chat.wait_for_text("? (2 more) touch ");
+    chat.wait_for_text("↳ a sub-agent (3 tasks: first: do it");
+    chat.wait_for_text("? 1 of 3 a sub-agent (3 tasks: first: do it");
     let mut remaining = vec!["one", "two", "three"];
     let which = |line: &str, remaining: &[&'static str]| {
         *remaining
@@ -441,6 +445,76 @@ fn approvals_of_several_subagents_are_answered_one_by_one() {
     assert_eq!(made.iter().filter(|made| **made).count(), 2, "{made:?}");
     assert_eq!(remaining.len(), 1);
     assert!(!world.path("work").join(remaining[0]).exists());
+    chat.quit();
+}
+
+#[test]
+fn a_letter_pressed_twice_answers_two_questions() {
+    let touch =
+        |name: &str| json!([{"tool": {"name": "bash", "input": {"command": format!("touch {name}")}}}]);
+    let tasks = json!({"prompt": "", "tasks": [{"prompt": "first: do it"}, {"prompt": "second: do it"}]});
+    let world = World::with(json!([
+        {"when": {"prompt": "split", "step": 0}, "events": [{"tool": {"name": "delegate", "input": tasks}}]},
+        {"when": {"prompt": "split", "step": 1}, "events": [{"text": "All is done."}]},
+        {"when": {"prompt": "first", "step": 0}, "events": touch("one")},
+        {"when": {"prompt": "second", "step": 0}, "events": touch("two")},
+        {"repeat": true, "events": [{"text": "done"}]},
+    ]));
+    let mut chat = world.terminal(&["chat"], &[], 80);
+    chat.wait_for_text("› ");
+    chat.send_keys("split it\r");
+    chat.wait_for_text("? 1 of 2 ");
+    chat.send_keys("yy");
+    chat.wait_for_text("✓ allowed once: touch ");
+    // The second one acts only after its question was shown.
+    chat.wait_for_text("unless you type on");
+    chat.wait_for_text("✓ allowed once: touch ");
+    chat.wait_for_text("All is done.");
+    assert!(world.path("work/one").exists() && world.path("work/two").exists());
+    chat.quit();
+}
+
+#[test]
+fn mentions_of_queued_prompts_are_attached_and_a_missing_file_of_a_steer_is_told() {
+    let world = World::with(hello());
+    fs::write(world.path("work/cart.py"), "total = 41\n").unwrap();
+    let mut chat = world.terminal(&["chat"], &[], 100);
+    chat.wait_for_text("› ");
+    chat.send_keys("slow\r");
+    chat.wait_for_text("word word");
+    chat.send_keys("look at @plot.png\r");
+    chat.wait_for_text("› look at @plot.png · sent");
+    chat.send_keys("/queue see @cart.py\r");
+    chat.wait_for_text("› /queue see @cart.py · sent");
+    chat.send_keys("\u{3}");
+    chat.wait_for_text("! @plot.png is no file here; sent as words");
+    chat.wait_for_text("■ canceled");
+    chat.wait_until_idle();
+    // What the turn did not use is the draft again.
+    chat.wait_for_text("› look at @plot.png");
+    chat.send_keys("\u{15}/queue send\r");
+    chat.wait_for_text("Hello there.");
+    chat.quit();
+    let exported = world.run(&["sessions", "export", "ses_", "--format", "json"]);
+    assert!(exported.out.contains("total = 41"), "{}", exported.out);
+}
+
+#[test]
+fn a_suspended_server_is_noticed() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 100);
+    chat.wait_for_text("› ");
+    chat.send_keys("slow\r");
+    chat.wait_for_text("word word");
+    let server = server_of(&chat);
+    kill_process(server, Signal::STOP).unwrap();
+    for _ in 0..4 {
+        chat.advance(Duration::from_secs(6));
+    }
+    chat.wait_for_text("the server does not answer");
+    kill_process(server, Signal::CONT).unwrap();
+    chat.send_keys("\u{3}");
+    chat.wait_for_text("■ canceled");
     chat.quit();
 }
 
@@ -512,7 +586,7 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
         .assert_stdout(preview);
     let mut chat = world.terminal(&["chat"], &[], 90);
     chat.wait_for_text("› ");
-    // Anything but a yes counts as a no.
+    // Anything but a `y` counts as a no.
     chat.send_keys("/trust\r");
     let listed = chat.wait_for_text("Trust this folder");
     for line in [
@@ -524,14 +598,14 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     ] {
         assert!(listed.contains(line), "no {line:?} in {listed}");
     }
-    chat.wait_for_text("› ");
+    chat.wait_for_text("y yes   n no");
     chat.send_keys("\r");
     chat.wait_for_text("nothing was changed");
     world.run(&["config", "check"]).assert_stdout("not trusted");
     chat.wait_for_text("› ");
     chat.send_keys("/trust\r");
-    chat.wait_for_text("Trust this folder");
-    chat.wait_for_text("› ");
+    chat.wait_for_text("y yes   n no");
+    // The rest of the word is no prompt.
     chat.send_keys("yes\r");
     let redirect = chat.wait_for_text("Redirect work?");
     for words in [
@@ -541,16 +615,15 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     ] {
         assert!(redirect.contains(words), "no {words:?} in {redirect}");
     }
-    chat.wait_for_text("› ");
-    chat.send_keys("no\r");
+    chat.wait_for_text("y yes   n no");
+    chat.send_keys("n");
     chat.wait_for_text("✓ this folder is trusted");
     let check = world.run(&["config", "check"]);
     check.assert_stdout("it would send the API key of work to https://evil.example");
     chat.wait_for_text("› ");
     chat.send_keys("/trust\r");
-    chat.wait_for_text("Redirect work?");
-    chat.wait_for_text("› ");
-    chat.send_keys("y\r");
+    chat.wait_for_text("Redirect work? y yes   n no");
+    chat.send_keys("y");
     chat.wait_for_text("redirects what you accepted");
     world
         .run(&["config", "check"])

@@ -483,6 +483,25 @@ fn failed_command_shows_its_exit_code_and_last_lines() {
 }
 
 #[test]
+fn a_run_shows_no_question_that_nobody_can_answer_and_quiet_shows_no_progress() {
+    let world = World::with(hello());
+    let denied = world.run(&["run", "write it"]);
+    denied.assert_exit_code(3).assert_stderr("denied: Write new.txt");
+    assert!(
+        !denied.err.contains('╭') && !denied.err.contains("+hello"),
+        "{}",
+        denied.err
+    );
+    let quiet = world.run(&["run", "-q", "write it"]);
+    quiet.assert_exit_code(3).assert_stdout("That was it.");
+    assert_eq!(quiet.err, "");
+    world
+        .run(&["run", "--quiet", "fail"])
+        .assert_exit_code(1)
+        .assert_stderr("");
+}
+
+#[test]
 fn max_steps_limits_the_model_calls() {
     let world = World::with(hello());
     world

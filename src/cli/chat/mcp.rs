@@ -53,7 +53,7 @@ impl Chat {
         let has = |state| servers.iter().any(|server| server.state == state);
         if servers.is_empty() {
             self.show_hint(
-                "no MCP server is configured, or the file cannot be read; see `agentls docs mcp` and `agentls config check`",
+                "no MCP server is configured; `agentls mcp add` adds one, and `agentls config check` finds problems in the file",
             );
         }
         if has(McpServerState::Failed) {

@@ -395,6 +395,7 @@ impl Chat {
             view: &mut self.view,
             signals: &mut self.signals,
             session: &self.session,
+            folder: &self.launch.folder,
             answers: ApprovalMode::Person,
             draft: &mut self.draft,
             editor: Some(&self.editor),

@@ -3,16 +3,22 @@
 //! Invariants: nothing is trusted that was not shown first. Each redirect of a provider with a key is a question of its
 //! own. The server stores the decision.
 
-use super::input::PromptLine;
+use std::time::Duration;
+
 use super::{Chat, ChatStep};
+use crate::base::clock;
 use crate::base::text;
 use crate::cli::client::ClientError;
+use crate::cli::keys::{Key, RawKeys};
 use crate::cli::style::{Color, wrap_text};
 use crate::protocol::table::method;
 use crate::protocol::{
     AcceptedRedirect, DescribeTrustParams, DescribeTrustResult, EmptyResult, ProviderRedirect,
     SetTrustParams, TrustItem, TrustItemKind,
 };
+
+/// How long after an answer another key still belongs to it.
+const REST_OF_WORD: Duration = Duration::from_millis(300);
 
 impl Chat {
     /// Shows what trust would activate, and asks.
@@ -120,13 +126,31 @@ impl Chat {
         self.show_warning(one_line(&line));
     }
 
-    /// Asks for a yes; any other input means no.
+    /// Asks for a key: `y` means yes.
     async fn ask_confirmation(&mut self, question: &str) -> Result<bool, ClientError> {
-        self.show_note(Color::Bold, &one_line(&format!("{question} Type yes or no (no)")));
-        let line = self.read_line().await?;
-        Ok(
-            matches!(line, PromptLine::Words(words) if matches!(words.trim().to_lowercase().as_str(), "y" | "yes")),
-        )
+        self.show_note(Color::Bold, &one_line(&format!("{question} y yes   n no")));
+        let Ok(mut keys) = RawKeys::open(self.view.screen.styler.dumb) else {
+            return Ok(false);
+        };
+        let answer = loop {
+            tokio::select! { biased;
+                _ = self.signals.next() => break false,
+                key = keys.next() => match key {
+                    Some(Key::Char('y' | 'Y')) => break true,
+                    None | Some(Key::Char('n' | 'N') | Key::Esc | Key::Enter | Key::CtrlC | Key::CtrlD) => break false,
+                    // Typed or pasted words are no answer.
+                    Some(_) => {}
+                },
+            }
+        };
+        // The rest of a typed word belongs to the answer, not to the next prompt.
+        while clock::timeout(REST_OF_WORD, keys.next())
+            .await
+            .is_ok_and(|key| key.is_some())
+        {}
+        drop(keys);
+        self.show_hint(if answer { "yes" } else { "no" });
+        Ok(answer)
     }
 }
 
