@@ -9,6 +9,7 @@ use tower_lsp::jsonrpc::{Error, ErrorCode};
 use super::context::AcpContext;
 use super::error::{agent_error, invalid_param, refusal};
 use super::params::AuthenticateParams;
+use crate::base::spawn::run_blocking;
 
 /// The method that reads keys again which the user has set elsewhere.
 const STORED_KEY: &str = "stored-key";
@@ -52,7 +53,10 @@ pub(super) async fn authenticate(state: &AcpContext, params: AuthenticateParams)
 
 /// Removes the keys of all logins. A key in the environment or in the configuration is not ours to remove.
 pub(super) async fn log_out(state: &AcpContext) -> Result<Value, Error> {
-    match state.configured.forget_logins().await {
+    let configured = state.configured.clone();
+    let removed = run_blocking(move || configured.forget_logins()).await;
+    let removed = removed.map_err(std::io::Error::other).and_then(|removed| removed);
+    match removed {
         Ok(true) => Ok(json!({})),
         Ok(false) => Err(refusal(
             ErrorCode::InvalidRequest,

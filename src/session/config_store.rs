@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::future::{BoxFuture, FutureExt};
+
 use super::command::SessionInfo;
 use super::editor_credentials::EditorKeys;
 use super::models::{LearntFacts, ModelLists, ModelVerdict, Models};
 use super::services::{Rules, SessionSettings, SettingsSource, SubagentModel};
 use crate::approval::Rule;
-use crate::base::spawn::run_blocking;
 use crate::config::{
     self, ConfigSource, Diagnostic, Env, FolderDescription, KeyFileStamp, LoadedConfig, McpServerSettings,
     Redactor, SandboxSettings, Settings, Trust,
@@ -244,11 +245,9 @@ impl ConfigStore {
         problems
     }
 
-    /// Reads the keys again, and checks that the default provider of the user's own configuration can be called.
-    ///
-    /// # Errors
-    /// Says what is missing.
-    pub async fn check_default_provider(&self) -> Result<(), AgentError> {
+    /// Reads the keys again, and checks that the default provider of the user's own configuration can be called. The
+    /// error says what is missing.
+    pub fn check_default_provider(&self) -> BoxFuture<'static, Result<(), AgentError>> {
         self.reload_config(&[]);
         let (settings, env) = {
             let state = self.lock();
@@ -257,27 +256,20 @@ impl ConfigStore {
         };
         self.redactor.learn_all(&settings);
         let models = self.build_models(settings, env);
-        models.resolve_model(&ModelChoice::default()).await.map(drop)
+        let resolved = models.resolve_model(&ModelChoice::default());
+        resolved.map(|resolved| resolved.map(drop)).boxed()
     }
 
-    /// Removes the keys that `agentls login` has stored. Returns whether there were any.
+    /// Removes the keys that `agentls login` has stored. Returns whether there were any. Blocks.
     ///
     /// # Errors
-    /// Says why the file of the keys cannot be changed.
-    pub async fn forget_logins(&self) -> Result<bool, String> {
+    /// Fails if the file of the keys cannot be changed.
+    pub fn forget_logins(&self) -> std::io::Result<bool> {
         let file = self.lock().source.places.as_ref().map(|places| places.key_file());
         let Some(file) = file else { return Ok(false) };
-        let removed = run_blocking(move || {
-            let keys = file.load();
-            let mut names = keys.providers();
-            names.try_fold(false, |any, name| {
-                Ok::<_, std::io::Error>(file.remove(name)? || any)
-            })
-        });
-        removed
-            .await
-            .map_err(|error| error.to_string())?
-            .map_err(|error| error.to_string())
+        let keys = file.load();
+        let mut names = keys.providers();
+        names.try_fold(false, |any, name| Ok(file.remove(name)? || any))
     }
 
     fn build_models(&self, settings: Arc<Settings>, env: Env) -> Arc<Models> {

@@ -302,6 +302,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "config/layers.rs",
         "resolves paths; reads through `base::nofollow`",
     ),
+    ("config/login_keys.rs", "the data folder"),
     ("cli/sandbox_test.rs", "a scratch folder of its own"),
     ("cli/sandbox_tools.rs", "a scratch folder of its own"),
     (
