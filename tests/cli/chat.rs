@@ -745,7 +745,7 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     chat.send_keys("sa");
     chat.wait_for_text("› sa▏");
     chat.send_keys("\u{1b}");
-    chat.wait_for_text("? write_file, with your changes");
+    chat.wait_for_text("y allow");
     chat.send_keys("y");
     chat.wait_for_text("allowed");
     chat.wait_for_text("+mine");
