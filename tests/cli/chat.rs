@@ -312,7 +312,7 @@ fn what_was_typed_before_a_signal_is_in_the_next_chat() {
         chat.wait_for_text("Hello there.");
         chat.wait_until_idle();
         chat.send_keys("half a thought");
-        chat.wait_for_text("› half a thought");
+        chat.wait_for_text("half a thought");
         kill_process(Pid::from_child(&chat.child), signal).unwrap();
         assert_eq!(chat.wait_for_exit(), 0);
         // During a turn, with a message that the server has and no model has read.

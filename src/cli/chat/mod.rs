@@ -530,6 +530,7 @@ impl Chat {
                 Some(id) => id,
                 None => {
                     self.show_hint(NO_SESSION);
+                    self.give_back_draft();
                     return self.create_session().await;
                 }
             },
