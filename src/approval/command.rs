@@ -6,8 +6,7 @@
 
 use super::dangerous_flags;
 use super::programs::{
-    HARMLESS_VARIABLES, SHELLS, STATE_BUILTINS, WRAPPERS, base_name, is_interpreter, runs_arguments,
-    takes_arguments_from_input,
+    SHELLS, STATE_BUILTINS, WRAPPERS, base_name, is_interpreter, runs_arguments, takes_arguments_from_input,
 };
 use super::read_only;
 use super::rule::Rule;
@@ -23,8 +22,6 @@ pub(crate) enum Requirement {
     First(String),
     /// The pattern must contain this word.
     Anywhere(String),
-    /// The pattern must contain this assignment, or leave the value of a harmless variable open: `CI=*`.
-    Assignment(String),
 }
 
 impl Requirement {
@@ -33,23 +30,19 @@ impl Requirement {
         match self {
             Self::First(word) => rule.spells_first(word),
             Self::Anywhere(word) => rule.spells_word(word),
-            Self::Assignment(word) => {
-                let name = word.split_once('=').map_or("", |(name, _)| name);
-                rule.spells_word(word) || HARMLESS_VARIABLES.contains(name) && rule.leaves_value_open(name)
-            }
         }
     }
 }
 
 /// Returns what a rule must spell out to allow this command.
 ///
-/// A `*` alone never allows assignments (but `NAME=*` those of harmless variables), wrappers, interpreters, or options that run programs.
+/// A `*` alone never allows assignments, wrappers, interpreters, or options that run programs.
 pub(crate) fn collect_requirements(part: &SimpleCommand) -> Vec<Requirement> {
     let mut demands: Vec<Requirement> = part
         .assignments
         .iter()
         .filter_map(ShellWord::to_rule_text)
-        .map(Requirement::Assignment)
+        .map(Requirement::Anywhere)
         .collect();
     let words = &part.words;
     let Some((first_word, name)) = words

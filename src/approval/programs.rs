@@ -13,12 +13,6 @@ pub(super) const WRAPPERS: WordList = WordList(
     start-stop-daemon",
 );
 
-/// Variables with which no program can be made to run another one, or to read another file, whatever their value is.
-pub(super) const HARMLESS_VARIABLES: WordList = WordList(
-    "CI NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLUMNS LINES CARGO_TERM_COLOR RUST_BACKTRACE RUST_LIB_BACKTRACE \
-     RUST_TEST_THREADS RUST_LOG PYTHONUNBUFFERED PYTHONHASHSEED",
-);
-
 /// Shells: `-c` takes a script, and without a file they read one from their input.
 pub(super) const SHELLS: WordList = WordList("sh bash zsh dash ksh ash fish mksh rbash csh tcsh");
 

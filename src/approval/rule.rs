@@ -329,26 +329,6 @@ impl Rule {
             .is_some_and(|pattern| pattern.text.spells_word(word))
     }
 
-    /// Returns whether the pattern begins with assignments, and one of them is `NAME=*`.
-    pub(crate) fn leaves_value_open(&self, name: &str) -> bool {
-        self.iter_assignments()
-            .any(|(variable, value)| (variable, value) == (name, "*"))
-    }
-
-    /// Iterates over the assignments at the pattern's beginning.
-    fn iter_assignments(&self) -> impl Iterator<Item = (&str, &str)> {
-        let source = self.pattern.as_ref().map_or("", |pattern| &*pattern.source);
-        let is_name = |name: &str| {
-            !name.starts_with(|ch: char| ch.is_ascii_digit())
-                && !name.is_empty()
-                && name.chars().all(|ch| ch.is_ascii_alphanumeric() || ch == '_')
-        };
-        source
-            .split_whitespace()
-            .map_while(|word| word.split_once('='))
-            .take_while(move |(name, _)| is_name(name))
-    }
-
     /// Returns whether this is the pattern's first word.
     pub(crate) fn spells_first(&self, word: &str) -> bool {
         self.pattern

@@ -257,15 +257,6 @@ impl Resolver<'_> {
             let problem = Diagnostic::new_warning(at, "approvals.allow", message);
             self.problems.push(problem.with_hint(hint));
         }
-        if let Some(variable) = rule.find_open_variable() {
-            let message =
-                format!("`{rule}` allows nothing: a rule must name the whole value of `{variable}`");
-            let hint = format!(
-                "as in `{variable}=VALUE`; only variables such as `CI` may have any value, as `CI=*`"
-            );
-            let problem = Diagnostic::new_warning(at, "approvals.allow", message);
-            self.problems.push(problem.with_hint(hint));
-        }
         if let Some(runner) = rule.find_open_runner() {
             let message = format!("`{rule}` allows any program: `{runner}` runs what its arguments say");
             let hint = format!("name what it runs, as in `bash({runner} NAME *)`");

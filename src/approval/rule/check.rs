@@ -7,7 +7,7 @@
 //! (`Read(…)` also covers their searches) are not guessed: the error suggests the nearest rule.
 
 use super::{OUTSIDE_SANDBOX, Rule, RuleError, SANDBOXED, WEB_SEARCH};
-use crate::approval::programs::{HARMLESS_VARIABLES, find_open_runner};
+use crate::approval::programs::find_open_runner;
 use crate::base::nearest::nearest_name;
 
 /// What the calls of a tool are about.
@@ -139,20 +139,6 @@ impl Rule {
             }
         }
         (clear != *source).then(|| format!("{}({clear})", self.tool_name))
-    }
-
-    /// Returns the variable because of which this rule for `bash` allows nothing: it leaves its value open, and the value
-    /// may make programs run others, or is only partly open.
-    pub fn find_open_variable(&self) -> Option<&str> {
-        let mut assignments = self.iter_assignments();
-        let is_open = |(name, value): &(&str, &str)| {
-            value.contains('*') && !(*value == "*" && HARMLESS_VARIABLES.contains(name))
-        };
-        let is_command = self.tool.is_match("bash") || self.is_for_sandboxed_command();
-        assignments
-            .find(is_open)
-            .filter(|_| is_command)
-            .map(|(name, _)| name)
     }
 
     /// Returns the program by which this rule for `bash` allows any other program: `python3` for `bash(python3 *)`.
