@@ -23,6 +23,8 @@ pub struct Authorization {
     pub(super) names_issuer: bool,
     /// How clients may identify themselves at the token endpoint.
     pub(super) auth_methods: Vec<String>,
+    /// Nothing names the endpoints: they are where the first version of the standard expects them.
+    pub(super) is_assumed: bool,
 }
 
 #[derive(Deserialize)]
@@ -50,7 +52,30 @@ struct ServerMetadata {
     /// The default is that of the standard.
     #[serde(default = "basic_only")]
     token_endpoint_auth_methods_supported: Vec<String>,
+    #[serde(skip)]
+    is_assumed: bool,
 }
+
+impl ServerMetadata {
+    /// Returns what holds for a server without metadata in the first version of the standard.
+    fn assume(origin: String) -> Self {
+        Self {
+            authorization_endpoint: format!("{origin}/authorize"),
+            token_endpoint: format!("{origin}/token"),
+            registration_endpoint: Some(format!("{origin}/register")),
+            revocation_endpoint: None,
+            scopes_supported: Vec::new(),
+            code_challenge_methods_supported: vec![PKCE.to_owned()],
+            authorization_response_iss_parameter_supported: false,
+            token_endpoint_auth_methods_supported: basic_only(),
+            issuer: origin,
+            is_assumed: true,
+        }
+    }
+}
+
+/// How codes are bound to the client that has requested them.
+const PKCE: &str = "S256";
 
 /// A client secret in the header.
 const BASIC: &str = "client_secret_basic";
@@ -86,11 +111,15 @@ impl Authorization {
         Self::check(client, metadata, resource.resource, scopes)
     }
 
-    /// The first version of the standard had no resource metadata: the server's origin logged people in.
+    /// The first version of the standard had no resource metadata: the server's origin logged people in, if need be at
+    /// paths that nothing names.
     async fn discover_without_resource(client: &OAuthClient) -> Result<Self, OAuthError> {
         let server = client.policy.server();
         let origin = server.origin().ascii_serialization();
-        let metadata = find_server(client, &origin).await?;
+        let metadata = match find_server(client, &origin).await {
+            Err(OAuthError::NoMetadata(_)) => ServerMetadata::assume(origin),
+            found => found?,
+        };
         Self::check(client, metadata, server.to_string(), Vec::new())
     }
 
@@ -103,7 +132,7 @@ impl Authorization {
         let supports_pkce = metadata
             .code_challenge_methods_supported
             .iter()
-            .any(|method| method == "S256");
+            .any(|method| method == PKCE);
         if !supports_pkce {
             return Err(OAuthError::Unsupported {
                 issuer: metadata.issuer,
@@ -130,17 +159,18 @@ impl Authorization {
             scopes,
             names_issuer: metadata.authorization_response_iss_parameter_supported,
             auth_methods: metadata.token_endpoint_auth_methods_supported,
+            is_assumed: metadata.is_assumed,
         })
     }
 
-    /// Returns whether a client secret is sent in the header instead of the body.
+    /// Returns whether a client secret is sent in the header instead of the body, which more servers read.
     ///
     /// # Errors
     /// The authorization server takes it in neither.
     pub(super) fn sends_secret_in_header(&self) -> Result<bool, OAuthError> {
         let accepts = |method: &str| self.auth_methods.iter().any(|known| known == method);
         if accepts(BASIC) || accepts(POST) {
-            return Ok(accepts(BASIC));
+            return Ok(!accepts(POST));
         }
         Err(OAuthError::Unsupported {
             issuer: self.issuer.clone(),

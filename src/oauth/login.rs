@@ -50,13 +50,22 @@ impl PendingLogin {
         let authorization = Authorization::discover(&client).await?;
         let listener = RedirectListener::open(server.callback_port).await?;
         let identity = match &server.client_id {
+            // Only a registration shows that the endpoints exist.
+            Some(_) if authorization.is_assumed => {
+                return Err(OAuthError::NoMetadata(client.policy.server().clone()));
+            }
             Some(id) => ClientIdentity {
                 id: id.clone(),
                 // The client knows the configured one.
                 secret: None,
                 is_basic: client.find_secret(id).is_some() && authorization.sends_secret_in_header()?,
             },
-            None => register(&client, &authorization, &listener.uri()).await?,
+            None => match register(&client, &authorization, &listener.uri()).await {
+                Err(_) if authorization.is_assumed => {
+                    return Err(OAuthError::NoMetadata(client.policy.server().clone()));
+                }
+                registered => registered?,
+            },
         };
         let (state, verifier) = (random_secret()?, random_secret()?);
         let mut url = authorization.authorize.clone();

@@ -34,8 +34,14 @@ async fn request(client: &OAuthClient, tokens: &StoredTokens, endpoint: &str) ->
         Some(refresh) => ("refresh_token", refresh),
         None => ("access_token", &tokens.access),
     };
-    let fields = [("token", token.expose_secret()), ("token_type_hint", kind)];
-    post_as_client(client, WHAT, &url, &tokens.client, &fields)
-        .await
-        .map(drop)
+    let mut fields = vec![("token", token.expose_secret()), ("token_type_hint", kind)];
+    let mut revoked = post_as_client(client, WHAT, &url, &tokens.client, &fields).await;
+    // The MCP SDK for Python demands the field also of clients that have no secret. An empty one counts as none.
+    if tokens.client.secret.is_none()
+        && matches!(&revoked, Err(OAuthError::Denied(reason)) if reason.contains("client_secret"))
+    {
+        fields.push(("client_secret", ""));
+        revoked = post_as_client(client, WHAT, &url, &tokens.client, &fields).await;
+    }
+    revoked.map(drop)
 }

@@ -155,6 +155,29 @@ async fn a_configured_secret_is_sent_as_the_server_wants_and_never_stored() {
     assert!(error.contains("does not accept client secrets"), "{error}");
 }
 
+/// The MCP SDK for Python demands the field.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_revoked_where_the_field_for_a_secret_is_demanded() {
+    let world = LoginWorld::new(&["--oauth-fault", "secret_field"]);
+    world.complete().await.unwrap();
+    let removed = world.store().forget_tokens(&world.peer.url).await;
+    let refusal = removed.unwrap().unwrap().revoke(&world.client()).await;
+    assert_eq!(refusal, None);
+    assert_eq!(world.peer.oauth_steps("revocation")[0]["known"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_metadata_logs_in_at_the_paths_of_the_first_standard() {
+    let mut world = LoginWorld::new(&["--oauth-fault", "no_paths"]);
+    world.complete().await.unwrap();
+    let token = world.tokens().get_access_token().await.unwrap().unwrap();
+    assert!(world.accepts(token.expose_secret()).await);
+    // Nothing shows that the paths exist if no client registers.
+    world.client_id = Some("known-client".to_owned());
+    let error = world.begin().await.unwrap_err().to_string();
+    assert!(error.contains("does not say how to log in"), "{error}");
+}
+
 /// GitHub's token endpoint answers with JSON only if the client asks for that, and its errors have the status 200.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_endpoint_like_that_of_github_gives_tokens_and_clear_refusals() {

@@ -18,8 +18,10 @@ redirecting_token  the token endpoint redirects elsewhere
 other_token        the type of the token is not Bearer
 refuse_refresh     refresh tokens are refused
 refuse_revocation  tokens cannot be revoked
+secret_field       to revoke a token, also a client without a secret must send the field for it
 huge_metadata      the metadata has 64 MiB
-no_metadata        there is no metadata at all
+no_metadata        there is no metadata at all, and the login has other paths than the first standard expects
+no_paths           there is no metadata, and the login is where the first standard expects it
 rejecting          every token is refused by the resource
 step_up            calls of tools need the scope `admin`
 insufficient_scope calls of tools need the scope `admin`, and no token has it
@@ -64,7 +66,7 @@ class Authority:
             return 'Bearer error="invalid_token"'
         if self.fault == "metadata_address":
             at = "http://169.254.169.254/latest/meta-data/"
-        if self.fault == "no_metadata":
+        if self.fault in ("no_metadata", "no_paths"):
             return 'Bearer error="invalid_token"'
         return f'Bearer realm="peer", error="invalid_token", scope="notes", resource_metadata="{at}"'
 
@@ -95,7 +97,8 @@ class Authority:
             self.revoke(handler, query)
             return True
         query = dict(urllib.parse.parse_qsl(query))
-        if self.fault == "no_metadata" and path.startswith("/.well-known/"):
+        hides = {"no_metadata": ("/.well-known/", "/register"), "no_paths": ("/.well-known/",)}
+        if path.startswith(hides.get(self.fault, ("?",))):
             return False
         routes = {
             "/.well-known/oauth-protected-resource/mcp": lambda: self.resource_metadata(handler),
@@ -104,7 +107,7 @@ class Authority:
             "/register": lambda: self.register(handler, json.loads(body)),
             "/authorize": lambda: self.authorize(handler, query),
             "/revocation": lambda: self.revocation(
-                handler, self.with_client(handler, dict(urllib.parse.parse_qsl((body or b"").decode())))),
+                handler, self.with_client(handler, dict(urllib.parse.parse_qsl((body or b"").decode(), True)))),
             "/token": lambda: self.token(handler, self.with_client(handler, dict(urllib.parse.parse_qsl((body or b"").decode())))),
         }
         route = routes.get(path)
@@ -156,13 +159,16 @@ class Authority:
             client, _, secret = base64.b64decode(value).decode().partition(":")
             request = {"client_id": urllib.parse.unquote_plus(client), **request}
             sent = ("header", urllib.parse.unquote_plus(secret))
-        elif "client_secret" in request:
+        elif request.get("client_secret"):
             sent = ("body", request["client_secret"])
         if sent != (way and (way, "pass:word+1")):
             return {**request, "client_id": None}
         return request
 
     def revocation(self, handler, request):
+        if self.fault == "secret_field" and "client_secret" not in request:
+            handler.reply(400, {"error": "invalid_request", "error_description": "client_secret: Field required"})
+            return
         client = self.refresh_tokens.get(request.get("token"))
         is_known = client is not None and client == request.get("client_id")
         self.note(step="revocation", kind=request.get("token_type_hint"), known=is_known)
