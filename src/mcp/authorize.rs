@@ -215,7 +215,9 @@ fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -> Option<St
         }
         StreamableHttpError::UnexpectedServerResponse(text) => {
             let unreadable = text.strip_prefix("could not parse JSON response as ServerJsonRpcMessage: ");
-            return unreadable.map(describe_unreadable);
+            return unreadable
+                .map(describe_unreadable)
+                .or_else(|| describe_no_endpoint(text));
         }
         _ => return None,
     };
@@ -229,6 +231,18 @@ fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -> Option<St
         None if error.is_redirect() => innermost_message(error),
         None => format!("the request to the server failed: {}", innermost_message(error)),
     })
+}
+
+/// Describes an address that takes no messages of streamable HTTP. Servers of the first transport over HTTP, which only
+/// open a stream there, refuse the method or do not know the path.
+fn describe_no_endpoint(refusal: &str) -> Option<String> {
+    let status = ["HTTP 404", "HTTP 405"]
+        .into_iter()
+        .find(|status| refusal.starts_with(status))?;
+    Some(format!(
+        "the server takes no messages at this `url` ({status}); it may speak only the old transport SSE, which agentls does \
+         not support: look for its address of streamable HTTP, which often ends in /mcp"
+    ))
 }
 
 /// Gives an error the id of the request that it answers. Servers that refuse a request before they read it send no id or
