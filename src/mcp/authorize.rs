@@ -7,11 +7,14 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, empty};
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, JsonRpcRequest, RequestId};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, JsonRpcRequest, RequestId,
+};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
     StreamableHttpPostResponse, StreamableHttpResponseLimits,
@@ -22,6 +25,7 @@ use tokio::sync::watch;
 
 use super::answer_stream::{complete_answer, describe_unreadable};
 use super::connection::McpError;
+use crate::base::clock::timeout;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::text::{one_line, one_line_of_words, reveal_hidden_characters};
 use crate::config::Redactor;
@@ -77,6 +81,8 @@ pub(super) struct AuthorizedClient {
     /// Learns every token, so that a server cannot make us repeat one.
     pub(super) redactor: Redactor,
     pub(super) end_reason: EndReason,
+    /// How long the answer to `server/discover` may take. Nothing else can be sent before it.
+    pub(super) probe_limit: Option<Duration>,
     /// Attempts in a row to resume a stream that have failed.
     pub(super) failed_resumes: Arc<AtomicU32>,
     /// The server opens no stream for what it sends on its own.
@@ -290,6 +296,10 @@ fn mend_answer(
     Ok(StreamableHttpPostResponse::Json(failure, None))
 }
 
+fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, JsonRpcMessage::Request(sent) if matches!(sent.request, ClientRequest::DiscoverRequest(_)))
+}
+
 /// Recognizes what servers say about a session that they do not know: they should answer with HTTP 404.
 fn says_session_is_gone(text: &str) -> bool {
     const WORDS: [&str; 7] = [
@@ -367,8 +377,17 @@ impl StreamableHttpClient for AuthorizedClient {
         let send = |token| {
             let (uri, message) = (uri.clone(), message.clone());
             let (session_id, headers) = (session_id.clone(), headers.clone());
-            self.http
-                .post_message_with_response_limits(uri, message, session_id, token, headers, limits)
+            let limit = self.probe_limit.filter(|_| is_discovery(&message));
+            let answer = self
+                .http
+                .post_message_with_response_limits(uri, message, session_id, token, headers, limits);
+            async move {
+                let Some(limit) = limit else {
+                    return answer.await;
+                };
+                let expired = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer to `server/discover`");
+                timeout(limit, answer).await.map_err(expired)?
+            }
         };
         let answer = match self.send_authorized(token, send).await {
             Err(StreamableHttpError::UnexpectedServerResponse(text))

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::FutureExt;
+use futures::future::{BoxFuture, pending};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use url::Url;
@@ -63,6 +64,16 @@ pub trait McpConnection: Send + Sync {
 
     /// Tells the server that the workspace folders have changed.
     fn notify_roots_changed(&self) -> BoxFuture<'_, ()>;
+
+    /// Returns whether the lists are older than the server allows, and it does not announce changes.
+    fn are_lists_stale(&self) -> bool {
+        false
+    }
+
+    /// Sees to it that the server announces changes of its lists, as long as the future is polled.
+    fn follow_lists(&self) -> BoxFuture<'_, ()> {
+        pending().boxed()
+    }
 
     /// Resolves when the connection has ended.
     fn wait_until_closed(&self) -> BoxFuture<'_, ()>;

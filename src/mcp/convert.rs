@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolResult, ContentBlock, ErrorCode, ErrorData, PromptMessage, ResourceContents, Role,
+    CallToolResult, ContentBlock, ErrorCode, ErrorData, PromptMessage, ProtocolVersion, ResourceContents,
+    Role,
 };
 use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use serde_json::Value;
@@ -18,6 +19,7 @@ use super::connection::{
 use super::content::McpContent;
 use super::elicitation::{Elicitation, Requested};
 use super::schema::adapt_schema;
+use crate::base::error_chain::find;
 use crate::base::hash::sha256;
 use crate::base::text::{one_line_of_words, prefix_of_words, prefix_within, reveal_hidden_characters};
 use crate::domain::ArgumentSchema;
@@ -242,6 +244,7 @@ pub(super) fn to_error(error: &ServiceError) -> McpError {
                 let visits = read_visits(error);
                 McpError::VisitFirst(describe_visits(&error.message, &visits), visits)
             }
+            ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => McpError::Refused(describe_missing(error)),
             ErrorCode::INVALID_PARAMS => McpError::WrongInput(to_message(&error.message)),
             _ => McpError::Refused(to_message(&error.message)),
         },
@@ -265,7 +268,57 @@ pub(super) fn to_start_error(error: &ClientInitializeError) -> McpError {
         ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
             McpError::Malformed("it does not introduce the server".to_owned())
         }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => to_start_error(fallback),
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let versions: Vec<&str> = server_supported.iter().map(|version| version.as_str()).collect();
+            let spoken = ProtocolVersion::KNOWN_VERSIONS
+                .iter()
+                .map(|version| version.as_str());
+            McpError::Malformed(to_message(&format!(
+                "it speaks MCP {}, and agentls speaks {}",
+                versions.join(", "),
+                spoken.collect::<Vec<_>>().join(", ")
+            )))
+        }
         other => McpError::Malformed(to_message(&other.to_string())),
+    }
+}
+
+/// Returns whether a start may have failed only because the server does not know `server/discover`.
+pub(super) fn may_have_refused_probe(error: &ClientInitializeError) -> bool {
+    let is_certain = match error {
+        // It has already been asked in the old way, by an independent request.
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
+            matches!(**fallback, ClientInitializeError::TransportError { .. })
+        }
+        ClientInitializeError::TransportError { error, .. } => {
+            find::<reqwest::Error>(error.error.as_ref()).is_some_and(|error| error.status().is_none())
+        }
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            !server_supported.iter().any(|version| version.has_initialize())
+        }
+        _ => false,
+    };
+    !is_certain && !error.is_authorization_required()
+}
+
+/// Returns whether a server refuses `initialize` because it speaks newer revisions only.
+pub(super) fn is_refusal_of_older(error: &ClientInitializeError) -> bool {
+    matches!(error, ClientInitializeError::JsonRpcError(error) if error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION)
+}
+
+/// Describes what a server demands that we have not announced: it asks the model only if its settings allow that.
+fn describe_missing(error: &ErrorData) -> String {
+    let demanded = error
+        .data
+        .as_ref()
+        .and_then(|data| data.get("requiredCapabilities"));
+    let message = to_message(&error.message);
+    match demanded.and_then(|demanded| demanded.get("sampling")) {
+        Some(_) => {
+            format!("{message}; it wants to ask your model, which `sampling = true` in its settings allows")
+        }
+        None => message,
     }
 }
 

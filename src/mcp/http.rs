@@ -31,6 +31,8 @@ pub(super) struct HttpAccess {
     pub(super) tokens: Option<Arc<TokenSource>>,
     pub(super) redactor: Redactor,
     pub(super) end_reason: EndReason,
+    /// How long the answer to `server/discover` may take.
+    pub(super) probe_limit: Option<Duration>,
 }
 
 /// Builds the transport. Contacts nobody yet.
@@ -53,6 +55,7 @@ pub(super) async fn build_transport(
         redactor: access.redactor,
         unauthorized: explain_unauthorized(server),
         end_reason: access.end_reason,
+        probe_limit: access.probe_limit,
         failed_resumes: Arc::default(),
         refuses_stream: Arc::default(),
     };

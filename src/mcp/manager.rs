@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use super::connection::McpConnector;
 use super::folder::{FolderServer, McpFolder, describe_server};
 use super::login_registry::LoginRegistry;
+use super::opening::KnownOpenings;
 use super::registration::{McpRegistration, UnusableServer};
 use super::server::McpServer;
 use super::server_state::{McpHost, Phase, ServerSetup};
@@ -76,6 +77,7 @@ impl McpManager {
                 connector,
                 changes: watch::channel(0).0,
                 roots: watch::channel(0).0,
+                openings: KnownOpenings::default(),
             }),
             logins: LoginRegistry::default(),
             state: Mutex::default(),

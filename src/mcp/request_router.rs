@@ -1,7 +1,8 @@
 //! Leads what a server requests of us to the call during which it does.
 //!
-//! The protocol does not say to which call a request belongs, so it is the newest one that runs; what costs money is
-//! refused while several sessions call. A server has at most one open request, and a bounded number in each call.
+//! Up to revision 2025-11-25, the protocol does not say to which call a request belongs. So it is the newest one that
+//! runs; what costs money is refused while several sessions call, and a server has at most one open request. Since then,
+//! each request names its call. Each call has a bounded number of requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::workspace::HostPrompt;
 /// The most requests of a call.
 const MAX_PER_CALL: u32 = 10;
 
-/// The running calls of a server, and whether it waits for an answer.
+/// The running calls of a server, and how many answers it waits for.
 #[derive(Default)]
 pub(super) struct RequestRouter {
     state: Mutex<RouterState>,
@@ -26,7 +27,8 @@ pub(super) struct RequestRouter {
 #[derive(Default)]
 struct RouterState {
     calls: Vec<RunningCall>,
-    is_waiting: bool,
+    /// How many requests have no answer yet.
+    open_requests: usize,
     next_call: u64,
 }
 
@@ -54,6 +56,8 @@ pub(super) enum Recipient {
     NewestCall,
     /// The newest one, and none while several sessions call the server.
     OnlySession,
+    /// The one with this number; `None` if it belongs to none.
+    Call(Option<u64>),
 }
 
 /// Why a request of a server has no answer.
@@ -127,10 +131,11 @@ impl RequestRouter {
     fn open_request(&self, recipient: Recipient) -> Result<OpenRequest<'_>, &'static str> {
         let mut state = self.lock();
         let mut sessions = state.calls.iter().map(|call| &call.session);
-        let is_only_session = sessions
-            .next()
-            .is_none_or(|first| sessions.all(|other| other == first));
-        if state.is_waiting {
+        let is_only_session = matches!(recipient, Recipient::Call(_))
+            || sessions
+                .next()
+                .is_none_or(|first| sessions.all(|other| other == first));
+        if state.open_requests > 0 && !matches!(recipient, Recipient::Call(_)) {
             return Err("another request of this server is open; ask again when it is answered");
         }
         if recipient == Recipient::OnlySession && !is_only_session {
@@ -138,7 +143,11 @@ impl RequestRouter {
                 "calls of several sessions run, and one of them would have to pay; ask again when only one does",
             );
         }
-        let Some(call) = state.calls.last_mut() else {
+        let call = match recipient {
+            Recipient::Call(number) => state.calls.iter_mut().find(|call| Some(call.number) == number),
+            Recipient::NewestCall | Recipient::OnlySession => state.calls.last_mut(),
+        };
+        let Some(call) = call else {
             return Err("this is possible only during a call of a tool");
         };
         if call.asked >= MAX_PER_CALL {
@@ -153,7 +162,7 @@ impl RequestRouter {
             is_waiting: call.is_waiting.clone(),
             ended: call.ended.clone(),
         };
-        state.is_waiting = true;
+        state.open_requests += 1;
         Ok(open)
     }
 
@@ -197,12 +206,17 @@ struct OpenRequest<'a> {
 
 impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
-        self.router.lock().is_waiting = false;
+        self.router.lock().open_requests -= 1;
         self.is_waiting.send_replace(false);
     }
 }
 
 impl CallRegistration {
+    /// Returns the number by which a request names this call.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Waits until the call has run for `limit`. Time in which the server waits for an answer does not count.
     pub(super) async fn wait_for_limit(&self, limit: Duration) {
         let (mut left, mut is_waiting) = (limit, self.is_waiting.clone());

@@ -1,7 +1,8 @@
 //! A connection through the official SDK, `rmcp`. With the transports, the only place that knows it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::future::pending;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -12,10 +13,12 @@ use rmcp::model::{
     GetPromptRequestParams, ListPromptsRequest, ListResourcesRequest, ListToolsRequest,
     PaginatedRequestParams, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceExt};
+use rmcp::service::{
+    ClientInitializeError, ClientServiceExt, Peer, PeerRequestOptions, RequestHandle, RunningService,
+};
 use rmcp::transport::Transport;
 use serde_json::{Map, Value};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use url::Url;
 
 use super::authorize::EndReason;
@@ -26,15 +29,18 @@ use super::connection::{
 };
 use super::content::McpContent;
 use super::convert::{
-    read_call_result, read_prompt, read_resource, read_tool, to_call_result, to_document, to_error, to_peer,
-    to_prompt_message, to_start_error,
+    is_refusal_of_older, may_have_refused_probe, read_call_result, read_prompt, read_resource, read_tool,
+    to_call_result, to_document, to_error, to_peer, to_prompt_message, to_start_error,
 };
 use super::elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};
+use super::input_required::{CollectedInputs, IDLE_PAUSE, InputRequired, MAX_ROUNDS};
+use super::list_subscription::ListSubscription;
+use super::opening::{Opening, Probe, SilentServer};
 use super::request_router::RequestRouter;
 use super::server_request::ServerRequest;
 use super::transport_guard::{GuardedTransport, ProgressReceiver, ProgressReceivers};
 use crate::base::CancellationToken;
-use crate::base::clock;
+use crate::base::clock::{self, Instant};
 use crate::base::text::{one_line, reveal_hidden_characters};
 
 /// How long a cancel of a call may take to reach the server (R-MCP).
@@ -50,43 +56,87 @@ const MAX_PAGES: usize = MAX_ENTRIES;
 pub(super) struct RmcpConnection {
     peer: Peer<RoleClient>,
     client: Arc<dyn McpClient>,
+    side: ClientSide,
     info: McpPeer,
     progress: Arc<ProgressReceivers>,
     requests: Arc<RequestRouter>,
+    lists: Option<ListSubscription>,
+    /// When the list of tools may be out of date, if the server says so.
+    tools_expire: Mutex<Option<Instant>>,
     closed: CancellationToken,
     end_reason: EndReason,
     /// Dropping it ends the connection.
-    service: Mutex<Option<RunningService<RoleClient, ClientSide>>>,
+    service: AsyncMutex<Option<RunningService<RoleClient, ClientSide>>>,
+}
+
+/// What came of an attempt to open a connection.
+pub(super) struct OpenAttempt {
+    pub(super) result: Result<RmcpConnection, McpError>,
+    /// How the server is to be opened from now on, if this attempt has shown that.
+    pub(super) next: Option<Opening>,
+}
+
+/// How an attempt is made.
+pub(super) struct ConnectOptions {
+    pub(super) opening: Opening,
+    /// How long the server may take to start.
+    pub(super) limit: Duration,
+    pub(super) silent: SilentServer,
 }
 
 impl RmcpConnection {
-    /// Introduces us to the server, whose requests `requests` leads to its calls.
-    ///
-    /// # Errors
-    /// The server does not answer as the protocol demands, or ends.
+    /// Introduces us to the server, whose requests `requests` leads to its calls. Fails if the server does not answer as
+    /// the protocol demands, or ends.
     pub(super) async fn open<T: Transport<RoleClient> + 'static>(
         transport: T,
         client: Arc<dyn McpClient>,
         requests: Arc<RequestRouter>,
-    ) -> Result<Self, McpError> {
+        options: ConnectOptions,
+    ) -> OpenAttempt {
         let (progress, closed) = (Arc::<ProgressReceivers>::default(), CancellationToken::new());
-        let transport = GuardedTransport::new(transport, client.clone(), progress.clone(), closed.clone());
-        let service = ClientSide::new(client.clone(), requests.clone())
-            .serve(transport)
-            .await
-            .map_err(|error| to_start_error(&error))?;
-        let peer = service.peer().clone();
-        check_version(&peer)?;
-        Ok(Self {
-            info: to_peer(&peer),
-            peer,
-            client,
-            progress,
-            requests,
-            closed,
-            end_reason: EndReason::default(),
-            service: Mutex::new(Some(service)),
-        })
+        let ConnectOptions {
+            opening,
+            limit,
+            silent,
+        } = options;
+        let probe = Arc::new(Mutex::new(Probe::new(opening, limit, silent)));
+        let transport = GuardedTransport::new(
+            transport,
+            client.clone(),
+            progress.clone(),
+            closed.clone(),
+            probe.clone(),
+        );
+        let side = ClientSide::new(client.clone(), requests.clone());
+        let served = side
+            .clone()
+            .serve_with_lifecycle(transport, opening.lifecycle())
+            .await;
+        let next = {
+            let probe = probe.lock().unwrap_or_else(PoisonError::into_inner);
+            choose_next(&probe, opening, served.as_ref().err())
+        };
+        let result = match served {
+            Ok(service) => {
+                let peer = service.peer().clone();
+                let lists = ListSubscription::open(&peer).await;
+                check_version(&peer).map(|()| Self {
+                    info: to_peer(&peer),
+                    lists,
+                    tools_expire: Mutex::default(),
+                    peer,
+                    client,
+                    side,
+                    progress,
+                    requests,
+                    closed,
+                    end_reason: EndReason::default(),
+                    service: AsyncMutex::new(Some(service)),
+                })
+            }
+            Err(error) => Err(to_start_error(&error)),
+        };
+        OpenAttempt { result, next }
     }
 
     /// Sets where it is noted why the connection must end.
@@ -110,6 +160,17 @@ impl RmcpConnection {
             .map_err(|error| to_error(&error))
     }
 
+    /// Takes note of how long a page of the list of tools is valid, in ms. Zero means that the server does not know.
+    fn note_expiry(&self, valid_ms: Option<u64>, is_first: bool) {
+        let valid_ms = valid_ms.filter(|valid_ms| *valid_ms > 0 && self.lists.is_none());
+        let expiry = valid_ms.and_then(|valid_ms| clock::now().checked_add(Duration::from_millis(valid_ms)));
+        let mut known = self.tools_expire.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = match *known {
+            Some(earlier) if !is_first => Some(expiry.map_or(earlier, |expiry| expiry.min(earlier))),
+            _ => expiry,
+        };
+    }
+
     /// Reads all pages of a list. One bad entry must not hide the others, so each is read by itself.
     async fn list_all<T>(
         &self,
@@ -118,7 +179,7 @@ impl RmcpConnection {
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<Vec<T>, McpError> {
         let (mut listed, mut cursor, mut seen) = (Vec::new(), None, BTreeSet::new());
-        for _ in 0..MAX_PAGES {
+        for number in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let answer = self.request(request(params)).await?;
             if matches!(answer, ServerResult::EmptyResult(_)) {
@@ -130,6 +191,9 @@ impl RmcpConnection {
             let entries = page.get(key).and_then(Value::as_array);
             let entries = entries.ok_or_else(|| McpError::Malformed(format!("no list of {key}")))?;
             listed.extend(entries.iter().filter_map(&read));
+            if key == "tools" {
+                self.note_expiry(page.get("ttlMs").and_then(Value::as_u64), number == 0);
+            }
             match page.get("nextCursor").and_then(Value::as_str) {
                 // A cursor that comes again would never end.
                 Some(next) if listed.len() < MAX_ENTRIES && seen.insert(next.to_owned()) => {
@@ -175,18 +239,60 @@ impl RmcpConnection {
         }
     }
 
+    /// Sends a request, and sends it again with what the server needs for it, until it answers. `call` is the call of a
+    /// tool that the request is.
+    async fn request_with_inputs(
+        &self,
+        build: impl Fn(CollectedInputs) -> ClientRequest,
+        call: Option<u64>,
+        cancel: &CancellationToken,
+        expired: impl Future<Output = McpError>,
+    ) -> Result<ServerResult, McpError> {
+        let (mut inputs, mut expired) = (CollectedInputs::default(), std::pin::pin!(expired));
+        for _ in 0..MAX_ROUNDS {
+            let request = build(std::mem::take(&mut inputs));
+            let result = self.request_until(request, cancel, expired.as_mut()).await?;
+            let Some(InputRequired { requests, state }) = InputRequired::read(&result)? else {
+                return Ok(result);
+            };
+            let collecting = async {
+                if requests.is_empty() {
+                    clock::sleep(IDLE_PAUSE).await;
+                }
+                self.side.answer_inputs(requests, call).await
+            };
+            // Dropping it withdraws the question.
+            let responses = tokio::select! { biased;
+                () = cancel.cancelled() => return Err(McpError::Cancelled),
+                () = self.closed.cancelled() => return Err(self.explain(McpError::Closed)),
+                responses = collecting => responses?,
+                error = expired.as_mut() => return Err(error),
+            };
+            inputs = CollectedInputs {
+                responses: Some(responses).filter(|responses| !responses.is_empty()),
+                state,
+            };
+        }
+        let reason = format!("it needs more each time, also after {MAX_ROUNDS} answers");
+        Err(McpError::Refused(reason))
+    }
+
     async fn request_within(
         &self,
-        request: ClientRequest,
+        build: impl Fn(CollectedInputs) -> ClientRequest,
         McpWait { limit, cancel }: McpWait,
     ) -> Result<ServerResult, McpError> {
         let expired = clock::sleep(limit).map(|()| McpError::TimedOut(limit));
-        self.request_until(request, &cancel, expired).await
+        self.request_with_inputs(build, None, &cancel, expired).await
     }
 
     async fn fetch_prompt(&self, params: GetPromptRequestParams, wait: McpWait) -> PromptResult {
-        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
-        match self.request_within(request, wait).await? {
+        let build = |inputs: CollectedInputs| {
+            let mut params = params.clone();
+            (params.input_responses, params.request_state) = (inputs.responses, inputs.state);
+            ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+        };
+        match self.request_within(build, wait).await? {
             ServerResult::GetPromptResult(prompt) => {
                 Ok(prompt.messages.into_iter().map(to_prompt_message).collect())
             }
@@ -199,8 +305,12 @@ impl RmcpConnection {
         params: ReadResourceRequestParams,
         wait: McpWait,
     ) -> Result<Vec<McpContent>, McpError> {
-        let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
-        match self.request_within(request, wait).await? {
+        let build = |inputs: CollectedInputs| {
+            let mut params = params.clone();
+            (params.input_responses, params.request_state) = (inputs.responses, inputs.state);
+            ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+        };
+        match self.request_within(build, wait).await? {
             ServerResult::ReadResourceResult(read) => {
                 Ok(read.contents.into_iter().map(to_document).collect())
             }
@@ -229,18 +339,23 @@ impl RmcpConnection {
             .requests
             .begin_call(call.session.clone(), call.requests.clone());
         let params = CallToolRequestParams::new(call.tool.clone()).with_arguments(call.arguments.clone());
-        let mut request = CallToolRequest::new(params);
-        request
-            .extensions
-            .insert(ProgressReceiver(call.progress.downgrade()));
+        let build = |inputs: CollectedInputs| {
+            let mut params = params.clone();
+            (params.input_responses, params.request_state) = (inputs.responses, inputs.state);
+            let mut request = CallToolRequest::new(params);
+            let receiver = ProgressReceiver(call.progress.downgrade());
+            request.extensions.insert(receiver);
+            ClientRequest::CallToolRequest(request)
+        };
         let expired = running
             .wait_for_limit(call.limit)
             .map(|()| McpError::TimedOut(call.limit));
-        let request = ClientRequest::CallToolRequest(request);
+        let result = self.request_with_inputs(build, Some(running.number()), &call.cancel, expired);
         let malformed = || McpError::Malformed("not a result of a call".to_owned());
-        match self.request_until(request, &call.cancel, expired).await? {
+        match result.await? {
             ServerResult::CallToolResult(result) => Ok(to_call_result(result)),
-            ServerResult::EmptyResult(_) => Ok(McpCallResult::default()),
+            // A result without content; the SDK takes one of the current revision for another kind.
+            ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => Ok(McpCallResult::default()),
             ServerResult::CustomResult(CustomResult(result)) => {
                 read_call_result(result).ok_or_else(malformed)
             }
@@ -274,14 +389,28 @@ async fn ask_to_visit(requests: &mpsc::Sender<ServerRequest>, visits: &[(String,
 
 /// Checks that we speak the version of the protocol that the server chose.
 fn check_version(peer: &Peer<RoleClient>) -> Result<(), McpError> {
-    let spoken = ProtocolVersion::known_up_to(&ProtocolVersion::LATEST_WITH_INITIALIZE);
     match peer.peer_info() {
-        Some(info) if !spoken.contains(&info.protocol_version) => {
+        Some(info) if !ProtocolVersion::KNOWN_VERSIONS.contains(&info.protocol_version) => {
             let version = one_line(&reveal_hidden_characters(&info.protocol_version.to_string()), 100);
             let reason = format!("it chose the protocol version {version}, which agentls does not support");
             Err(McpError::Malformed(reason))
         }
         _ => Ok(()),
+    }
+}
+
+/// Returns how a server is to be opened after an attempt; `None` if that is not known better than before.
+fn choose_next(probe: &Probe, opening: Opening, error: Option<&ClientInitializeError>) -> Option<Opening> {
+    let Some(error) = error else {
+        return probe.has_expired().then_some(Opening::Initialize);
+    };
+    if probe.is_late_discovery() || is_refusal_of_older(error) {
+        Some(Opening::Discover)
+    } else if opening != Opening::Either {
+        // What was known of the server does not hold any more.
+        Some(Opening::Either)
+    } else {
+        may_have_refused_probe(error).then_some(Opening::Initialize)
     }
 }
 
@@ -329,12 +458,29 @@ impl McpConnection for RmcpConnection {
 
     fn notify_roots_changed(&self) -> BoxFuture<'_, ()> {
         async {
+            // Since revision 2026-07-28, servers list the folders during a request, and there is no such notification.
+            let info = self.peer.peer_info();
+            if info.is_some_and(|info| !info.protocol_version.has_initialize()) {
+                return;
+            }
             let told = clock::timeout(CANCEL, self.peer.notify_roots_list_changed()).await;
             if !matches!(told, Ok(Ok(()))) {
                 tracing::debug!("an MCP server could not be told of other folders");
             }
         }
         .boxed()
+    }
+
+    fn are_lists_stale(&self) -> bool {
+        let expiry = *self.tools_expire.lock().unwrap_or_else(PoisonError::into_inner);
+        expiry.is_some_and(|expiry| clock::now() >= expiry)
+    }
+
+    fn follow_lists(&self) -> BoxFuture<'_, ()> {
+        match &self.lists {
+            Some(lists) => lists.follow(&*self.client).boxed(),
+            None => pending().boxed(),
+        }
     }
 
     fn wait_until_closed(&self) -> BoxFuture<'_, ()> {

@@ -4,7 +4,7 @@
 
 #![expect(
     deprecated,
-    reason = "a draft of MCP gives sampling up, but the servers of today ask for it"
+    reason = "revision 2026-07-28 of MCP deprecates sampling, but the servers of today ask for it"
 )]
 
 use rmcp::model::{

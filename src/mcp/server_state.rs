@@ -15,6 +15,7 @@ use super::connection::{
     McpClient, McpConnection, McpConnector, McpError, McpPeer, McpPrompt, McpRoot, McpTool,
 };
 use super::http::{HttpAccess, open_login_client};
+use super::opening::{KnownOpenings, Opening};
 use super::stderr::StderrTail;
 use crate::base::clock::{self, Instant};
 use crate::base::{CancellationToken, uri};
@@ -36,6 +37,7 @@ pub(super) struct McpHost {
     pub(super) changes: watch::Sender<u64>,
     /// Counts changes of the workspace folders.
     pub(super) roots: watch::Sender<u64>,
+    pub(super) openings: KnownOpenings,
 }
 
 /// What a server is started from.
@@ -152,7 +154,7 @@ impl ServerShared {
     }
 
     /// Returns how requests are authorized, for a server that is an address.
-    pub(super) fn build_access(&self, end_reason: &EndReason) -> HttpAccess {
+    pub(super) fn build_access(&self, end_reason: &EndReason, opening: Opening) -> HttpAccess {
         let ServerSetup {
             settings, network, ..
         } = &self.setup;
@@ -166,6 +168,7 @@ impl ServerShared {
             tokens,
             redactor: self.host.redactor.clone(),
             end_reason: end_reason.clone(),
+            probe_limit: opening.probe_limit(settings.startup_timeout_s.0),
         }
     }
 
@@ -248,8 +251,15 @@ impl ServerShared {
             .await;
     }
 
-    /// Waits until all changes of lists that the server has announced up to now were read, or it does not run.
+    /// Waits until all changes of lists that the server has announced up to now were read, or it does not run. Lists that
+    /// are too old count as changed.
     pub(super) async fn wait_until_lists_current(&self) {
+        if self
+            .last_ready()
+            .is_some_and(|ready| ready.connection.are_lists_stale())
+        {
+            self.note_lists_changed();
+        }
         let announced = self.list_changes();
         let is_current = |phase: &Phase| match phase {
             Phase::Ready(ready) => ready.list_changes >= announced,

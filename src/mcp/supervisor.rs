@@ -16,9 +16,10 @@ use super::authorize::EndReason;
 use super::connection::{McpClient, McpConnection, McpError, McpPrompt, McpTool};
 use super::environment::collect_variables;
 use super::http;
+use super::opening::{Opening, SilentServer};
 use super::program_folder::choose_folder;
 use super::request_router::{CallHostPrompt, RequestRouter};
-use super::rmcp_connection::RmcpConnection;
+use super::rmcp_connection::{ConnectOptions, OpenAttempt, RmcpConnection};
 use super::server_state::{NextStart, Phase, ReadyServer, ServerShared};
 use super::stdio::StdioTransport;
 use crate::base::backoff::{Backoff, JITTER};
@@ -47,6 +48,10 @@ const ENDS_BY_ITSELF: Duration = Duration::from_secs(1);
 const PROMPTS: Duration = Duration::from_secs(2);
 /// The shortest time between two reads of a list that changes.
 const LIST_PAUSE: Duration = Duration::from_millis(200);
+
+/// How often a start opens a server: by either request, by the old one if it ignores the new one, and by the new one alone
+/// if it was only slow and refuses the old one.
+const MAX_OPENINGS: u32 = 3;
 
 /// Why a running server is not served any more.
 enum ServiceEnd {
@@ -232,14 +237,53 @@ async fn list_first_prompts(connection: Arc<dyn McpConnection>, limit: Duration)
         })
 }
 
+/// Connects to a server. One that the question for its revision has confused is started again, without the question.
 async fn connect_by_settings(
     shared: &Arc<ServerShared>,
     client: Arc<dyn McpClient>,
     started: &mut Option<RunningProgram>,
     end_reason: &EndReason,
 ) -> Result<RmcpConnection, McpError> {
+    let (server, openings) = (
+        shared.setup.settings.connection_fingerprint(),
+        &shared.host.openings,
+    );
+    let mut attempts = 0;
+    loop {
+        let opening = openings.get(server);
+        let attempt = try_opening(shared, client.clone(), started, end_reason, opening).await?;
+        if let Some(next) = attempt.next {
+            openings.remember(server, next);
+        }
+        attempts += 1;
+        let can_help = attempt.next.is_some_and(|next| next != Opening::Either);
+        let error = match attempt.result {
+            Err(error) if can_help && attempts < MAX_OPENINGS && end_reason.get().is_none() => error,
+            result => return result,
+        };
+        tracing::debug!(server = shared.setup.settings.name, %error, "an MCP server is opened in another way");
+        if let Some(program) = started.take() {
+            let earlier = program.list_changes().await;
+            stop_program(shared, program, earlier, error == McpError::Closed).await;
+        }
+    }
+}
+
+/// Starts the program of a server, or turns to its address, and opens the connection.
+async fn try_opening(
+    shared: &Arc<ServerShared>,
+    client: Arc<dyn McpClient>,
+    started: &mut Option<RunningProgram>,
+    end_reason: &EndReason,
+    opening: Opening,
+) -> Result<OpenAttempt, McpError> {
     let settings = &shared.setup.settings;
     let (stderr, requests) = (shared.reset_stderr(), Arc::<RequestRouter>::default());
+    let options = |silent| ConnectOptions {
+        opening,
+        limit: settings.startup_timeout_s.0,
+        silent,
+    };
     match (&settings.command, &settings.url) {
         (Some(program), _) => {
             let ConfinedProgram {
@@ -259,13 +303,15 @@ async fn connect_by_settings(
                 cwd,
                 watched,
             });
-            RmcpConnection::open(transport, client, requests).await
+            Ok(RmcpConnection::open(transport, client, requests, options(SilentServer::Goes)).await)
         }
         (None, Some(url)) => {
-            let access = shared.build_access(end_reason);
+            let access = shared.build_access(end_reason, opening);
             let transport = http::build_transport(settings, url, &shared.setup.network, access).await?;
-            let connection = RmcpConnection::open(transport, client, requests).await?;
-            Ok(connection.watch_end(end_reason))
+            let mut attempt =
+                RmcpConnection::open(transport, client, requests, options(SilentServer::Closes)).await;
+            attempt.result = attempt.result.map(|connection| connection.watch_end(end_reason));
+            Ok(attempt)
         }
         // `config` lets no such server through.
         (None, None) => Err(McpError::Failed("it has no command and no address".to_owned())),
@@ -338,6 +384,7 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
     let connection = running.connection.clone();
     let mut roots = shared.host.roots.subscribe();
     let mut late_prompts = running.late_prompts.fuse();
+    let mut following = connection.follow_lists().fuse();
     let end = loop {
         tokio::select! { biased;
             () = shared.stop.cancelled() => break ServiceEnd::Stopped,
@@ -353,6 +400,7 @@ async fn serve(shared: &Arc<ServerShared>, running: RunningServer) -> ServiceEnd
                 // The manager is gone.
                 Err(_) => break ServiceEnd::Stopped,
             },
+            () = &mut following => {}
             prompts = &mut late_prompts => take_late_prompts(shared, prompts),
             () = shared.wait_until_lists_change() => read_lists_again(shared, &connection).await,
         }

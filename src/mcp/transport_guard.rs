@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -17,7 +17,9 @@ use rmcp::transport::Transport;
 use tokio::sync::mpsc;
 
 use super::connection::McpClient;
+use super::opening::Probe;
 use crate::base::CancellationToken;
+use crate::base::clock::timeout_at;
 
 /// Requests of a server that are answered at the same time. Further ones are ignored.
 const MAX_REQUESTS: usize = 32;
@@ -52,7 +54,7 @@ impl ProgressReceivers {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, ProgressReceiver>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, ProgressReceiver>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,6 +78,7 @@ pub(super) struct GuardedTransport<T> {
     /// Canceled when nothing arrives any more.
     closed: CancellationToken,
     open_requests: Arc<AtomicUsize>,
+    probe: Arc<Mutex<Probe>>,
 }
 
 impl<T> GuardedTransport<T> {
@@ -84,6 +87,7 @@ impl<T> GuardedTransport<T> {
         client: Arc<dyn McpClient>,
         progress: Arc<ProgressReceivers>,
         closed: CancellationToken,
+        probe: Arc<Mutex<Probe>>,
     ) -> Self {
         Self {
             inner,
@@ -91,7 +95,12 @@ impl<T> GuardedTransport<T> {
             progress,
             closed,
             open_requests: Arc::default(),
+            probe,
         }
+    }
+
+    fn probe(&self) -> MutexGuard<'_, Probe> {
+        self.probe.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,11 +123,14 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for GuardedTransport<T> {
         {
             self.progress.add(token, receiver.clone());
         }
+        self.probe().begin(&item);
+        let probe = self.probe.clone();
         let is_answer = matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
         let open = self.open_requests.clone();
         let send = self.inner.send(item);
         async move {
             let sent = send.await;
+            probe.lock().unwrap_or_else(PoisonError::into_inner).note_sent();
             if is_answer {
                 // An answer of the SDK to something that was not counted must not wrap around.
                 let _ = open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
@@ -129,9 +141,20 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for GuardedTransport<T> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let Some(message) = self.inner.receive().await else {
+            let due = self.probe().due();
+            let received = match due {
+                Some(due) => match timeout_at(due, self.inner.receive()).await {
+                    Ok(received) => received,
+                    Err(_) => return self.probe().expire(),
+                },
+                None => self.inner.receive().await,
+            };
+            let Some(message) = received else {
                 self.closed.cancel();
                 return None;
+            };
+            let Some(message) = self.probe().mend(message) else {
+                continue;
             };
             match message {
                 JsonRpcMessage::Notification(JsonRpcNotification {

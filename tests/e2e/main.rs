@@ -58,6 +58,7 @@ mod mcp_env_files;
 mod mcp_login;
 mod mcp_prompts;
 mod mcp_real_servers;
+mod mcp_revisions;
 mod mcp_sampling;
 mod models;
 mod network;

@@ -15,16 +15,21 @@ use crate::mock_llm::Reply;
 
 const ALLOW: &str = "[approvals]\nallow = [\"mcp:*\"]";
 
-/// Returns the program of a server; `None` if the servers are not installed.
+/// Returns the folder of the servers; `None` if they are not installed.
 #[expect(clippy::disallowed_methods, reason = "tests/run.sh names the folder")]
-fn server_script(name: &str) -> Option<PathBuf> {
-    let Some(folder) = std::env::var_os("AGENTLS_MCP_PEERS") else {
+pub(crate) fn find_packages() -> Option<PathBuf> {
+    let folder = std::env::var_os("AGENTLS_MCP_PEERS");
+    if folder.is_none() {
         eprintln!(
             "SKIPPED: AGENTLS_MCP_PEERS is not set; tests/run.sh installs the MCP servers from npm and sets it"
         );
-        return None;
-    };
-    let script = Path::new(&folder).join(format!("node_modules/@modelcontextprotocol/{name}/dist/index.js"));
+    }
+    folder.map(PathBuf::from)
+}
+
+/// Returns the program of a server; `None` if the servers are not installed.
+fn server_script(name: &str) -> Option<PathBuf> {
+    let script = find_packages()?.join(format!("node_modules/@modelcontextprotocol/{name}/dist/index.js"));
     assert!(
         script.is_file(),
         "{} is missing; run tests/run.sh",

@@ -108,6 +108,8 @@ class Handler(BaseHTTPRequestHandler):
             self.server.sessions[number] = session
             headers["Mcp-Session-Id"] = number
         elif message.get("method") == "server/discover":
+            if self.server.options.discover == "never":
+                threading.Event().wait()
             self.reply(200, {"jsonrpc": "2.0", "id": message["id"],
                              "error": {"code": -32601, "message": "Method not found"}})
             return

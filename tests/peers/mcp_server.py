@@ -152,6 +152,10 @@ PROMPTS = [
 ]
 
 
+DISCOVERY = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "resultType": "complete", "ttlMs": 0,
+             "cacheScope": "private"}
+
+
 class RequestError(Exception):
     """The answer to a request is an error."""
 
@@ -179,6 +183,8 @@ class Connection:
         self.capabilities = {}
         self.cancelled = set()
         self.stalls = False
+        # The request that is answered late.
+        self.discovery = None
 
     def receive(self, message):
         """Handles a message. Returns a thread if it is a request that is now being answered."""
@@ -217,10 +223,15 @@ class Connection:
         return answer.get()
 
     def notify(self, method, params, request=None):
+        # Since revision 2026-07-28, changes are announced only if the client has asked for that, which this peer ignores.
+        if self.options.discover == "only" and method.endswith("list_changed"):
+            return
         self.send({"jsonrpc": "2.0", "method": method, "params": params}, request)
 
     def handle(self, message):
         method, params = message["method"], message.get("params") or {}
+        if method == "server/discover":
+            return self.discover(message["id"])
         if method == "initialize":
             return self.initialize(params)
         if method == "ping":
@@ -244,7 +255,28 @@ class Connection:
             return {}
         raise RequestError(-32601, f"Method not found: {method}")
 
+    def discover(self, request):
+        """Answers the first request of revision 2026-07-28 as --discover says."""
+        way = self.options.discover
+        if way == "never":
+            return None
+        if way == "exit":
+            print("the peer does not know its first message", file=sys.stderr, flush=True)
+            os._exit(9)
+        if way == "garbage":
+            return {"status": "fine"}
+        if way == "late" and not was_initialized(self.options):
+            self.discovery = request
+            return None
+        if way in ("only", "late"):
+            return DISCOVERY
+        raise RequestError(-32601, "Method not found: server/discover")
+
     def initialize(self, params):
+        if self.discovery is not None:
+            self.send({"jsonrpc": "2.0", "id": self.discovery, "result": DISCOVERY})
+        if self.options.discover in ("only", "late"):
+            raise RequestError(-32022, "Unsupported protocol version", {"supported": ["2026-07-28"]})
         start, _, value = self.options.start.partition(":")
         if start == "hang":
             threading.Event().wait()
@@ -272,6 +304,8 @@ class Connection:
         first = int(params.get("cursor") or 0)
         end = first + self.options.page
         page = {"tools": self.tools[first:end]}
+        if self.options.discover == "only":
+            page |= {"ttlMs": 60_000, "cacheScope": "private", "resultType": "complete"}
         if self.options.endless_pages or end < len(self.tools):
             page["nextCursor"] = str(first if self.options.endless_pages else end)
         return page
@@ -511,6 +545,12 @@ def text(words):
     return {"content": [{"type": "text", "text": words}]}
 
 
+def was_initialized(options):
+    """Returns whether an earlier process got `initialize`."""
+    with open(options.log, encoding="utf-8") as log:
+        return '"initialize"' in log.read()
+
+
 log_lock = threading.Lock()
 
 
@@ -549,6 +589,8 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--start", default="well", help="well, hang, exit, error, garbage, version, silent, batch, "
                         "indent, slow:SECONDS")
+    parser.add_argument("--discover", default="refuse", help="what `server/discover` does: refuse, never, exit, garbage, "
+                        "only (and `initialize` is refused), late (the same, but the first process answers after `initialize`)")
     parser.add_argument("--tools", type=int, default=0, help="how many further tools to list")
     parser.add_argument("--page", type=int, default=100, help="how many tools a page of their list has")
     parser.add_argument("--slow-prompts", type=float, default=0, help="seconds until prompts are listed")
