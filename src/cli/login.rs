@@ -9,7 +9,6 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 
-use super::CommandResult;
 use super::args::{LoginArguments, LogoutArguments};
 use super::blocks::render_note;
 use super::doctor_models::select_default_model;
@@ -31,12 +30,15 @@ const MAX_KEY: u64 = 64 * 1024;
 /// The exit code when the user cancels.
 const CANCELED: i32 = 130;
 
+/// The exit code, or what to say.
+type LoginResult = Result<i32, Box<dyn std::error::Error>>;
+
 /// Runs `agentls login`.
 pub(super) async fn log_in(
     arguments: LoginArguments,
     source: &ConfigSource,
     screen: &mut Screen,
-) -> CommandResult {
+) -> LoginResult {
     let mut login = Login::open(source, screen)?;
     if arguments.list {
         return login.list_keys(arguments.json);
@@ -74,7 +76,7 @@ pub(super) async fn log_out(
     arguments: LogoutArguments,
     source: &ConfigSource,
     screen: &mut Screen,
-) -> CommandResult {
+) -> LoginResult {
     let login = Login::open(source, screen)?;
     let names: Vec<String> = login.file.load().providers().map(str::to_owned).collect();
     let named = match arguments.provider {
@@ -142,7 +144,7 @@ impl<'a> Login<'a> {
         })
     }
 
-    fn report_cancel(&mut self) -> CommandResult {
+    fn report_cancel(&mut self) -> LoginResult {
         self.screen.write_line("canceled; nothing was stored");
         Ok(CANCELED)
     }
@@ -312,7 +314,7 @@ impl<'a> Login<'a> {
         Ok(keeps)
     }
 
-    fn store_key(&mut self, provider: &ProviderSettings) -> CommandResult {
+    fn store_key(&mut self, provider: &ProviderSettings) -> LoginResult {
         let (name, path) = (&provider.name, self.file.path().to_path_buf());
         let shown = format_path(&path, self.source.env.home_dir());
         let key = provider.api_key.as_ref().ok_or("no key was given")?;
@@ -335,7 +337,7 @@ impl<'a> Login<'a> {
         Ok(0)
     }
 
-    fn list_keys(&mut self, json: bool) -> CommandResult {
+    fn list_keys(&mut self, json: bool) -> LoginResult {
         let keys = self.file.load();
         let providers = self.settings.providers.values();
         let mut listed: Vec<ListedKey<'_>> = providers

@@ -206,7 +206,6 @@ async fn run_prompt(
         view: &mut view,
         signals: &mut signals,
         session: &session_id,
-        folder: &launch.folder,
         answers: options.approval_mode(),
         draft: &mut Draft::default(),
         editor: None,

@@ -9,7 +9,6 @@ mod hang;
 mod input_state;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
 use std::time::Duration;
 
 use hang::{HangStep, HangWatch};
@@ -76,8 +75,6 @@ pub(super) struct TurnRunner<'a> {
     pub(super) view: &'a mut View,
     pub(super) signals: &'a mut Signals,
     pub(super) session: &'a str,
-    /// Where the paths of mentions start.
-    pub(super) folder: &'a Path,
     pub(super) answers: ApprovalMode,
     /// Text that is typed during the turn and not sent; also receives steers that the turn did not use.
     pub(super) draft: &'a mut Draft,

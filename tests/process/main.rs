@@ -186,9 +186,8 @@ async fn wait_until_all_gone(mark: &str, case: &str) {
         if living.is_empty() {
             return;
         }
-        eprintln!("{case}: waiting for the end of {living:?}");
-        for (process_id, _) in living {
-            wait_for_end(process_id).await;
+        for (process_id, _) in &living {
+            wait_for_end(*process_id, || format!("{case}: the end of {living:?}")).await;
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) async fn wait_until(condition: impl Fn() -> bool, description: impl F
 }
 
 /// Waits until a process has ended, as the kernel reports it. The clock may stand still.
-pub(crate) async fn wait_for_end(process_id: i32) {
+pub(crate) async fn wait_for_end(process_id: i32, description: impl Fn() -> String) {
     let Some(id) = rustix::process::Pid::from_raw(process_id) else {
         return;
     };
@@ -30,7 +30,7 @@ pub(crate) async fn wait_for_end(process_id: i32) {
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut ends, Some(&limit))).unwrap()
     };
     let ended = tokio::task::spawn_blocking(report).await.unwrap();
-    assert_eq!(ended, 1, "process {process_id} did not end for {WAIT_LIMIT:?}");
+    assert_eq!(ended, 1, "waiting for {}", description());
 }
 
 /// Waits for what would otherwise take forever if it failed. The clock may stand still.

@@ -278,6 +278,8 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("base/nofollow.rs", "the one way to a workspace file"),
     ("base/private.rs", "the data folder and the folder of logs"),
     ("cli/chat/changes.rs", "the terminal"),
+    ("cli/chat/kept_draft.rs", "the user's own data folder"),
+    ("cli/mentions.rs", "lists names for the person who types them"),
     (
         "cli/chat/input.rs",
         "completes names for the user, and keeps the history of the input line",
@@ -344,6 +346,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "/proc; compares what is at paths; opens nothing",
     ),
     ("sandbox/linux/mount_table.rs", "/proc"),
+    (
+        "sandbox/secret_places.rs",
+        "lists the names of keys in the home folder",
+    ),
     (
         "sandbox/linux/overlay.rs",
         "opens the folders that are mounted; reads nothing of them",

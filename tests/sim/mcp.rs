@@ -431,6 +431,7 @@ fn describe_tool(name: &'static str) -> McpTool {
     let number = json!({"type": "integer", "minimum": 0});
     McpTool {
         name: name.to_owned(),
+        title: name.to_owned(),
         description: "Simulated.".to_owned(),
         schema: ArgumentSchema::new(json!({
             "type": "object",

@@ -395,7 +395,6 @@ impl Chat {
             view: &mut self.view,
             signals: &mut self.signals,
             session: &self.session,
-            folder: &self.launch.folder,
             answers: ApprovalMode::Person,
             draft: &mut self.draft,
             editor: Some(&self.editor),

@@ -191,7 +191,6 @@ impl DemoStage<'_> {
             view: self.view,
             signals: self.signals,
             session: self.session,
-            folder: scratch.path(),
             answers: self.answers.clone(),
             draft: &mut Draft::default(),
             // Everyone must see the same demo, so it offers no editing.

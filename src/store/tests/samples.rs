@@ -26,6 +26,7 @@ fn error() -> AgentError {
         reset_at: Some(7),
         user_action: Some("wait".into()),
         attempts: Some(2),
+        needs_login: false,
     }
 }
 
