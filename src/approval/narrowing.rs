@@ -196,15 +196,11 @@ mod tests {
                 0,
                 "git -C sub show --sparse HEAD~2 README.md … ENV",
             ),
+            ("git show 1234abcd", 0, "git show --sparse 1234abcd^0 … ENV"),
             (
-                "git show 1234abcd",
+                "git diff 1234abc..def5678 -- feed",
                 0,
-                "git show --sparse 1234abcd^{commit} … ENV",
-            ),
-            (
-                "git diff 1234abc..^def5678 -- feed",
-                0,
-                "git diff 1234abc^{commit}..^def5678^{commit} -- feed … ENV",
+                "git diff 1234abc^0..def5678^0 -- feed … ENV",
             ),
         ] {
             let want = want.replace("ENV", "':(top,exclude,literal).env'");

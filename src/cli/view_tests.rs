@@ -154,7 +154,7 @@ fn an_output_that_was_cut_for_the_wire_shows_its_full_size() {
     let cut = json!({"output": {"ref": "r", "bytes": 2_088_895, "tail": "300000"}});
     for (more, expected) in [
         (cut, "… more lines, 2.1 MB in all"),
-        (json!({}), "… 30 more lines"),
+        (json!({}), "… 34 more lines"),
     ] {
         let lines = render_events(true, &[call(more)]);
         assert!(lines.iter().any(|line| line.ends_with(expected)), "{lines:?}");

@@ -109,8 +109,8 @@ impl ProviderAccount {
         let setting = format!("[provider.{}] api_key", self.name);
         let login = format!("`agentls login {}`", self.name);
         match variable {
-            Some(variable) => format!("check the key in {variable} or {setting}, or store another: {login}"),
-            None => format!("check the key in {setting}, or store another: {login}"),
+            Some(variable) => format!("check the key in {variable} or {setting}, or renew that of {login}"),
+            None => format!("check the key in {setting}, or renew that of {login}"),
         }
     }
 
@@ -260,11 +260,11 @@ pub(crate) mod tests {
         let anthropic = hint(ApiKind::Anthropic, "https://api.anthropic.com");
         assert_eq!(
             anthropic,
-            "check the key in ANTHROPIC_API_KEY or [provider.p] api_key, or store another: `agentls login p`"
+            "check the key in ANTHROPIC_API_KEY or [provider.p] api_key, or renew that of `agentls login p`"
         );
         assert_eq!(
             hint(ApiKind::OpenAi, "https://x.example"),
-            "check the key in [provider.p] api_key, or store another: `agentls login p`"
+            "check the key in [provider.p] api_key, or renew that of `agentls login p`"
         );
     }
 }

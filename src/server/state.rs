@@ -302,11 +302,8 @@ mod tests {
         let hook = |name: &str| format!("[hook.{name}]\non = \"stop\"\ncommand = \"x\"\n");
         let one = warnings(&hook("a"));
         assert!(one.len() == 1 && one[0].contains("hook"), "{one:?}");
-        let several = warnings(&format!(
-            "{}{}[agent.default]\nmode = \"full\"\n",
-            hook("a"),
-            hook("b")
-        ));
+        let server = "[mcp.x]\ncommand = \"x\"\n";
+        let several = warnings(&format!("{}{server}", hook("a")));
         assert_eq!(several.len(), 1, "{several:?}");
         assert!(
             several[0].starts_with("this folder is not trusted, so "),

@@ -334,7 +334,10 @@ mod tests {
         );
         // A tool of a server may be meant.
         let of_server: Arc<dyn DynTool> = Arc::new(ServerRead);
-        assert_eq!(resolve(all.with_tools(&[of_server.clone()]), "read"), "read");
+        assert_eq!(
+            resolve(all.with_tools(std::slice::from_ref(&of_server)), "read"),
+            "read"
+        );
         assert_eq!(resolve(all.with_tools(&[of_server]), "shell"), "bash");
     }
 

@@ -1612,6 +1612,6 @@ fn a_failed_turn_is_an_error_with_what_to_do() {
         .mock()
         .push(Reply::error(401, "authentication_error", "invalid x-api-key"));
     let answer = client.answer(client.prompt(&session, "hello"));
-    assert_eq!(answer["error"]["code"], -32603, "{answer}");
+    assert_eq!(answer["error"]["code"], -32000, "{answer}");
     assert_eq!(answer["error"]["data"]["agentls"]["status"], 401);
 }

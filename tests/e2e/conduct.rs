@@ -72,6 +72,43 @@ fn nonzero_exit_is_a_failure_for_all_but_the_model() {
 }
 
 #[test]
+fn the_third_equal_failure_of_commands_is_reported_and_opens_no_circuit() {
+    let world = world("", "");
+    for number in 0..5 {
+        let failing = format!("echo {number} > log.txt; echo 'error: no database'; exit 3");
+        for command in [failing.as_str(), "true"] {
+            world
+                .mock()
+                .push(Reply::tool("bash", json!({"command": command})));
+        }
+    }
+    let client = world.start();
+    let session = full_session(&client);
+    client.ask(&session, "migrate");
+    let calls = client.all(&session, "agent/toolCall");
+    let outputs = calls.iter().filter(|call| !call.params["output"].is_null());
+    let counts = outputs.filter_map(|call| {
+        let (_, note) = call.text("output").split_once("[Commands have failed ")?;
+        Some(
+            note.split_once(" times in this turn in the same way (error")?
+                .0
+                .to_owned(),
+        )
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), ["3", "4", "5"]);
+    let warnings = client.all(&session, "agent/warning");
+    let repeated = warnings
+        .iter()
+        .filter(|warning| warning.text("code") == "repeated_failure");
+    let repeated: Vec<&str> = repeated.map(|warning| warning.text("message")).collect();
+    assert!(
+        repeated.len() == 1 && repeated[0].contains("3 times in the same way (error: no database)"),
+        "{repeated:?}"
+    );
+    assert_eq!(circuits(&client, &session), []);
+}
+
+#[test]
 fn polling_a_background_process_is_not_a_loop() {
     let world = world("", "");
     let start = json!({"command": "sleep 20", "background": true});

@@ -300,7 +300,7 @@ async fn refusals_carry_details_and_no_key() {
     assert_eq!(error.request_id.as_deref(), Some("req_9"));
     assert_eq!(
         error.user_action.as_deref(),
-        Some("check the key in [provider.work] api_key, or store another: `agentls login work`")
+        Some("check the key in [provider.work] api_key, or renew that of `agentls login work`")
     );
     assert_eq!(error.disposition(), Disposition::Fail);
 }

@@ -222,7 +222,7 @@ enum AsCommit {
     Unknown,
 }
 
-/// Decides it for an operand before `--`. Git refuses `NAME^{commit}` if the name is that of a blob or a tree.
+/// Decides it for an operand before `--`. Git refuses `NAME^0` if the name is that of a blob or a tree.
 fn as_commit(word: &ShellWord) -> AsCommit {
     let Some(text) = word.as_literal() else {
         return AsCommit::Unknown;
@@ -252,7 +252,7 @@ fn as_commit(word: &ShellWord) -> AsCommit {
         return AsCommit::Unknown;
     }
     let to_commit = |end: &&str| {
-        let suffix = if may_name_blob(end) { "^{commit}" } else { "" };
+        let suffix = if may_name_blob(end) { "^0" } else { "" };
         format!("{end}{suffix}")
     };
     let ends: Vec<String> = ends.iter().map(to_commit).collect();

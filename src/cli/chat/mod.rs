@@ -562,7 +562,6 @@ impl Chat {
             model: self.launch.model.clone(),
             effort: self.launch.effort,
             remembered: true,
-            ..NewSessionParams::default()
         };
         let created: NewSessionResult = self.request(method::NEW_SESSION, &params).await?;
         (self.session, self.mode) = (created.session_id, created.mode);

@@ -756,7 +756,7 @@ fn user_actions_name_what_to_change() {
     let openrouter = action("https://openrouter.ai/api/v1", 401, "");
     assert_eq!(
         openrouter,
-        "check the key in OPENROUTER_API_KEY or [provider.work] api_key"
+        "check the key in OPENROUTER_API_KEY or [provider.work] api_key, or renew that of `agentls login work`"
     );
     let tools = action(
         "http://localhost:11434/v1",

@@ -423,38 +423,6 @@ fn configured_prompts_replace_those_for_planning_and_reflection() {
 }
 
 #[test]
-fn the_third_equal_failure_of_commands_is_reported_and_opens_no_circuit() {
-    let scenario = Scenario::new();
-    let failing = |command: &str| format!("{command}; echo 'error: no database'; exit 3");
-    for command in ["true", "echo one", "ls", "pwd", "true"].map(failing) {
-        scenario.push(bash(&command));
-        scenario.push(bash("true"));
-    }
-    let client = scenario.start();
-    let session = client.session_in_mode(Mode::Full);
-    client.ask(&session, "migrate");
-    let results = client.all(&session, |event| match event {
-        Event::ToolCall(update) => Some(update.result.as_ref()?.text.clone()),
-        _ => None,
-    });
-    let notes = results
-        .iter()
-        .filter_map(|text| Some(text.split_once("[Commands have failed ")?.1.split_at(40).0));
-    let notes: Vec<&str> = notes.collect();
-    let note = |times: u32| format!("{times} times in this turn in the same way (error");
-    assert_eq!(notes.len(), 3, "{results:?}");
-    for (found, times) in notes.into_iter().zip(3..) {
-        assert!(note(times).starts_with(found), "{found}");
-    }
-    let warnings = client.warnings(&session, "repeated_failure");
-    assert!(
-        warnings.len() == 1 && warnings[0].contains("3 times in the same way (error: no database)"),
-        "{warnings:?}"
-    );
-    assert_eq!(circuits(&client, &session), []);
-}
-
-#[test]
 fn repeated_calls_are_held_back_and_the_step_limit_holds() {
     let scenario = Scenario::with_agent("max_steps = 8");
     scenario.mock().default_reply(Reply::tool("same", json!({})));
