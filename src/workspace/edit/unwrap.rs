@@ -93,8 +93,10 @@ pub(super) fn list_readings(edit: Replacement) -> Vec<Reading> {
         ("", Some(certain(edit))),
     ];
     let found = found.into_iter().rev();
-    let found = found.filter_map(|(what, found)| found.map(|(edit, scope)| Reading { edit, what, scope }));
-    found.collect()
+    let readings = found.filter_map(|(what, found)| found.map(|(edit, scope)| Reading { edit, what, scope }));
+    // Blank lines alone name no place.
+    let names_place = |reading: &Reading| reading.what.is_empty() || !reading.edit.old.trim().is_empty();
+    readings.filter(names_place).collect()
 }
 
 /// Returns the only result that the readings have in the parts of `text` to which they apply.
