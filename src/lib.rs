@@ -25,6 +25,9 @@
 //!
 //! The deterministic simulator is in `tests/sim`; the feature `sim` compiles its hook, `base::sim_schedule`.
 
+// The layout of what an MCP connection awaits is nested more deeply than 128 types.
+#![recursion_limit = "256"]
+
 // Test code that other crates share names this one.
 #[cfg(test)]
 extern crate self as agentls;

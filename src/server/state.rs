@@ -124,8 +124,8 @@ impl ServerContext {
         let sandbox = &known.loaded.settings.sandbox;
         let network = sandbox.enabled.then_some(sandbox.network);
         self.notices.set_folder(folder, lines.collect(), network);
-        for problem in list_warnings(known.untold_problems()) {
-            let body = to_wire::encode_frame(&to_wire::server_warning("config", &problem));
+        for problem in known.untold_problems() {
+            let body = to_wire::encode_frame(&to_wire::server_warning("config", &problem.to_string()));
             self.outbox.push(Outgoing::Notification {
                 body,
                 group: None,
@@ -255,62 +255,4 @@ pub(super) fn session_param(text: &str) -> SessionId {
 /// Builds the error for a wrong parameter.
 pub(super) fn invalid_param(field: &'static str, message: impl Into<String>) -> jsonrpc::Error {
     RequestError::invalid_param(field, message).into()
-}
-
-/// Returns the warnings about a configuration, with one for all settings of a folder that only lack trust: they must not
-/// crowd out the conversation.
-fn list_warnings(problems: &[Diagnostic]) -> Vec<String> {
-    let (untrusted, others): (Vec<_>, Vec<_>) = problems.iter().partition(|problem| problem.needs_trust());
-    let mut warnings: Vec<String> = others.iter().map(ToString::to_string).collect();
-    match untrusted.as_slice() {
-        [] => {}
-        [problem] => warnings.push(problem.to_string()),
-        [first, ..] => {
-            let count = untrusted.len();
-            let hint = first.hint.as_deref().unwrap_or_default();
-            let hint = hint
-                .replace("to use it,", "to use them,")
-                .replace("list it under", "list the folder under");
-            warnings.push(format!(
-                "this folder is not trusted, so {count} settings in its own files are not active; {hint}"
-            ));
-        }
-    }
-    warnings
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::config::{ConfigSource, Trust};
-
-    #[test]
-    fn settings_that_only_lack_trust_are_one_warning() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join(".agentls")).unwrap();
-        let warnings = |text: &str| {
-            std::fs::write(folder.path().join(".agentls/config.toml"), text).unwrap();
-            let trust = Trust {
-                folders: BTreeMap::new(),
-                ..Trust::default()
-            };
-            let loaded = ConfigSource::default().load_settings(Some(folder.path()), &trust);
-            list_warnings(&loaded.diagnostics)
-        };
-        let hook = |name: &str| format!("[hook.{name}]\non = \"stop\"\ncommand = \"x\"\n");
-        let one = warnings(&hook("a"));
-        assert!(one.len() == 1 && one[0].contains("hook"), "{one:?}");
-        let server = "[mcp.x]\ncommand = \"x\"\n";
-        let several = warnings(&format!("{}{server}", hook("a")));
-        assert_eq!(several.len(), 1, "{several:?}");
-        assert!(
-            several[0].starts_with("this folder is not trusted, so "),
-            "{several:?}"
-        );
-        // Problems of another kind stay lines of their own.
-        let mixed = warnings(&format!("modle = 1\n{}{}", hook("a"), hook("b")));
-        assert_eq!(mixed.len(), 2, "{mixed:?}");
-    }
 }

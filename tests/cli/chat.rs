@@ -311,6 +311,7 @@ fn what_was_typed_before_a_signal_is_in_the_next_chat() {
         chat.send_keys("hello\r");
         chat.wait_for_text("Hello there.");
         chat.wait_until_idle();
+        chat.wait_for_text("› ");
         chat.send_keys("half a thought");
         chat.wait_for_text("half a thought");
         kill_process(Pid::from_child(&chat.child), signal).unwrap();
@@ -328,13 +329,15 @@ fn what_was_typed_before_a_signal_is_in_the_next_chat() {
         assert_eq!(chat.wait_for_exit(), 0);
         let mut chat = world.terminal(&["-c"], &[], 100);
         chat.wait_for_text("› and say why then stop");
-        chat.send_keys("\u{15}");
-        chat.quit();
+        chat.send_keys("\u{15}/quit\r");
+        assert_eq!(chat.wait_for_exit(), 0);
         // It comes back once.
         let mut chat = world.terminal(&["-c"], &[], 100);
-        let output = chat.wait_until_idle();
-        assert!(!output.contains("then stop"), "{output}");
-        chat.quit();
+        chat.wait_for_text("/resume continues the last turn");
+        chat.send_keys("x");
+        chat.wait_for_text("› x");
+        chat.send_keys("\u{15}/quit\r");
+        assert_eq!(chat.wait_for_exit(), 0);
     }
 }
 
@@ -431,7 +434,7 @@ fn approvals_of_several_subagents_are_answered_one_by_one() {
                 .count();
             assert_eq!(there, 0, "one answer allows one call");
             chat.send_keys("\r");
-            let output = chat.wait_for_text("⊘ touch ");
+            let output = chat.wait_for_text("⊘ [");
             assert!(!output.contains("✓ allowed"), "{output}");
         } else {
             chat.wait_for_text("✓ allowed once: touch ");
@@ -487,7 +490,7 @@ fn mentions_of_queued_prompts_are_attached_and_a_missing_file_of_a_steer_is_told
     chat.send_keys("/queue see @cart.py\r");
     chat.wait_for_text("› /queue see @cart.py · sent");
     chat.send_keys("\u{3}");
-    chat.wait_for_text("! @plot.png is no file here; sent as words");
+    chat.wait_for_text("! no file `plot.png` was found: only its name was sent");
     chat.wait_for_text("■ canceled");
     chat.wait_until_idle();
     // What the turn did not use is the draft again.

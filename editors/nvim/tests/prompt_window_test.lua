@@ -229,10 +229,12 @@ return function(_, drive)
   drive('a key goes from the card of a call to its file', nil, function(nvim)
     nvim.cmd('AgentPrompt read it')
     nvim.wait_for_turn_end()
-    nvim.lua([[
-      vim.api.nvim_set_current_win((require('agentls.view').find_windows()))
-      vim.fn.search('Read cart')
-    ]])
+    wait('the card', function()
+      return nvim.lua([[
+        vim.api.nvim_set_current_win((require('agentls.view').find_windows()))
+        return vim.fn.search('Read cart') > 0
+      ]])
+    end)
     nvim.type_keys('gf')
     wait('the file', function()
       return nvim.lua("return vim.fn.expand('%:t')") == 'cart.py'

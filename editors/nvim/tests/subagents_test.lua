@@ -74,7 +74,7 @@ return function(_, drive)
     local child_lines = vim.list_slice(lines, 2)
     table.sort(child_lines)
     eq(child_lines[1], '    List .: completed', vim.inspect(lines))
-    nvim.see(' · 4 calls ⋯ ')
+    nvim.see(' · 4 calls')
     eq(nvim.state().notices, {})
     assert(not nvim.chat():find('⟳', 1, true), nvim.chat())
     -- The same after a load.

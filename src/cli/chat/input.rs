@@ -96,9 +96,6 @@ impl ChatInput {
 
     /// Reads a line, starting with `draft`. Blocks.
     pub(super) fn read(&mut self, draft: &str) -> PromptLine {
-        if let Some(help) = self.editor.helper() {
-            help.line.set(draft);
-        }
         let read = match draft {
             "" => self.editor.readline("› "),
             draft => self.editor.readline_with_initial("› ", (draft, "")),
@@ -141,7 +138,7 @@ impl ChatInput {
 pub(super) struct TypedLine(Arc<Mutex<String>>);
 
 impl TypedLine {
-    fn set(&self, line: &str) {
+    pub(super) fn set(&self, line: &str) {
         line.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 

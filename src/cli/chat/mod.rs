@@ -234,6 +234,8 @@ impl Chat {
             .for_each(|line| input.save_history_line(line));
         let draft = draft.text;
         let typed = input.typed_line();
+        // Not what was typed before, if a signal comes before the thread has begun.
+        typed.set(&draft);
         let mut reading = tokio::task::spawn_blocking(move || {
             let line = input.read(&draft);
             (input, line)
