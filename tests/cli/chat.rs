@@ -334,8 +334,10 @@ fn what_was_typed_before_a_signal_is_in_the_next_chat() {
         // It comes back once.
         let mut chat = world.terminal(&["-c"], &[], 100);
         chat.wait_for_text("/resume continues the last turn");
+        chat.wait_for_text("› ");
         chat.send_keys("x");
-        chat.wait_for_text("› x");
+        let line = chat.wait_for_text("x");
+        assert!(!line.contains("stop"), "{line}");
         chat.send_keys("\u{15}/quit\r");
         assert_eq!(chat.wait_for_exit(), 0);
     }
