@@ -82,7 +82,12 @@ impl MentionReader<'_> {
     }
 
     fn existing_file(&self, name: &str) -> Option<PathBuf> {
-        let resolved = self.workspace.resolve_path(self.cwd, name).ok()?.absolute;
+        let resolved = self.workspace.resolve_path(self.cwd, name).ok()?;
+        // The text may be somebody else's, pasted.
+        if resolved.secret || !resolved.inside {
+            return None;
+        }
+        let resolved = resolved.absolute;
         let is_file = nofollow::kind(&resolved) == Some(nofollow::FileKind::Regular)
             || matches!(
                 self.workspace.overlay().lookup_buffer(&resolved),
@@ -101,7 +106,13 @@ impl MentionReader<'_> {
             Some(_) => return None,
             None => word,
         };
-        let resolved = self.workspace.resolve_path(self.cwd, name).ok()?.absolute;
+        let resolved = self.workspace.resolve_path(self.cwd, name).ok()?;
+        let (is_open, resolved) = (resolved.inside && !resolved.secret, resolved.absolute);
+        if !is_open && nofollow::kind(&resolved) == Some(nofollow::FileKind::Regular) {
+            return Some(format!(
+                "`@{word}` is outside of the workspace or may hold secrets: only its name was sent; the agent can ask to read it"
+            ));
+        }
         if nofollow::kind(&resolved) == Some(nofollow::FileKind::Folder) {
             return Some(format!("`@{word}` is a folder: only its name was sent"));
         }
@@ -237,10 +248,19 @@ mod tests {
     fn only_a_path_that_leads_nowhere_is_a_problem() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("src")).unwrap();
+        fs::write(folder.path().join(".env"), "KEY=1").unwrap();
         for (text, expected) in [
             ("see @plot.png", Some("no file `plot.png` was found")),
             ("see @src/main:3", Some("no file `src/main` was found")),
             ("see @src/", Some("`@src/` is a folder")),
+            (
+                "see @.env",
+                Some("`@.env` is outside of the workspace or may hold secrets"),
+            ),
+            (
+                "see @/etc/hosts",
+                Some("`@/etc/hosts` is outside of the workspace"),
+            ),
             (
                 "ask @ann, @types/node, @Component.decorator, @app.get(\"/\"), @peer:note://one",
                 None,

@@ -100,7 +100,7 @@ fn read_reference(
         Some((from, to)) => text
             .lines()
             .skip(from.saturating_sub(1) as usize)
-            .take((to + 1).saturating_sub(from) as usize)
+            .take(to.saturating_add(1).saturating_sub(from) as usize)
             .collect::<Vec<_>>()
             .join("\n"),
         None => text,

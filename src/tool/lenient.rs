@@ -280,7 +280,9 @@ impl Correction {
 
     /// Converts the first and the last line to read into our fields.
     fn convert_lines(&mut self, known: &Map<String, Value>, fields: &mut Map<String, Value>) {
-        if !known.contains_key("offset") || fields.contains_key("offset") || fields.contains_key("limit") {
+        // The offset of a search counts results, not lines.
+        let counts_lines = known.contains_key("offset") && !known.contains_key("pattern");
+        if !counts_lines || fields.contains_key("offset") || fields.contains_key("limit") {
             return;
         }
         let is_given = |name: &&String| matches!(to_snake_case(name).as_str(), "start_line" | "end_line");
@@ -290,7 +292,7 @@ impl Correction {
             let Some(line) = read_count(&fields[name]) else {
                 return;
             };
-            if name.starts_with("start") {
+            if to_snake_case(name).starts_with("start") {
                 first = line.max(1);
             } else {
                 last = Some(line);
@@ -321,7 +323,7 @@ impl Correction {
         let number = read_scalar("number", value).as_ref().unwrap_or(value).as_f64();
         // At most 600 s are allowed.
         let seconds = number.and_then(|number| match number {
-            _ if name != "timeout" => Some(number / 1_000.0),
+            _ if to_snake_case(&name) != "timeout" => Some(number / 1_000.0),
             ..=600.0 => Some(number),
             10_000.0.. => Some(number / 1_000.0),
             _ => None,

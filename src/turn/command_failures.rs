@@ -56,8 +56,8 @@ impl RepeatedFailure {
     pub(super) fn to_note(&self) -> String {
         let Self { times, failure, .. } = self;
         format!(
-            "[Commands have failed {times} times in this turn in the same way ({failure}): running them again will not \
-             help. Change what causes it, try another way, or tell the user what is missing.]"
+            "[Commands have failed {times} times in this turn in the same way ({failure}). What you changed in between, \
+             if anything, did not help: look for another cause, try another way, or tell the user what is missing.]"
         )
     }
 
@@ -115,8 +115,8 @@ impl CommandFailures {
     }
 }
 
-/// Returns the line that names the failure, and the pattern that equal failures share: the first line that names an
-/// error, where it is, and how many such lines there are. Without such lines, the whole output counts, and if there is
+/// Returns the line that names the failure, and the pattern that equal failures share: the lines that name an error, and
+/// where the first is. Without such lines, the whole output counts, and if there is
 /// hardly any, the command too: `grep` and `test` fail without a word.
 fn describe_failure<'a>(command: &str, output: &'a str) -> (&'a str, String) {
     let lines: Vec<&str> = output
@@ -129,11 +129,11 @@ fn describe_failure<'a>(command: &str, output: &'a str) -> (&'a str, String) {
         let line = line.to_lowercase();
         ERROR_WORDS.iter().any(|word| line.contains(word))
     };
-    let count = lines.iter().filter(names_error).count();
+    let errors: Vec<&str> = lines.iter().filter(names_error).copied().collect();
     if let Some(at) = lines.iter().position(|line| names_error(&line)) {
         // rustc names the place in the next line.
         let place = lines.get(at + 1).filter(|line| line.starts_with("-->"));
-        let pattern = format!("{count} {}\n{}", lines[at], place.unwrap_or(&""));
+        let pattern = format!("{}\n{}", errors.join("\n"), place.unwrap_or(&""));
         return (lines[at], without_times(&pattern));
     }
     let pattern = without_times(&lines.join("\n"));
