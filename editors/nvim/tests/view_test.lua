@@ -495,11 +495,23 @@ return function(test)
 
   test('view: the bars are redrawn when their texts change, and not with every frame', function()
     local chat, count, original = support.open_chat(), 0, vim.cmd
-    support.wait('the first frames', function()
-      chat.lines()
-      return true
+    local function write_word(number)
+      chat.transient('textDelta', { turnId = 't1', messageId = 'm', offset = 5 * number, text = 'word ' })
+      support.wait('the word in the buffer', function()
+        local text = table.concat(vim.api.nvim_buf_get_lines(chat.buffer, 0, -1, false), '\n')
+        return #text:match('[word ]*%s*$') >= 5 * number
+      end)
+    end
+    -- These change what the statusline says of the turn. What they schedule runs before what is scheduled now.
+    write_word(0)
+    write_word(1)
+    local is_drawn = false
+    vim.schedule(function()
+      is_drawn = true
     end)
-    vim.wait(100)
+    support.wait('the first redraws', function()
+      return is_drawn
+    end)
     vim.cmd = setmetatable({}, {
       __index = original,
       __call = function(_, command)
@@ -508,14 +520,9 @@ return function(test)
       end,
     })
     local ok, failure = pcall(function()
-      for i = 0, 19 do
-        chat.transient('textDelta', { turnId = 't1', messageId = 'm', offset = 5 * i, text = 'word ' })
-        support.wait('the word in the buffer', function()
-          local text = table.concat(vim.api.nvim_buf_get_lines(chat.buffer, 0, -1, false), '\n')
-          return #text:match('[word ]*%s*$') >= 5 * i
-        end)
+      for number = 2, 20 do
+        write_word(number)
       end
-      -- The first word changes what the statusline says of the turn.
       assert(count <= 1, count .. ' redraws of the bars')
       local before = count
       chat.event('sessionUpdated', { title = 'another title' })
