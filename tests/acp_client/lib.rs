@@ -27,6 +27,8 @@ const KINDS: &[(&str, &str)] = &[
     ("> elicitation/create", "CreateElicitationRequest"),
     ("> $/cancel_request", "CancelRequestNotification"),
     ("< initialize", "InitializeResponse"),
+    ("< authenticate", "AuthenticateResponse"),
+    ("< logout", "LogoutResponse"),
     ("< session/new", "NewSessionResponse"),
     ("< session/load", "LoadSessionResponse"),
     ("< session/resume", "ResumeSessionResponse"),
