@@ -25,58 +25,108 @@ pub fn leave_out_secrets(line: &str, findings: &mut Vec<FileFinding>) -> Option<
     if line.len() > MAX_LINE || !findings.iter().any(can_be_left_out) {
         return None;
     }
-    let mut narrowed = NarrowedCommand {
-        line: line.to_owned(),
-        left_out: Vec::new(),
-        shows_commits: false,
-    };
     let parsed = shell::parse(line);
     let parts = parsed.commands.iter().zip(reading_parts(&parsed, line));
-    let mut open_parts = MAX_PARTS;
+    let mut limited = line.to_owned();
+    let mut narrowed_parts: Vec<NarrowedPart> = Vec::new();
     for (part, (command, is_read_only)) in parts.enumerate() {
         let found: Vec<&FileFinding> = findings.iter().filter(|finding| finding.part == part).collect();
         let shows_history = found.iter().any(|finding| finding.kind == FindingKind::History);
         // What the command names is asked about, and shown once that is allowed.
         let names_secret = find_secret_word(command).is_some()
             || (found.iter()).any(|of| of.kind == FindingKind::Secret && of.tracked_as.is_none());
-        if !shows_history || names_secret || !is_read_only || open_parts == 0 {
+        if !shows_history || names_secret || !is_read_only || narrowed_parts.len() == MAX_PARTS {
             continue;
         }
-        let names: Vec<String> = found
-            .iter()
-            .filter_map(|finding| finding.tracked_as.clone())
-            .collect();
-        let limits = review_command(command).and_then(|review| review.limits);
-        let Some((line, limits)) =
-            limits.and_then(|limits| Some((limit(&narrowed.line, part, &limits, &names)?, limits)))
-        else {
+        let Some(limits) = review_command(command).and_then(|review| review.limits) else {
             continue;
         };
-        open_parts -= 1;
-        narrowed.line = line;
-        narrowed.shows_commits |= limits.shows_commits;
-        findings.retain(|finding| finding.part != part || !can_be_left_out(finding));
-        for name in names {
-            if !narrowed.left_out.contains(&name) {
-                narrowed.left_out.push(name);
-            }
+        let Some(line) = limit(&limited, part, &limits) else {
+            continue;
+        };
+        limited = line;
+        let names = found.iter().filter_map(|finding| finding.tracked_as.clone());
+        narrowed_parts.push(NarrowedPart {
+            part,
+            names: names.collect(),
+            shows_commits: limits.shows_commits,
+        });
+    }
+    if narrowed_parts.is_empty() {
+        return None;
+    }
+    let line = append_pathspecs(&limited, &narrowed_parts)?;
+    let is_narrowed = |part: usize| narrowed_parts.iter().any(|narrowed| narrowed.part == part);
+    findings.retain(|finding| !is_narrowed(finding.part) || !can_be_left_out(finding));
+    let mut left_out: Vec<String> = Vec::new();
+    for name in narrowed_parts.iter().flat_map(|narrowed| &narrowed.names) {
+        if !left_out.contains(name) {
+            left_out.push(name.clone());
         }
     }
-    (narrowed.line != line).then_some(narrowed)
+    Some(NarrowedCommand {
+        line,
+        left_out,
+        shows_commits: narrowed_parts.iter().any(|narrowed| narrowed.shows_commits),
+    })
 }
 
-/// Returns the line with one of its commands limited to what is no secret by its name, and not one of these files.
-fn limit(line: &str, part: usize, limits: &GitLimits, names: &[String]) -> Option<String> {
+/// A command of a line that leaves out secrets.
+struct NarrowedPart {
+    part: usize,
+    /// What git tracks and its names do not cover.
+    names: Vec<String>,
+    shows_commits: bool,
+}
+
+/// Returns the line with one of its commands prepared for pathspecs at its end; `None` if they cannot be there.
+fn limit(line: &str, part: usize, limits: &GitLimits) -> Option<String> {
     let mut line = line.to_owned();
     for (old, new) in &limits.commits {
         line = replace_word(&line, part, old, new)?;
     }
     if !limits.options.is_empty() {
-        let options = limits.options.iter().map(|option| (*option).to_owned());
-        line = insert_words(&line, part, Some(limits.options_at), options)?;
+        let options = limits.options.iter();
+        let options: Vec<ShellWord> = options
+            .map(|option| ShellWord::from_plain_text(*option))
+            .collect();
+        let place = find_place(&line, part, limits.options_at, options.first()?)?;
+        let mut wanted = shell::parse(&line).commands;
+        let words = &mut wanted.get_mut(part)?.words;
+        words.splice(limits.options_at..limits.options_at, options.iter().cloned());
+        line = read_as(put(&line, place, &options)?, &wanted)?;
     }
+    let end = shell::parse(&line).commands.get(part)?.words.len();
+    find_place(&line, part, end, &list_pathspecs(&[]).next()?)?;
+    Some(line)
+}
+
+/// Returns the line with pathspecs at the end of some of its commands, which leave out what is a secret by its name, and
+/// the names of each. The places are sought before any of them is there: they are long.
+fn append_pathspecs(line: &str, parts: &[NarrowedPart]) -> Option<String> {
+    let mut wanted = shell::parse(line).commands;
+    let mut additions = Vec::new();
+    for NarrowedPart { part, names, .. } in parts {
+        let words = &mut wanted.get_mut(*part)?.words;
+        let pathspecs: Vec<ShellWord> = list_pathspecs(names).collect();
+        additions.push((
+            find_place(line, *part, words.len(), pathspecs.first()?)?,
+            pathspecs.clone(),
+        ));
+        words.extend(pathspecs);
+    }
+    additions.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
+    let mut line = line.to_owned();
+    for (place, pathspecs) in &additions {
+        line = put(&line, *place, pathspecs)?;
+    }
+    read_as(line, &wanted)
+}
+
+fn list_pathspecs(names: &[String]) -> impl Iterator<Item = ShellWord> {
     let names = names.iter().map(|name| format!(":(top,exclude,literal){name}"));
-    insert_words(&line, part, None, git_exclusions().iter().cloned().chain(names))
+    let all = git_exclusions().iter().cloned().chain(names);
+    all.map(|text| ShellWord::from_plain_text(&text))
 }
 
 /// Returns the line with a word of one of its commands replaced.
@@ -96,35 +146,26 @@ fn replace_word(line: &str, part: usize, old: &str, new: &str) -> Option<String>
     })
 }
 
-/// Returns the line with words added to one of its commands: before one of its words, or at its end.
-fn insert_words(
-    line: &str,
-    part: usize,
-    before: Option<usize>,
-    words: impl Iterator<Item = String>,
-) -> Option<String> {
-    let words: Vec<ShellWord> = words.map(ShellWord::from_plain_text).collect();
-    let texts: Option<Vec<String>> = words.iter().map(ShellWord::to_rule_text).collect();
-    let texts = texts?;
-    let original = shell::parse(line).commands;
-    let at = before.unwrap_or(original.get(part)?.words.len());
-    let insert = |words: &[ShellWord]| {
-        let mut commands = original.clone();
-        commands
-            .get_mut(part)?
-            .words
-            .splice(at..at, words.iter().cloned());
-        Some(commands)
-    };
-    let put = |at: usize, texts: &[String]| format!("{} {}{}", &line[..at], texts.join(" "), &line[at..]);
+/// Returns the place in the line at which a word comes before another one of a command, or at its end.
+fn find_place(line: &str, part: usize, before: usize, word: &ShellWord) -> Option<usize> {
+    let mut wanted = shell::parse(line).commands;
+    wanted.get_mut(part)?.words.insert(before, word.clone());
     let ends = |(_, c): &(usize, char)| c.is_whitespace() || "|&;)<>".contains(*c);
     let places = line.char_indices().filter(ends).map(|(at, _)| at);
-    // One word finds the place; all of them are many.
-    let one = insert(words.get(..1)?)?;
-    let place = places
-        .chain([line.len()])
-        .find(|at| read_as(put(*at, &texts[..1]), &one).is_some())?;
-    read_as(put(place, &texts), &insert(&words)?)
+    places.chain([line.len()]).find(|at| {
+        put(line, *at, std::slice::from_ref(word)).is_some_and(|line| read_as(line, &wanted).is_some())
+    })
+}
+
+/// Returns the line with words at a place; `None` if one of them cannot be written.
+fn put(line: &str, place: usize, words: &[ShellWord]) -> Option<String> {
+    let texts: Option<Vec<String>> = words.iter().map(ShellWord::to_rule_text).collect();
+    Some(format!(
+        "{} {}{}",
+        &line[..place],
+        texts?.join(" "),
+        &line[place..]
+    ))
 }
 
 /// Returns a line if the parser reads it as these commands.
