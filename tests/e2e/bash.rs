@@ -109,7 +109,7 @@ fn key_in_tool_output_is_redacted_everywhere() {
     world.write("a.txt", format!("the key is {key}\nand this is not\n"));
     // The key is printed in two pieces, followed by more output than the model gets.
     let slowly = "k=$(sed -n 's/the key is //p' a.txt); printf 'got %s' ${k:0:9}; sleep 0.3; echo ${k:9} done; \
-         for i in $(seq 3000); do cat a.txt; done";
+         yes \"$(cat a.txt)\" | head -6000";
     let edit = json!({"path": "a.txt", "edits": [{"old_text": "and this is not", "new_text": "nor this"}]});
     let wrong = json!({"path": "a.txt", "edits": [{"old_text": "the kay is", "new_text": "x"}]});
     let calls = [

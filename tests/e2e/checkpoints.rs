@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Options, World, now};
+use crate::harness::{Options, World, is_sample, now};
 use crate::revert::{bash, edit, entry_fields, free, read, revert, turn};
 
 const UNKNOWN: &str = "its old content is unknown";
@@ -723,11 +723,12 @@ fn full_disk_reverts_the_rest_and_loses_nothing() {
 }
 
 #[test]
-fn ten_thousand_files_are_restored_from_git() {
+fn thousands_of_files_are_restored_from_git() {
+    let count = if is_sample() { 2_000 } else { 10_000 };
     let world = World::new();
     let folder = world.path("work/many");
     std::fs::create_dir(&folder).unwrap();
-    for number in 0..10_000 {
+    for number in 0..count {
         let path = folder.join(format!("f{number}"));
         std::fs::write(&path, format!("file {number}\n")).unwrap();
         backdate(&path);
@@ -744,17 +745,17 @@ fn ten_thousand_files_are_restored_from_git() {
         id
     };
     timed(
-        "a command that changes nothing, next to 10,000 files",
+        &format!("a command that changes nothing, next to {count} files"),
         &[bash("true")],
     );
     let id = timed(
-        "a command that changes 10,000 files that git has",
+        &format!("a command that changes {count} files that git has"),
         &[bash("cd many; for f in f*; do echo more >> $f; done")],
     );
     let start = now();
     let done = revert(&client, &session, &id, json!({}));
     eprintln!("taking them back: {} ms", start.elapsed().as_millis());
-    assert_eq!(done["files"].as_array().unwrap().len(), 10_000);
+    assert_eq!(done["files"].as_array().unwrap().len(), count);
     assert_eq!(done["conflicts"], json!([]));
-    assert_eq!(world.read("many/f7777").unwrap(), "file 7777\n");
+    assert_eq!(world.read("many/f1777").unwrap(), "file 1777\n");
 }

@@ -21,32 +21,15 @@ const HELD_FOR_A_WHILE: &str = "\n[acp]\nhold_text_ms = 250\n";
 fn run(api: Api, cases: Vec<Case>, settings: &str) {
     let world = World::new();
     prepare_cases(&world, api, &cases, settings);
-    let client = AcpClient::start(&world, json!({}));
-    // All cases run at the same time, because many of them spend seconds waiting.
-    let prompts: Vec<(String, String, i64)> = cases
-        .iter()
-        .map(|case| {
-            let session = client.new_session(&world);
-            for (option, value) in [("model", first_model(case).as_str()), ("mode", "full")] {
-                let params = json!({"sessionId": session, "configId": option, "value": value});
-                client.call("session/set_config_option", params);
-            }
-            let prompt = to_blocks(&case.prompt);
-            let params = json!({"sessionId": session, "prompt": prompt});
-            let id = client.request("session/prompt", params);
-            (case.name.to_owned(), session, id)
-        })
+    // All cases run at the same time, because many of them spend seconds waiting. Each session lists the models of all
+    // All cases run at the same time, because many of them spend seconds waiting. Each has a provider, and each session
+    // lists the models of all providers of its client, so few sessions share a client.
+    let groups: Vec<CaseGroup> = cases
+        .chunks(20)
+        .map(|cases| CaseGroup::start(&world, cases))
         .collect();
-    for (_, _, id) in &prompts {
-        client.answer(*id);
-    }
-    let updates = client.taken_session_updates();
-    for (name, session, _) in &prompts {
-        let own = updates
-            .iter()
-            .filter(|(of, _)| of == session)
-            .map(|(_, update)| update);
-        let (screen, discarded) = read_screen(own);
+    for (name, updates) in groups.iter().flat_map(CaseGroup::wait) {
+        let (screen, discarded) = read_screen(updates.iter());
         let screen: Vec<String> = screen.iter().map(|text| short(text)).collect();
         let mut screen = format!("screen: [{}]", screen.join(", "));
         if api == Api::Responses {
@@ -57,6 +40,47 @@ fn run(api: Api, cases: Vec<Case>, settings: &str) {
         if settings == HELD_TO_THE_END {
             assert_eq!(discarded, 0, "{name}: stale text was shown");
         }
+    }
+}
+
+/// Cases in sessions of one client.
+struct CaseGroup {
+    client: AcpClient,
+    /// The name of each, its session, and its prompt.
+    prompts: Vec<(String, String, i64)>,
+}
+
+impl CaseGroup {
+    fn start(world: &World, cases: &[Case]) -> Self {
+        let client = AcpClient::start(world, json!({}));
+        let start = |case: &Case| {
+            let session = client.new_session(world);
+            for (option, value) in [("model", first_model(case).as_str()), ("mode", "full")] {
+                let params = json!({"sessionId": session, "configId": option, "value": value});
+                client.call("session/set_config_option", params);
+            }
+            let params = json!({"sessionId": session, "prompt": to_blocks(&case.prompt)});
+            let id = client.request("session/prompt", params);
+            (case.name.to_owned(), session, id)
+        };
+        let prompts = cases.iter().map(start).collect();
+        Self { client, prompts }
+    }
+
+    /// Returns the name of each case and the updates of its session, once all have ended.
+    fn wait(&self) -> Vec<(&str, Vec<Value>)> {
+        for (_, _, id) in &self.prompts {
+            self.client.answer(*id);
+        }
+        let updates = self.client.taken_session_updates();
+        let of = |session: &str| {
+            let own = updates.iter().filter(|(of, _)| of == session);
+            own.map(|(_, update)| update.clone()).collect()
+        };
+        let cases = self.prompts.iter();
+        cases
+            .map(|(name, session, _)| (name.as_str(), of(session)))
+            .collect()
     }
 }
 
