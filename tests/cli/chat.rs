@@ -591,7 +591,7 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
         .assert_stdout(preview);
     let mut chat = world.terminal(&["chat"], &[], 90);
     chat.wait_for_text("› ");
-    // Anything but a `y` counts as a no.
+    // Anything but a `yes` counts as a no, and what was meant as a prompt is not lost.
     chat.send_keys("/trust\r");
     let listed = chat.wait_for_text("Trust this folder");
     for line in [
@@ -603,14 +603,21 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     ] {
         assert!(listed.contains(line), "no {line:?} in {listed}");
     }
-    chat.wait_for_text("y yes   n no");
+    chat.wait_for_text("means no.");
+    chat.wait_for_text("› ");
+    chat.send_keys("why should I\r");
+    chat.wait_for_text("nothing was changed");
+    chat.wait_for_text("› why should I");
+    chat.send_keys("\u{15}/trust\r");
+    chat.wait_for_text("means no.");
+    chat.wait_for_text("› ");
     chat.send_keys("\r");
     chat.wait_for_text("nothing was changed");
     world.run(&["config", "check"]).assert_stdout("not trusted");
     chat.wait_for_text("› ");
     chat.send_keys("/trust\r");
-    chat.wait_for_text("y yes   n no");
-    // The rest of the word is no prompt.
+    chat.wait_for_text("means no.");
+    chat.wait_for_text("› ");
     chat.send_keys("yes\r");
     let redirect = chat.wait_for_text("Redirect work?");
     for words in [
@@ -620,15 +627,17 @@ fn trust_lists_what_it_activates_and_asks_about_each_redirect() {
     ] {
         assert!(redirect.contains(words), "no {words:?} in {redirect}");
     }
-    chat.wait_for_text("y yes   n no");
-    chat.send_keys("n");
+    chat.wait_for_text("means no.");
+    chat.wait_for_text("› ");
+    chat.send_keys("n\r");
     chat.wait_for_text("✓ this folder is trusted");
     let check = world.run(&["config", "check"]);
     check.assert_stdout("it would send the API key of work to https://evil.example");
     chat.wait_for_text("› ");
     chat.send_keys("/trust\r");
-    chat.wait_for_text("Redirect work? y yes   n no");
-    chat.send_keys("y");
+    chat.wait_for_text("Redirect work? Type yes");
+    chat.wait_for_text("› ");
+    chat.send_keys("y\r");
     chat.wait_for_text("redirects what you accepted");
     world
         .run(&["config", "check"])

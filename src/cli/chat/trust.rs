@@ -3,22 +3,16 @@
 //! Invariants: nothing is trusted that was not shown first. Each redirect of a provider with a key is a question of its
 //! own. The server stores the decision.
 
-use std::time::Duration;
-
-use super::{Chat, ChatStep};
-use crate::base::clock;
+use super::input::PromptLine;
+use super::{Chat, ChatStep, prepend_to_draft};
 use crate::base::text;
 use crate::cli::client::ClientError;
-use crate::cli::keys::{Key, RawKeys};
 use crate::cli::style::{Color, wrap_text};
 use crate::protocol::table::method;
 use crate::protocol::{
     AcceptedRedirect, DescribeTrustParams, DescribeTrustResult, EmptyResult, ProviderRedirect,
     SetTrustParams, TrustItem, TrustItemKind,
 };
-
-/// How long after an answer another key still belongs to it.
-const REST_OF_WORD: Duration = Duration::from_millis(300);
 
 impl Chat {
     /// Shows what trust would activate, and asks.
@@ -126,31 +120,22 @@ impl Chat {
         self.show_warning(one_line(&line));
     }
 
-    /// Asks for a key: `y` means yes.
+    /// Asks for a line: only `yes` or `y` means yes. Any other text was meant as a prompt, and comes back as one.
     async fn ask_confirmation(&mut self, question: &str) -> Result<bool, ClientError> {
-        self.show_note(Color::Bold, &one_line(&format!("{question} y yes   n no")));
-        let Ok(mut keys) = RawKeys::open(self.view.screen.styler.dumb) else {
+        let question = format!("{question} Type yes to agree; Enter alone means no.");
+        self.show_note(Color::Bold, &one_line(&question));
+        let PromptLine::Words(line) = self.read_line().await? else {
             return Ok(false);
         };
-        let answer = loop {
-            tokio::select! { biased;
-                _ = self.signals.next() => break false,
-                key = keys.next() => match key {
-                    Some(Key::Char('y' | 'Y')) => break true,
-                    None | Some(Key::Char('n' | 'N') | Key::Esc | Key::Enter | Key::CtrlC | Key::CtrlD) => break false,
-                    // Typed or pasted words are no answer.
-                    Some(_) => {}
-                },
+        match line.trim().to_lowercase().as_str() {
+            "y" | "yes" => return Ok(true),
+            "" | "n" | "no" => {}
+            _ => {
+                self.show_hint("this is not an answer, so it means no; your text is in the prompt again");
+                prepend_to_draft(&mut self.draft, &line);
             }
-        };
-        // The rest of a typed word belongs to the answer, not to the next prompt.
-        while clock::timeout(REST_OF_WORD, keys.next())
-            .await
-            .is_ok_and(|key| key.is_some())
-        {}
-        drop(keys);
-        self.show_hint(if answer { "yes" } else { "no" });
-        Ok(answer)
+        }
+        Ok(false)
     }
 }
 
