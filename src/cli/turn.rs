@@ -149,9 +149,12 @@ impl TurnRunner<'_> {
     /// If the connection to the server fails. A refused prompt is not an error here, but part of the report.
     pub(super) async fn run_to_end(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
         let result = self.run_loop(until).await;
+        prepend_all_to_draft(self.draft, self.input.typed_answer().into_iter().collect());
         if self.input.wants_to_leave {
-            // The turn ends with the chat, so no model will see them (I16).
-            prepend_all_to_draft(self.draft, self.view.live.sent_lines.list_accepted());
+            // The turn ends with the chat, so no model will see them (I16). The session keeps its queue.
+            let mut unread = self.view.live.sent_lines.list_unread();
+            unread.retain(|line| !line.starts_with("/queue "));
+            prepend_all_to_draft(self.draft, unread);
         }
         self.view.set_idle();
         // Without an answer the text may not have arrived (I16).
@@ -247,6 +250,7 @@ impl TurnRunner<'_> {
         if !self.view.handle_event(notification) {
             return Ok(());
         }
+        let typed = self.input.typed_answer();
         let another = self.input.inquiries.handle_notification(notification);
         match notification {
             ServerNotification::ApprovalRequested(approval) => {
@@ -276,6 +280,10 @@ impl TurnRunner<'_> {
                 return_steers(self.draft, ended);
             }
             _ => {}
+        }
+        // Its question is gone.
+        if let Some(typed) = typed.filter(|_| self.input.typed_answer().is_none()) {
+            prepend_to_draft(self.draft, &typed);
         }
         if another && self.input.questions.is_empty() {
             self.show_inquiry();
@@ -524,6 +532,7 @@ impl TurnRunner<'_> {
 
     async fn reason_key(&mut self, key: &Key, now: Instant) -> StepResult {
         if *key == Key::Esc {
+            self.draft.cleared.extend(self.input.typed_answer());
             self.input.reason = None;
             self.view.set_draft("");
             return self.show_question(false).await;

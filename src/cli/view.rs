@@ -187,10 +187,7 @@ impl View {
     /// Shows that the server has what the user sent.
     pub(super) fn show_sent(&mut self, text: &str) {
         self.show_note(Color::Cyan, &format!("› {text}"));
-        if self.open.is_none() {
-            return self.forget_sent(text);
-        }
-        self.live.sent_lines.accept(text);
+        self.live.sent_lines.accept(text, self.open.is_none());
         self.refresh_status();
     }
 
@@ -546,7 +543,8 @@ impl View {
             Role::User if self.replay || std::mem::take(&mut self.begins_queued) => {
                 self.show_prompt(&message_text)
             }
-            Role::User | Role::Tool => {}
+            Role::User => self.live.sent_lines.remove(&message_text),
+            Role::Tool => {}
             Role::Assistant if self.progress_only => self.wait_for_model("thinking"),
             Role::Assistant => {
                 if !self.has_shown(message, &message_text) {

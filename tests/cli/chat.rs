@@ -331,6 +331,30 @@ fn what_was_typed_before_a_signal_is_in_the_next_chat() {
         chat.wait_for_text("› and say why then stop");
         chat.send_keys("\u{15}/quit\r");
         assert_eq!(chat.wait_for_exit(), 0);
+        // A message that the log shows already, and a reason that is being typed.
+        for (keys, shown, kept) in [
+            (
+                "one more thing\r",
+                "› one more thing",
+                "› one more thing it costs",
+            ),
+            ("n", "no, because", "› it costs"),
+        ] {
+            let mut chat = world.terminal(&["-c"], &[], 100);
+            chat.wait_for_text("› ");
+            chat.send_keys("write\r");
+            chat.wait_for_text("y allow");
+            chat.send_keys(keys);
+            chat.wait_for_text(shown);
+            chat.send_keys("it costs");
+            chat.wait_for_text("it costs▏");
+            kill_process(Pid::from_child(&chat.child), signal).unwrap();
+            assert_eq!(chat.wait_for_exit(), 0);
+            let mut chat = world.terminal(&["-c"], &[], 100);
+            chat.wait_for_text(kept);
+            chat.send_keys("\u{15}/quit\r");
+            assert_eq!(chat.wait_for_exit(), 0);
+        }
         // It comes back once.
         let mut chat = world.terminal(&["-c"], &[], 100);
         chat.wait_for_text("/resume continues the last turn");

@@ -12,6 +12,15 @@ impl TurnInputState {
         self.reason.is_some() || self.held_key.due_at().is_some() || self.inquiries.draft_text().is_some()
     }
 
+    /// Returns what was typed for the open question and not sent: a reason, or words in a field of a form.
+    pub(super) fn typed_answer(&self) -> Option<String> {
+        let typed = match &self.reason {
+            Some(reason) => Some(reason.text.as_str()),
+            None => self.inquiries.shown_at.and(self.inquiries.draft_text()),
+        };
+        typed.filter(|text| !text.trim().is_empty()).map(str::to_owned)
+    }
+
     /// Returns the id of the question that keys answer now.
     pub(super) fn open_question(&self) -> Option<String> {
         match self.questions.front() {
