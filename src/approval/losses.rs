@@ -4,13 +4,15 @@
 //! wrappers, `sh -c`, and `find -exec`; a program or a script may do more.
 
 use super::programs::{SHELLS, WRAPPERS, base_name, takes_arguments_from_input};
-use super::read_only::leading_cd;
 use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
 use crate::base::word_list::WordList;
 use crate::domain::{CommandLosses, LossReach, LossTarget};
 
 /// How many scripts in arguments are read.
 const MAX_SCRIPTS: usize = 16;
+
+/// How many folders words may be relative to.
+const MAX_FOLDERS: usize = 8;
 
 /// Programs that change each file they name.
 const FILE_PROGRAMS: WordList = WordList("rm grm unlink shred truncate gtruncate tee");
@@ -24,8 +26,9 @@ pub fn find_command_losses(command: &str) -> CommandLosses {
     let mut reader = LossReader {
         targets: Vec::new(),
         scripts: Vec::new(),
+        folders: Vec::new(),
+        knows_folder: true,
     };
-    let folder = leading_cd(&line, command).map(str::to_owned);
     reader.read_line(&line);
     let mut budget = MAX_SCRIPTS;
     while let Some(script) = reader.scripts.pop() {
@@ -37,7 +40,7 @@ pub fn find_command_losses(command: &str) -> CommandLosses {
         reader.read_line(&shell::parse(&script));
     }
     CommandLosses {
-        folder,
+        folders: reader.folders,
         targets: reader.targets,
     }
 }
@@ -45,6 +48,10 @@ pub fn find_command_losses(command: &str) -> CommandLosses {
 struct LossReader {
     targets: Vec<LossTarget>,
     scripts: Vec<String>,
+    /// The folders of each `cd` so far. Which one counts depends on subshells and failures.
+    folders: Vec<String>,
+    /// No `cd` so far goes to a folder that only the shell knows.
+    knows_folder: bool,
 }
 
 /// The arguments of a program, sorted.
@@ -127,6 +134,7 @@ impl LossReader {
             "fd" | "fdfind" if arguments.has(&['x', 'X'], &["--exec", "--exec-batch"]) => {
                 self.read_executed(words);
             }
+            "cd" | "pushd" => self.change_folder(arguments.operands.first().copied()),
             "eval" => self.add_script(&arguments.operands),
             "dd" => self.add_prefixed(words, "of="),
             "sed" | "gsed" if arguments.has(&['i'], &["--in-place"]) => {
@@ -156,6 +164,27 @@ impl LossReader {
         }
     }
 
+    fn change_folder(&mut self, to: Option<&ShellWord>) {
+        let to = match to {
+            None => Some("~"),
+            Some(ShellWord::Literal {
+                text, glob: false, ..
+            }) if text != "-" => Some(text.as_str()),
+            Some(_) => None,
+        };
+        let Some(to) = to.filter(|_| self.folders.len() < MAX_FOLDERS) else {
+            self.knows_folder = false;
+            return;
+        };
+        let folder = match self.folders.last() {
+            Some(last) if !to.starts_with(['/', '~']) => format!("{last}/{to}"),
+            _ => to.to_owned(),
+        };
+        if !self.folders.contains(&folder) {
+            self.folders.push(folder);
+        }
+    }
+
     /// Adds a script in arguments. Where only the shell knows how it goes on, the rest is one unknown word.
     fn add_script(&mut self, words: &[&ShellWord]) {
         let texts = words.iter().map(|word| match word {
@@ -180,6 +209,13 @@ impl LossReader {
     }
 
     fn add_files(&mut self, word: &ShellWord, reach: &LossReach) {
+        let is_elsewhere = word.as_literal().is_some_and(|text| text.starts_with(['/', '~']));
+        if !self.knows_folder && !is_elsewhere {
+            self.add(match reach {
+                LossReach::Tree { .. } => LossTarget::Unknown,
+                _ => LossTarget::Workspace { ignored: false },
+            });
+        }
         self.add(match (word, reach) {
             (ShellWord::Literal { text, glob, .. }, _) => LossTarget::Files {
                 text: text.clone(),
@@ -214,7 +250,11 @@ impl LossReader {
             return self.add(LossTarget::Unknown);
         };
         let mut names = Vec::new();
+        let leaves = matches!(name, "mv" | "gmv") && is_temporary(place);
         for source in sources {
+            if leaves {
+                self.add_files(source, &LossReach::Tree { named: None });
+            }
             match source {
                 ShellWord::Literal {
                     text, glob: false, ..
@@ -277,10 +317,15 @@ impl LossReader {
     fn read_git(&mut self, words: &[ShellWord]) {
         let mut at = 0;
         let mut folder = None;
+        let mut expires = false;
         while let Some(word) = words.get(at).and_then(ShellWord::as_literal) {
             match word {
                 "-C" => folder = words.get(at + 1).and_then(ShellWord::as_literal),
-                "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--config-env" => {}
+                "-c" => {
+                    let setting = words.get(at + 1).and_then(ShellWord::as_literal);
+                    expires |= setting.is_none_or(|setting| setting.to_ascii_lowercase().starts_with("gc."));
+                }
+                "--git-dir" | "--work-tree" | "--namespace" | "--config-env" => {}
                 _ if word.starts_with('-') => {
                     at += 1;
                     continue;
@@ -295,6 +340,9 @@ impl LossReader {
         let arguments = Arguments::new(&words[at + 1..]);
         if let Some(target) = find_git_target(subcommand, &arguments) {
             self.add(target);
+        }
+        if expires && matches!(subcommand, "gc" | "reflog" | "maintenance") {
+            self.add(LossTarget::Other("commits that no branch has"));
         }
         let named = match subcommand {
             "rm" => &arguments.operands[..],
@@ -313,6 +361,13 @@ impl LossReader {
             }
         }
     }
+}
+
+/// Returns whether a place is in a folder for temporary files. In the sandbox, these end with the session.
+fn is_temporary(place: &str) -> bool {
+    ["/tmp", "/var/tmp", "/dev/shm"].iter().any(|folder| {
+        (place.strip_prefix(folder)).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
 }
 
 /// Returns the pattern of names that limits what `find` acts on, if there is one and nothing widens it again.
@@ -351,7 +406,9 @@ fn find_git_target(subcommand: &str, arguments: &Arguments<'_>) -> Option<LossTa
             other("the commits that only this branch has")
         }
         "branch" if has(&['f', 'M', 'C'], &["--force"]) => other("what the branch pointed to"),
-        "update-ref" if has(&['d'], &["--stdin"]) => other("what the reference pointed to"),
+        "update-ref" => other("what the reference pointed to"),
+        "tag" if has(&['d', 'f'], &["--delete", "--force"]) => other("what the tag pointed to"),
+        "repack" if has(&['d'], &[]) && has(&['a'], &[]) => other("commits that no branch has"),
         "reflog" if matches!(first, Some("expire" | "delete")) => {
             other("the way back to earlier commits (the reflog)")
         }
@@ -409,6 +466,15 @@ mod tests {
             ("rm a 'b c'", "a, b c"),
             ("rm -rf -- -x *.o", "-x all, *.o glob all"),
             ("cd sub && rm a", "a"),
+            (
+                "cd \"$x\"; rm a; rm -r b; rm /c",
+                "workspace, a, unknown, b all, /c",
+            ),
+            (
+                "mv a b/* /tmp/x",
+                "a all, b/* glob all, /tmp/x all, a into /tmp/x",
+            ),
+            ("mv a /tmpx", "a into /tmpx"),
             ("sudo nice rm -r a", "a all"),
             ("sh -c 'rm a; > b'", "a, b content"),
             ("eval \"rm -r a\"", "a all"),
@@ -451,6 +517,15 @@ mod tests {
             ("git stash clear", "all entries of the stash"),
             ("git branch -D x", "the commits that only this branch has"),
             ("git branch -d x", ""),
+            ("git tag -d v1", "what the tag pointed to"),
+            ("git tag v1", ""),
+            (
+                "git update-ref refs/heads/x HEAD~1",
+                "what the reference pointed to",
+            ),
+            ("git repack -ad", "commits that no branch has"),
+            ("git -c gc.pruneExpire=now gc", "commits that no branch has"),
+            ("git -c core.pager=cat gc", ""),
             ("git -C sub rm a", "sub/a all"),
             ("git filter-branch --all", "the history as it is"),
             (
@@ -462,6 +537,22 @@ mod tests {
             ("git status && cargo test", ""),
         ] {
             assert_eq!(describe(command), want, "{command}");
+        }
+    }
+
+    #[test]
+    fn words_are_relative_to_the_folder_of_each_cd() {
+        for (command, want) in [
+            ("rm a", ""),
+            ("cd sub && rm a", "sub"),
+            (
+                "cd ..; (cd a/b && rm -r c); pushd /x; cd y",
+                "..; ../a/b; /x; /x/y",
+            ),
+            ("cd; rm a", "~"),
+            ("sh -c 'cd sub; rm a'", "sub"),
+        ] {
+            assert_eq!(find_command_losses(command).folders.join("; "), want, "{command}");
         }
     }
 }

@@ -610,7 +610,7 @@ fn changes_shell(part: &SimpleCommand) -> bool {
 }
 
 /// Returns the folder of a `cd` that is the line's first command. Elsewhere, `cd` may run many times, in a loop.
-pub(super) fn leading_cd<'l>(line: &'l ParsedCommand, command: &str) -> Option<&'l str> {
+fn leading_cd<'l>(line: &'l ParsedCommand, command: &str) -> Option<&'l str> {
     let part = line.commands.first()?;
     if !command.trim_start().starts_with("cd ") || !part.assignments.is_empty() || !part.redirects.is_empty()
     {

@@ -9,8 +9,8 @@ use crate::base::text::one_line;
 /// What a command line deletes or overwrites, judged by its text alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLosses {
-    /// The folder of a leading `cd`. Words are relative to it, or to the old folder if the `cd` fails.
-    pub folder: Option<String>,
+    /// The folders of each `cd`, from the command's own. Words are relative to any of them, or to the command's own.
+    pub folders: Vec<String>,
     pub targets: Vec<LossTarget>,
 }
 

@@ -53,7 +53,12 @@ pub fn find_losses(cx: &ToolContext, command: &CommandLosses, is_recorded: bool)
         is_partial: false,
     };
     let mut folders = vec![cx.cwd.clone()];
-    folders.extend(command.folder.as_ref().map(|folder| cx.cwd.join(folder)));
+    for folder in &command.folders {
+        match cx.workspace.expand_word(&cx.cwd, &cx.cwd, folder, false) {
+            Some(paths) => folders.extend(paths),
+            None => lookup.is_partial = true,
+        }
+    }
     for target in &command.targets {
         lookup.look_at(&folders, target);
     }
@@ -153,6 +158,12 @@ impl LossLookup<'_> {
         let Some(path) = resolved else { return };
         match (nofollow::kind(&path), reach) {
             (None, _) => {}
+            // What is kept of a repository's own data may not fit the rest later. Locks are in the way at most.
+            _ if is_in_repository(&path) => {
+                if path.extension() != Some(OsStr::new("lock")) && self.counts(&path) {
+                    self.files.insert(path, None);
+                }
+            }
             (Some(FileKind::Folder), LossReach::Tree { named }) => {
                 let named = named.as_deref().map(GlobPattern::for_names);
                 match named.transpose() {
@@ -284,6 +295,12 @@ fn resolve_entry(path: &Path) -> Option<PathBuf> {
         // `..`, or the top folder.
         _ => real_path(path).ok(),
     }
+}
+
+/// Returns whether a path is a part of a repository's own data.
+fn is_in_repository(path: &Path) -> bool {
+    let above = path.parent().into_iter().flat_map(Path::components);
+    above.into_iter().any(|part| part.as_os_str() == ".git")
 }
 
 /// Returns whether a path is in a folder for temporary files.

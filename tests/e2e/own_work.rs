@@ -412,6 +412,8 @@ fn what_cannot_be_brought_back_is_asked_about() {
     std::fs::write(&outside, "outside\n").unwrap();
     let client = world.start();
     let remove_outside = format!("rm {}", outside.display());
+    let folder_outside = elsewhere.path().display();
+    let remove_in_folder = format!("cd {folder_outside}; rm -f thesis.txt");
     for (command, lost) in [
         ("rm -rf data", "data/big.bin"),
         ("> data/big.bin", "data/big.bin"),
@@ -423,10 +425,16 @@ fn what_cannot_be_brought_back_is_asked_about() {
         ("git stash clear", "all entries of the stash"),
         ("git branch -D other", "the commits that only this branch has"),
         ("rm -rf .git", ".git"),
+        ("rm -rf .git/refs", ".git/refs"),
+        ("cd .git; echo x > HEAD", ".git/HEAD"),
+        ("git tag -d v1", "what the tag pointed to"),
+        // The sandbox has a folder of its own there, which ends with the session.
+        ("mv data /tmp/elsewhere", "data/big.bin"),
         ("rm -rf \"$PWD/data\"", "files whose names only the shell knows"),
         (&remove_outside, outside.to_str().unwrap()),
+        (&remove_in_folder, outside.to_str().unwrap()),
     ] {
-        let is_outside = command == remove_outside;
+        let is_outside = lost == outside.to_str().unwrap();
         if is_outside && is_temporary(&outside) {
             continue;
         }
