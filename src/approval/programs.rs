@@ -26,7 +26,8 @@ const INTERPRETERS: WordList = WordList(
 /// Further programs that run what their arguments say: scripts, containers, and shell commands of a database; what
 /// `make --eval` and `SHELL=` name, and the programs and plugins that a compiler can be told to use.
 const OPEN_PROGRAMS: WordList = WordList(
-    "tsx ts-node docker podman sqlite3 socat make gmake gcc g++ cc c++ clang clang++ rustc just ninja",
+    "tsx ts-node docker podman sqlite3 socat make gmake gcc g++ cc c++ clang clang++ rustc just ninja \
+    java javac R dc lldb tmux screen hyperfine ld.so",
 );
 
 /// Shell builtins that change what later commands mean, or that run a text.
@@ -47,6 +48,7 @@ const RUNNING_SUBCOMMANDS: &[(WordList, WordList)] = &[
     ),
     (WordList("bundle"), WordList("exec")),
     (WordList("go"), WordList("run tool")),
+    (WordList("docker podman"), WordList("run exec")),
     (WordList("find gfind"), WordList("-exec -execdir -ok -okdir")),
     (WordList("fd fdfind"), WordList("-x -X --exec --exec-batch")),
 ];
@@ -62,7 +64,9 @@ pub(super) fn find_open_runner<'w>(words: &[&'w str]) -> Option<&'w str> {
         let is_setting = word.starts_with(['-', '+']) || word.contains('=');
         !is_setting && !word.starts_with(|c: char| c.is_ascii_digit())
     };
-    let named = arguments.iter().position(|word| names_what_runs(&word));
+    let is_user = |at: usize| at > 0 && matches!(arguments[at - 1], "-u" | "-g" | "--user" | "--group");
+    let named = (arguments.iter().enumerate())
+        .position(|(at, word)| names_what_runs(&word) && !(WRAPPERS.contains(name) && is_user(at)));
     if WRAPPERS.contains(name) || PACKAGE_RUNNERS.contains(name) && arguments.first() != Some(&"run") {
         return match named {
             Some(at) => find_open_runner(&arguments[at..]),

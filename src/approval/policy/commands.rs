@@ -266,6 +266,13 @@ impl<'a> JudgedCall<'a> {
         read_only_parts: &[bool],
     ) -> Risk {
         match self.effect.confinement {
+            // The sandbox lets it read the secrets that it names.
+            Confinement::Sandboxed
+                if !visited.secrets.is_empty()
+                    || self.find_findings(FindingKind::Secret).next().is_some() =>
+            {
+                Risk::High
+            }
             Confinement::Sandboxed => Risk::Low,
             Confinement::None => self.risk_of_line(line, visited, read_only_parts),
             // What it runs may be in a file that nobody was asked about.

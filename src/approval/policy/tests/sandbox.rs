@@ -286,9 +286,13 @@ fn a_command_that_names_a_secret_asks_in_the_sandbox_too() {
         grants: grants(&["bash_sandboxed"]),
         ..Policy::default()
     };
-    let Verdict::Ask { reason, rule, .. } = judge(&policy, "cat .env", Confinement::Sandboxed) else {
+    let Verdict::Ask {
+        reason, rule, risk, ..
+    } = judge(&policy, "cat .env", Confinement::Sandboxed)
+    else {
         panic!("it is free");
     };
+    assert_eq!(risk, Risk::High);
     assert!(reason.contains("looks like a secret"), "{reason}");
     assert_eq!(rule.as_deref(), Some("bash_sandboxed(cat .env)"));
 }
