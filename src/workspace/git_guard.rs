@@ -49,26 +49,42 @@ const SECTIONS: [&str; 10] = [
     "user",
 ];
 /// Settings that never run anything: sections and the names of their settings, whatever subsection is between them.
-const SETTINGS: [(&str, &str); 15] = [
+const SETTINGS: [(&str, &str); 19] = [
     (
         "core",
-        "abbrev autocrlf bare bigfilethreshold checkstat commentchar compression eol filemode \
-         ignorecase logallrefupdates longpaths precomposeunicode preloadindex protecthfs \
+        "abbrev autocrlf bare bigfilethreshold checkstat commentchar compression createobject \
+         deltabasecachelimit disambiguate eol filemode filesreflocktimeout fsync fsyncmethod \
+         ignorecase logallrefupdates longpaths loosecompression maxtreedepth packedgitlimit \
+         packedgitwindowsize packedrefstimeout precomposeunicode preloadindex protecthfs \
          protectntfs quotepath repositoryformatversion safecrlf sharedrepository sparsecheckout \
          sparsecheckoutcone splitindex symlinks trustctime untrackedcache whitespace",
+    ),
+    (
+        "blame",
+        "coloring date markignoredlines markunblamablelines showemail showroot",
     ),
     (
         "branch",
         "description github-pr-owner-number merge pushremote rebase remote sort vscode-merge-base",
     ),
+    ("commitgraph", "generationversion maxnewfilters readchangedpaths"),
     (
         "diff",
-        "algorithm colormoved context mnemonicprefix noprefix renamelimit renames",
+        "algorithm colormoved colormovedws context indentheuristic interhunkcontext mnemonicprefix \
+         noprefix renamelimit renames statgraphwidth statnamewidth suppressblankempty wserrorhighlight",
     ),
-    ("fetch", "fsckobjects prune prunetags writecommitgraph"),
+    (
+        "fetch",
+        "fsckobjects negotiationalgorithm output prune prunetags writecommitgraph",
+    ),
+    ("gc", "auto"),
+    (
+        "grep",
+        "column extendedregexp fullname linenumber patterntype threads",
+    ),
     ("init", "defaultbranch"),
     ("lfs", "access locksverify repositoryformatversion url"),
-    ("log", "date decorate follow"),
+    ("log", "abbrevcommit date decorate follow showroot"),
     ("merge", "conflictstyle ff renamelimit renames"),
     ("pull", "ff rebase"),
     ("push", "autosetupremote default followtags"),
@@ -77,7 +93,10 @@ const SETTINGS: [(&str, &str); 15] = [
         "remote",
         "fetch gh-resolved mirror partialclonefilter promisor prune push pushurl tagopt url",
     ),
-    ("status", "branch short showuntrackedfiles"),
+    (
+        "status",
+        "branch relativepaths renamelimit renames short showuntrackedfiles",
+    ),
     ("submodule", "active branch url"),
     ("tag", "sort"),
 ];
@@ -482,6 +501,14 @@ fn find_replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, St
         // Git reads every file of these lists, and shows lines that it does not understand.
         ("blame", "ignorerevsfile") | ("fsck" | "fetch" | "receive", "skiplist") => None,
         _ if harmless => Some(None),
+        // Git refuses an empty value for these, so each gets its default.
+        ("commit", "cleanup") => with("default"),
+        ("checkout", "workers") | ("fetch", "parallel") | ("submodule", "fetchjobs") => with("1"),
+        ("diff", "orderfile") => with("/dev/null"),
+        ("gc", "pruneexpire") => with("2.weeks.ago"),
+        ("gc", "reflogexpire") => with("90.days.ago"),
+        ("gc", "reflogexpireunreachable") => with("30.days.ago"),
+        ("log", "diffmerges") => with("separate"),
         // The included file may change with the branch.
         ("include" | "includeif", _) => None,
         // It cannot be replaced. It may only say where the work tree is, which the caller checks.
@@ -539,6 +566,9 @@ mod tests {
             ("http.proxy", ""),
             ("http.https://x.proxy", ""),
             ("http.sslverify", "true"),
+            ("log.diffmerges", "separate"),
+            ("diff.orderfile", "/dev/null"),
+            ("checkout.workers", "1"),
             ("whatever.comes.next", ""),
         ] {
             let want = Some(Some((key.to_owned(), value.to_owned())));
