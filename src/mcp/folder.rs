@@ -457,12 +457,16 @@ impl ServerLink {
     }
 }
 
-/// Returns the command and its arguments, or the address.
+/// Returns the command and its arguments, or the address, and where it runs if the settings say so.
 fn list_target_words(settings: &McpServerSettings) -> Vec<String> {
-    match (&settings.command, &settings.url) {
+    let mut words: Vec<String> = match (&settings.command, &settings.url) {
         (Some(command), _) => std::iter::once(command).chain(&settings.args).cloned().collect(),
         (None, url) => url.iter().cloned().collect(),
-    }
+    };
+    words.extend(settings.cwd.as_ref().map(|cwd| format!("(in {})", cwd.display())));
+    words.extend(settings.in_workspace.then(|| "(in the workspace)".to_owned()));
+    words.extend(settings.sandbox.map(|policy| format!("(sandbox: {policy})")));
+    words
 }
 
 /// Returns the JSON Schemas of the arguments, cut.
