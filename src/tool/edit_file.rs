@@ -18,6 +18,9 @@ use crate::workspace::edit::{self, EditedText, Replacement};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::{ResolvedPath, SeenVersion, notebook};
 
+/// The most edits of one call: each searches the whole file.
+const MAX_EDITS: usize = 1_000;
+
 /// The `edit_file` tool.
 pub struct EditFile;
 
@@ -100,6 +103,13 @@ impl EditFileInput {
                 files::suggest_similar_paths(cx, &target.absolute)
             ));
         };
+        if self.edits.len() > MAX_EDITS {
+            return refuse_input(format!(
+                "at most {MAX_EDITS} edits are possible in one call, and these are {}; nothing was changed. Make several \
+                 calls, or write the whole file with write_file",
+                self.edits.len()
+            ));
+        }
         let edits: Vec<Replacement> = self.edits.into_iter().map(Replacement::from).collect();
         let edited = if notebook::is_notebook(&target.absolute) {
             notebook::apply(&before.text, &edits)
@@ -219,6 +229,10 @@ mod tests {
                 json!({"path": "a.txt", "edits": [
                     {"old_text": "one", "new_text": "1"}, {"old_text": "one", "new_text": "2"}]}),
                 "edit 2 of 2 (none was made)",
+            ),
+            (
+                json!({"path": "a.txt", "edits": vec![json!({"old_text": "one", "new_text": "one!"}); 1_001]}),
+                "at most 1000 edits",
             ),
         ] {
             let error = harness.call_expecting_error("edit_file", args).await;

@@ -30,6 +30,8 @@ use crate::workspace::{Buffer, ReadDeny, ResolvedPath};
 /// Longest line searched, in bytes; a file with a longer line is not searched to its end.
 const MAX_HEAP: usize = 32 << 20;
 const MAX_CONTEXT: usize = 10;
+/// Longest pattern, in bytes: a search for a longer one cannot be canceled within a line.
+const MAX_PATTERN: usize = 16 << 10;
 
 /// The `grep` tool.
 pub struct Grep;
@@ -135,6 +137,12 @@ impl GrepInput {
     }
 
     fn build_matcher(&self, pattern: &str) -> Result<RegexMatcher, ToolError> {
+        if pattern.len() > MAX_PATTERN {
+            return Err(ToolError::WrongInput(format!(
+                "the pattern has {} bytes, but at most {MAX_PATTERN} are possible; search for a part of it",
+                pattern.len()
+            )));
+        }
         let multiline = self.is_multiline();
         let is_literal = self.literal.unwrap_or(false);
         let accepting_crlf = (multiline && !is_literal).then(|| accept_crlf(pattern));
@@ -677,6 +685,11 @@ mod tests {
             assert_eq!(lines, offset);
         }
         assert_eq!(lines, 2_000);
+        let pattern = "x?".repeat(10_000);
+        let error = harness
+            .call_expecting_error("grep", json!({"pattern": pattern}))
+            .await;
+        assert!(error.contains("has 20000 bytes"), "{error}");
         harness.write("long.txt", &format!("y{}\n", "z".repeat(1_000)));
         assert!(
             found(&harness, json!({"pattern": "y"}))
