@@ -1,8 +1,8 @@
 //! Editors that wait for a person even where there is no terminal. Knows their names and how they work alone; knows no
 //! rules.
 
-use super::programs::{WRAPPERS, base_name};
-use super::shell::{self, ShellWord, SimpleCommand};
+use super::programs::{SHELLS, WRAPPERS, base_name};
+use super::shell::{self, ShellWord};
 use crate::base::word_list::WordList;
 
 /// Without a terminal, other editors, such as `nano` and `emacs`, end by themselves.
@@ -15,44 +15,83 @@ const GIT_EDITOR_NAMES: WordList =
 /// Commands of git that open an editor, unless their arguments give the text.
 const GIT_COMMANDS: WordList = WordList("commit rebase merge tag revert");
 
+/// How deep scripts in arguments are read.
+const MAX_DEPTH: usize = 3;
+
 /// Explains to the model why a command line would wait for a person, if it surely opens an editor.
 pub fn explain_waiting_editor(line: &str) -> Option<String> {
-    let parsed = shell::parse(line);
-    let editor = parsed.commands.iter().find_map(find_waiting_editor)?;
+    let editor = find_in_line(line, 0)?;
     Some(format!(
         "not run: `{editor}` would wait for a person, and nobody can type here. Change files with the tools made for \
          it; give git its text with -m, or let it keep the old one with --no-edit or GIT_EDITOR=true"
     ))
 }
 
-fn find_waiting_editor(command: &SimpleCommand) -> Option<String> {
-    // Its keys may come from a file.
-    if command.redirects.iter().any(|redirect| !redirect.writes) {
+fn find_in_line(line: &str, depth: usize) -> Option<String> {
+    if depth == MAX_DEPTH {
         return None;
     }
-    let words: Option<Vec<&str>> = command.words.iter().map(ShellWord::as_literal).collect();
-    let mut settings: Vec<&str> = command
-        .assignments
-        .iter()
-        .filter_map(ShellWord::as_literal)
-        .collect();
-    let words = words?;
+    let parsed = shell::parse(line);
+    let mut exported: Vec<&str> = Vec::new();
+    for command in &parsed.commands {
+        // Its keys may come from a file.
+        if command.redirects.iter().any(|redirect| !redirect.writes) {
+            continue;
+        }
+        let assignments = command.assignments.iter().filter_map(ShellWord::as_literal);
+        let words: Option<Vec<&str>> = command.words.iter().map(ShellWord::as_literal).collect();
+        let Some(words) = words else { continue };
+        match words.split_first() {
+            // `EDITOR` is exported already.
+            None => exported.extend(assignments),
+            Some((&"export", settings)) => exported.extend(settings),
+            Some(_) => {
+                let settings = exported.iter().copied().chain(assignments).collect();
+                if let Some(editor) = find_in_words(&words, settings, depth) {
+                    return Some(editor);
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Finds an editor that waits in a command with these settings for git's editor.
+fn find_in_words<'a>(words: &[&'a str], mut settings: Vec<&'a str>, depth: usize) -> Option<String> {
     // It only asks where a program is.
-    if matches!(words[..], ["command", "-v" | "-V", ..]) {
+    if matches!(words, ["command", "-v" | "-V", ..]) {
         return None;
     }
-    let mut rest = &words[..];
+    let mut rest = words;
     while let [word, next @ ..] = rest
-        && (WRAPPERS.contains(base_name(word)) || word.starts_with('-') || word.contains('='))
+        && (WRAPPERS.contains(base_name(word))
+            || word.starts_with('-')
+            || word.contains('=')
+            // A limit, such as that of `timeout`.
+            || word.starts_with(|c: char| c.is_ascii_digit()))
     {
         settings.push(word);
         rest = next;
     }
     let (program, arguments) = rest.split_first()?;
-    if WAITING_EDITORS.contains(base_name(program)) {
+    let name = base_name(program);
+    if WAITING_EDITORS.contains(name) {
         return (!arguments.iter().any(works_alone)).then(|| (*program).to_owned());
     }
-    if base_name(program) != "git" {
+    if name == "eval" {
+        return find_in_line(&arguments.join(" "), depth + 1);
+    }
+    if SHELLS.contains(name) {
+        let at = arguments.iter().position(|word| *word == "-c")?;
+        return find_in_line(arguments.get(at + 1)?, depth + 1);
+    }
+    if name == "find" {
+        let at = arguments
+            .iter()
+            .position(|word| matches!(*word, "-exec" | "-execdir"))?;
+        return find_in_words(&arguments[at + 1..], settings, depth);
+    }
+    if name != "git" {
         return None;
     }
     let options = arguments.windows(2).filter(|pair| pair[0] == "-c");
@@ -60,7 +99,9 @@ fn find_waiting_editor(command: &SimpleCommand) -> Option<String> {
     if !opens_editor(arguments) {
         return None;
     }
-    settings.into_iter().find(is_waiting_setting).map(str::to_owned)
+    // The last one wins.
+    let mut named = settings.into_iter().rev().filter(names_editor);
+    named.next().filter(is_waiting_setting).map(str::to_owned)
 }
 
 /// Whether this command of git opens an editor.
@@ -75,6 +116,13 @@ fn opens_editor(arguments: &[&str]) -> bool {
         .iter()
         .position(|argument| GIT_COMMANDS.contains(argument));
     command.is_some_and(|at| !arguments[at..].iter().any(gives_text))
+}
+
+/// Whether `NAME=VALUE` says which editor git opens.
+fn names_editor(setting: &&str) -> bool {
+    setting
+        .split_once('=')
+        .is_some_and(|(name, _)| GIT_EDITOR_NAMES.contains(name))
 }
 
 /// Whether `NAME=VALUE` makes git open an editor that waits.
@@ -131,6 +179,14 @@ mod tests {
                 "git -c core.editor='vim -n' rebase -i HEAD~2",
                 Some("core.editor=vim -n"),
             ),
+            ("bash -c 'cd src; vim f'", Some("vim")),
+            ("eval \"vim f\"", Some("vim")),
+            ("timeout 5 vim f", Some("vim")),
+            ("find . -name f -exec vim {} \\;", Some("vim")),
+            ("export EDITOR=vim; git commit --amend", Some("EDITOR=vim")),
+            ("EDITOR=vim; git commit --amend", Some("EDITOR=vim")),
+            ("export EDITOR=vim; EDITOR=true git commit --amend", None),
+            ("bash -c 'vim -es +q f'", None),
             ("vim -es -c '%s/a/b/' -c wq f", None),
             ("nvim --headless +q", None),
             ("vim --version", None),
@@ -147,9 +203,7 @@ mod tests {
             ("git grep -e core.editor=vim", None),
             ("ls vim", None),
         ] {
-            let parsed = shell::parse(line);
-            let found = parsed.commands.iter().find_map(find_waiting_editor);
-            assert_eq!(found.as_deref(), editor, "{line}");
+            assert_eq!(find_in_line(line, 0).as_deref(), editor, "{line}");
         }
     }
 }
