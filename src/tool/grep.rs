@@ -223,6 +223,8 @@ struct GrepSearch<'a> {
     /// Notes about ignore files that had no effect.
     rules: String,
     denied: ReadDeny,
+    /// The pattern has letters that other encodings than UTF-8 write with other bytes.
+    is_beyond_ascii: bool,
 }
 
 impl<'a> GrepSearch<'a> {
@@ -264,6 +266,7 @@ impl<'a> GrepSearch<'a> {
             skipped: SkippedEntries::default(),
             rules: String::new(),
             denied: cx.workspace.shared().read_deny(Some(&cx.cwd)),
+            is_beyond_ascii: !input.pattern.is_ascii(),
         })
     }
 
@@ -390,7 +393,22 @@ impl<'a> GrepSearch<'a> {
         if reader.has_binary_content() && (is_named || hits.has_results()) {
             self.skipped.add_binary_content(name);
         }
+        let is_found = hits.has_results();
+        if searched.is_ok() && !is_found && self.is_beyond_ascii && reader.has_other_encoding() {
+            return self.search_decoded(path);
+        }
         searched
+    }
+
+    /// Searches the text of a file in an encoding other than UTF-8.
+    fn search_decoded(&mut self, path: &Path) -> io::Result<()> {
+        let Ok(loaded) = self.cx.workspace.load_file(path) else {
+            return Ok(());
+        };
+        let matchers = [&self.matcher, &self.place_matcher];
+        let mut hits = HitCollector::new(&mut self.out, self.cx, matchers, path);
+        self.searcher
+            .search_slice(&self.matcher, loaded.file.text.as_bytes(), &mut hits)
     }
 
     fn into_text(self, halted: Option<&str>) -> String {
@@ -594,6 +612,34 @@ mod tests {
                 .await
                 .starts_with("b:21:x y\nb:22:x y\n[results 21 to 22;")
         );
+    }
+
+    #[tokio::test]
+    async fn braces_may_be_part_of_a_name() {
+        let harness = ToolHarness::new();
+        harness.write("{{cookiecutter.slug}}/setup.py", "name\n");
+        let text = found(
+            &harness,
+            json!({"pattern": "name", "glob": "{{cookiecutter.slug}}/*.py"}),
+        )
+        .await;
+        assert_eq!(text, "{{cookiecutter.slug}}/setup.py:1:name\n");
+    }
+
+    #[tokio::test]
+    async fn text_in_an_old_encoding_is_found() {
+        let harness = ToolHarness::new();
+        std::fs::write(harness.path("latin1.txt"), b"Eins\nGr\xf6\xdfe und L\xe4nge\n").unwrap();
+        std::fs::write(
+            harness.path("shift-jis.txt"),
+            b"title\n\x93\xfa\x96\x7b\x8c\xea\x82\xcc\x83\x65\x83\x4c\x83\x58\x83\x67\n",
+        )
+        .unwrap();
+        harness.write("utf8.txt", "Größe\n");
+        let text = found(&harness, json!({"pattern": "größe", "ignore_case": true})).await;
+        assert_eq!(text, "latin1.txt:2:Größe und Länge\nutf8.txt:1:Größe\n");
+        let text = found(&harness, json!({"pattern": "日本語"})).await;
+        assert_eq!(text, "shift-jis.txt:2:日本語のテキスト\n");
     }
 
     #[tokio::test]

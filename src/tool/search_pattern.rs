@@ -89,13 +89,14 @@ pub(super) fn read_brackets_literally(pattern: &str) -> Vec<String> {
 
 /// Returns whether a part of a pattern may be a name with brackets.
 pub(super) fn has_brackets(part: &str) -> bool {
-    let mut is_open = false;
+    let mut closings = Vec::new();
     let mut letters = part.chars();
     while let Some(letter) = letters.next() {
         match letter {
             '\\' => _ = letters.next(),
-            '[' => is_open = true,
-            ']' if is_open => return true,
+            '[' => closings.push(']'),
+            '{' => closings.push('}'),
+            _ if closings.contains(&letter) => return true,
             _ => {}
         }
     }
@@ -106,7 +107,7 @@ pub(super) fn escape_brackets(part: &str) -> String {
     let mut escaped = String::new();
     let mut letters = part.chars();
     while let Some(letter) = letters.next() {
-        if matches!(letter, '[' | ']') {
+        if matches!(letter, '[' | ']' | '{' | '}') {
             escaped.push('\\');
         }
         escaped.push(letter);
@@ -201,6 +202,9 @@ mod tests {
             ("a/*.rs", "a/b/c.rs", false),
             ("**/c.rs", "a/b/c.rs", true),
             ("*.{rs,toml}", "Cargo.toml", true),
+            ("{{cookiecutter.slug}}/**", "{{cookiecutter.slug}}/setup.py", true),
+            ("a{b,c}/*", "a{b,c}/x", true),
+            ("a{b,c}/*", "ab/x", true),
         ] {
             let compiled = NamePattern::new(pattern, true).unwrap();
             assert_eq!(compiled.is_match(Path::new(path)), matches, "{pattern} {path}");

@@ -17,6 +17,29 @@ pub(super) struct TextReader<'a, R> {
     /// Whether a mark at the start declares UTF-16, in which NUL bytes are part of the text.
     is_utf16: bool,
     has_nul: bool,
+    utf8: Utf8Check,
+}
+
+/// Whether bytes that arrive in pieces are UTF-8.
+#[derive(Default)]
+struct Utf8Check {
+    is_broken: bool,
+    /// The start of a character whose end has not arrived.
+    partial: Vec<u8>,
+}
+
+impl Utf8Check {
+    fn add(&mut self, bytes: &[u8]) {
+        if self.is_broken || self.partial.is_empty() && bytes.is_ascii() {
+            return;
+        }
+        self.partial.extend_from_slice(bytes);
+        match std::str::from_utf8(&self.partial) {
+            Ok(_) => self.partial.clear(),
+            Err(error) if error.error_len().is_none() => _ = self.partial.drain(..error.valid_up_to()),
+            Err(_) => self.is_broken = true,
+        }
+    }
 }
 
 impl<'a, R: Read> TextReader<'a, R> {
@@ -36,12 +59,18 @@ impl<'a, R: Read> TextReader<'a, R> {
             position: 0,
             bound,
             is_utf16,
+            utf8: Utf8Check::default(),
         })
     }
 
     /// Returns whether what was read so far contains NUL bytes; right after [`Self::new`], the start of the file.
     pub(super) fn has_binary_content(&self) -> bool {
         self.has_nul
+    }
+
+    /// Returns whether what was read so far is text in an encoding other than UTF-8, or broken.
+    pub(super) fn has_other_encoding(&self) -> bool {
+        self.utf8.is_broken
     }
 }
 
@@ -59,6 +88,7 @@ impl<R: Read> Read for TextReader<'_, R> {
         if !head.is_empty() {
             let length = head.read(buffer)?;
             self.position += length;
+            self.utf8.add(&buffer[..length]);
             return Ok(length);
         }
         // A short head is the whole file.
@@ -66,6 +96,7 @@ impl<R: Read> Read for TextReader<'_, R> {
             return Ok(0);
         }
         let length = self.rest.read(buffer)?;
+        self.utf8.add(&buffer[..length]);
         self.has_nul |= !self.is_utf16 && memchr::memchr(0, &buffer[..length]).is_some();
         Ok(length)
     }
