@@ -34,7 +34,7 @@ pub(super) async fn new_session(
     servers: NamedServers,
 ) -> Result<Value, Error> {
     let cwd = checked_folder("cwd", &params.cwd).await?;
-    let others = check_folders(params.additional_directories).await?;
+    let (others, not_used) = check_folders(params.additional_directories).await;
     state.configured.refresh_config(&cwd);
     // Trust comes first: it decides which settings of the folder apply.
     state.resolve_trust(&cwd).await;
@@ -53,7 +53,7 @@ pub(super) async fn new_session(
     let gone = created.model_gone;
     let gone = gone.map(|message| Notice::new("warning", "model_gone", message));
     let of_servers = name_servers(state, &created.id, &cwd, &servers);
-    let notes = [gone].into_iter().chain(of_servers).flatten().collect();
+    let notes = [gone, not_used].into_iter().chain(of_servers).flatten().collect();
     let options = options::config_options(state, &created.id).await?;
     let answer = json!({
         "sessionId": created.id.as_str(),
@@ -64,13 +64,18 @@ pub(super) async fn new_session(
     Ok(answer)
 }
 
-/// Returns the keys of a session's folders besides its working directory.
-async fn check_folders(given: Option<Vec<PathBuf>>) -> Result<Vec<PathBuf>, Error> {
-    let mut folders = Vec::new();
+/// Returns the keys of a session's folders besides its working directory, and a warning about those that are none.
+async fn check_folders(given: Option<Vec<PathBuf>>) -> (Vec<PathBuf>, Option<Notice>) {
+    let (mut folders, mut refused) = (Vec::new(), Vec::new());
     for path in given.unwrap_or_default() {
-        folders.push(checked_folder("additionalDirectories", &path).await?);
+        match checked_folder("additionalDirectories", &path).await {
+            Ok(folder) => folders.push(folder),
+            Err(error) => refused.push(error.message),
+        }
     }
-    Ok(folders)
+    let refused = (!refused.is_empty()).then(|| format!("not used: {}", refused.join("; ")));
+    let notice = refused.map(|message| Notice::new("warning", "folder_not_used", message));
+    (folders, notice)
 }
 
 /// Returns a folder's key; refuses a path that is not a folder.
@@ -123,7 +128,7 @@ pub(super) async fn open_session(
     // A close before it has ended, and one after it waits.
     state.begin_change(&request, &id, ChangeKind::Other).await;
     let cwd = folder_key(&params.cwd);
-    let others = check_folders(params.additional_directories).await?;
+    let (others, not_used) = check_folders(params.additional_directories).await;
     let row = state.sessions.find_row(&id).await.map_err(store_refusal)?;
     if let Some(row) = &row {
         state.configured.refresh_config(row.folder.as_ref());
@@ -164,7 +169,11 @@ pub(super) async fn open_session(
         "modes": options::mode_state(loaded.snapshot.choice.mode),
         "configOptions": options::config_options(state, &id).await?,
     });
-    let notes = [skipped, gone].into_iter().chain(of_servers).flatten().collect();
+    let notes = [skipped, gone, not_used]
+        .into_iter()
+        .chain(of_servers)
+        .flatten()
+        .collect();
     state.introduce_after(request, id, notes);
     Ok(answer)
 }

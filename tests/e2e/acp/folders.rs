@@ -87,11 +87,21 @@ fn further_folders_are_part_of_the_workspace_until_they_are_not_named() {
     load["additionalDirectories"] = json!([other]);
     client.call("session/load", load.clone());
     assert_eq!(read(), "read");
-    for wrong in [json!(["other"]), json!([world.path("none")])] {
-        load["additionalDirectories"] = wrong;
-        let refused = client.answer(client.request("session/load", load.clone()));
-        let message = refused["error"]["message"].as_str().unwrap();
-        assert!(message.starts_with("additionalDirectories: "), "{refused}");
+}
+
+#[test]
+fn further_folders_that_do_not_exist_are_left_out() {
+    let world = World::new();
+    let client = AcpClient::start(&world, json!({"session": {"notices": {}}}));
+    let folders = json!(["other", world.path("none")]);
+    client.call(
+        "session/new",
+        json!({"cwd": world.workspace(), "mcpServers": [], "additionalDirectories": folders}),
+    );
+    let notice = client.take(|message| message["params"]["update"]["sessionUpdate"] == "notice");
+    let notice = notice["params"]["update"].to_string();
+    for words in ["must be an absolute path", "none is not a folder"] {
+        assert!(notice.contains(words), "{notice}");
     }
 }
 
