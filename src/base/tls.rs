@@ -66,8 +66,10 @@ fn explain_roots(error: rustls::Error) -> TlsError {
     let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"]
         .into_iter()
         .filter_map(|variable| {
-            let path = std::env::var_os(variable).filter(|path| !path.is_empty())?;
-            Some(format!("{} ({variable})", Path::new(&path).display()))
+            let path = std::env::var_os(variable)?;
+            let path = Path::new(&path).display().to_string();
+            let path = if path.is_empty() { "an empty path" } else { &path };
+            Some(format!("{path} ({variable})"))
         });
     let named: Vec<String> = named.collect();
     if named.is_empty() {

@@ -1,7 +1,7 @@
 //! The connection to a provider: through a proxy or around it (R-PROV-8).
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::json;
@@ -125,4 +125,55 @@ fn proxy_use_follows_settings_and_environment() {
             assert_eq!(Some(line), expected.map(written), "{name}");
         }
     }
+}
+
+/// Starts a SOCKS5 proxy that reports each destination and connects to `to` (RFC 1928).
+fn socks_proxy(to: SocketAddr) -> (SocketAddr, Receiver<String>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, destinations) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut client = stream.unwrap();
+            let mut greeting = [0; 2];
+            client.read_exact(&mut greeting).unwrap();
+            client.read_exact(&mut vec![0; greeting[1].into()]).unwrap();
+            client.write_all(&[5, 0]).unwrap();
+            let mut request = [0; 5];
+            client.read_exact(&mut request).unwrap();
+            assert_eq!(request[3], 3, "a name: the proxy looks it up");
+            let mut name = vec![0; request[4].into()];
+            client.read_exact(&mut name).unwrap();
+            client.read_exact(&mut [0; 2]).unwrap();
+            client.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
+            if sender.send(String::from_utf8(name).unwrap()).is_err() {
+                return;
+            }
+            let mut server = TcpStream::connect(to).unwrap();
+            let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
+            std::thread::spawn(move || std::io::copy(&mut server, &mut client));
+        }
+    });
+    (address, destinations)
+}
+
+#[test]
+fn socks_proxies_are_used() {
+    let world = World::new();
+    let (address, destinations) = socks_proxy(world.mock().address());
+    world.configure(Config {
+        tables: format!(
+            "[network]\nproxy = \"socks5h://{address}\"\n[provider.far]\nkind = \"anthropic\"\n\
+             base_url = \"http://llm.example.com\"\napi_key = \"key\"\nmodel = \"mock-model\"\n"
+        ),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session_with(json!({"model": "far/mock-model"}));
+    assert_eq!(client.ask(&session, "hello").text, "ok");
+    assert_eq!(
+        destinations.recv_timeout(WAIT_LIMIT).as_deref(),
+        Ok("llm.example.com")
+    );
 }

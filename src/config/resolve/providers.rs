@@ -124,15 +124,18 @@ impl Resolver<'_> {
         }
         // Files with a secret usually end with a line end.
         if let Some(key) = &provider.api_key
-            && key.expose_secret().trim() != key.expose_secret()
+            && trim_key(key.expose_secret()) != key.expose_secret()
         {
-            provider.api_key = Some(SecretString::from(key.expose_secret().trim()));
+            provider.api_key = Some(SecretString::from(trim_key(key.expose_secret())));
         }
         provider.api_key.take_if(|key| key.expose_secret().is_empty());
         // A key becomes an HTTP header, where a line end would start another one.
         let is_usable = |key: &SecretString| header_value(key.expose_secret());
         if !provider.api_key.as_ref().is_none_or(is_usable) {
-            self.report_error(&path, "contains invalid characters, such as a line end");
+            self.report_error(
+                &path,
+                "contains characters that no HTTP header can have, such as a line end",
+            );
             return Err("its key cannot be sent".to_owned());
         }
         Ok(())
@@ -161,6 +164,8 @@ impl Resolver<'_> {
         mut headers: BTreeMap<String, SecretString>,
     ) -> BTreeMap<String, SecretString> {
         headers.retain(|name, value| {
+            // Files and variables with a secret usually end with a line end.
+            *value = SecretString::from(value.expose_secret().trim());
             let is_header = header_name(name) && header_value(value.expose_secret());
             if !is_header {
                 self.report_error(
@@ -282,4 +287,9 @@ mod tests {
             assert_eq!(is_local_address(&Url::parse(url).unwrap()), expected, "{url}");
         }
     }
+}
+
+/// Removes what editors and browsers leave around a key: blanks, a byte order mark, and invisible blanks.
+fn trim_key(key: &str) -> &str {
+    key.trim_matches(|letter: char| letter.is_whitespace() || matches!(letter, '\u{feff}' | '\u{200b}'))
 }
