@@ -51,6 +51,12 @@ pub(super) async fn run_sessions_command(
         SessionsCommand::Delete { id, yes } => commands.delete_session(&id, yes).await,
     };
     drop(commands);
+    // Such as that a damaged store was moved aside.
+    while let Some(notification) = client.pop_notification() {
+        if let ServerNotification::Warning(warning) = *notification {
+            let _ = writeln!(std::io::stderr(), "warning: {}", warning.message);
+        }
+    }
     client.close().await;
     done
 }

@@ -375,6 +375,18 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
 }
 
 #[test]
+fn a_list_of_sessions_says_that_a_damaged_store_was_moved() {
+    let world = World::with(hello());
+    for prompt in ["one", "two", "three"] {
+        world.run(&["run", "-p", prompt]).assert_exit_code(0);
+    }
+    let store = world.path("home/.local/share/agentls/store.db");
+    let file = fs::OpenOptions::new().write(true).open(&store).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    world.run(&["sessions", "list"]).assert_stderr("damaged");
+}
+
+#[test]
 fn config_test_prints_the_verdict_and_runs_nothing() {
     let world = World::new();
     let config = "[approvals]\nallow = [\"bash(cargo test *)\"]\ndeny = [\"bash(git push *)\"]\n\
