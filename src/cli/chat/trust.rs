@@ -9,6 +9,7 @@ use super::{Chat, ChatStep};
 use crate::base::clock;
 use crate::base::text;
 use crate::cli::client::ClientError;
+use crate::cli::held_key::HeldKey;
 use crate::cli::keys::{Key, RawKeys};
 use crate::cli::style::{Color, wrap_text};
 use crate::protocol::table::method;
@@ -132,10 +133,14 @@ impl Chat {
         let Ok(mut keys) = RawKeys::open(self.view.screen.styler.dumb) else {
             return Ok(false);
         };
+        let mut held_key = HeldKey::default();
+        held_key.require_rest(clock::now());
         let answer = loop {
             tokio::select! { biased;
                 _ = self.signals.next() => break false,
                 key = keys.next() => match key {
+                    // It may have been down when the question appeared.
+                    Some(key @ Key::Char(_)) if !held_key.note_key(&key, clock::now(), None) => {}
                     Some(Key::Char('y' | 'Y')) => break true,
                     None | Some(Key::Char('n' | 'N') | Key::Esc | Key::Enter | Key::CtrlC | Key::CtrlD) => break false,
                     // Typed or pasted words are no answer.
