@@ -424,8 +424,7 @@ impl TurnRunner<'_> {
         // Keys answer only on an empty line and after a pause: a user who types text must not answer by accident.
         if let Some(question) = question
             && self.draft.text.is_empty()
-            && (is_deliberate || self.input.held_key.due_at().is_some())
-            && self.answer_by_key(key, now, &question).await?
+            && self.answer_by_key(key, now, &question, is_deliberate).await?
         {
             return Ok(());
         }
@@ -443,15 +442,21 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    /// Applies a key to the open question. Returns false if the key is text.
-    async fn answer_by_key(&mut self, key: &Key, now: Instant, question: &str) -> Result<bool, ClientError> {
+    /// Applies a key to the open question. Returns false if the key is text for the model.
+    async fn answer_by_key(
+        &mut self,
+        key: &Key,
+        now: Instant,
+        question: &str,
+        is_deliberate: bool,
+    ) -> Result<bool, ClientError> {
         let input = &mut self.input;
         let is_free = input.questions.is_empty() && input.held_key.due_at().is_none();
-        if is_free && input.inquiries.acts_immediately(key) {
+        if is_deliberate && is_free && input.inquiries.acts_immediately(key) {
             self.inquiry_key(key).await?;
             return Ok(true);
         }
-        let may_answer = input.may_answer(key);
+        let may_answer = is_deliberate && input.may_answer(key);
         match input.held_key.take(key, now, question, may_answer) {
             KeyRole::Held => {
                 if let Key::Char(letter) = key {
