@@ -14,7 +14,7 @@ use super::context::AcpContext;
 use super::params::{FormAnswer, PermissionAnswer, PermissionOutcome};
 use super::sink::{ClientQuestion, QuestionSubject};
 use super::updates::{self, Notice};
-use crate::base::CancellationToken;
+use crate::base::{CancellationToken, uri};
 use crate::domain::{
     AgentQuestion, Answers, Approval, Decision, DecisionKind, FileLocation, Inquiry, InquiryReply, LimitName,
     LimitReached, QuestionField, RequestSubject, SessionId, ToolCallId,
@@ -124,13 +124,14 @@ async fn ask_permission(
         call["rawInput"] = input;
     }
     options.name_paths(&mut call);
+    let rule = find_offered_rule(approval, places);
     let params = json!({
         "sessionId": session.as_str(),
         "toolCall": call,
-        "options": permission_options(approval),
+        "options": permission_options(rule.as_deref()),
         "_meta": {"agentls": {
             "approvalId": approval.id.as_str(), "risk": approval.risk.name(), "why": approval.describe_reasons(),
-            "rule": find_offered_rule(approval),
+            "rule": rule,
         }},
     });
     let answer = state
@@ -146,7 +147,7 @@ async fn ask_permission(
             ..Decision::from_kind(DecisionKind::Deny)
         },
         |kind| Decision {
-            rule: find_offered_rule(approval).filter(|_| kind == DecisionKind::AllowSession),
+            rule: rule.clone().filter(|_| kind == DecisionKind::AllowSession),
             ..Decision::from_kind(kind)
         },
     );
@@ -186,11 +187,11 @@ async fn send_decision(
 ///
 /// Some clients have one key for all options of a kind, and take the first of them, or the last. So "always" is the
 /// decision that ends with the session.
-fn permission_options(approval: &Approval) -> Value {
+fn permission_options(rule: Option<&str>) -> Value {
     let option = |kind: DecisionKind, name: &str, icon: &str| json!({"optionId": option_id(kind), "name": name, "kind": icon});
     let mut options = vec![option(DecisionKind::Allow, "Allow", "allow_once")];
-    if let Some(rule) = find_offered_rule(approval) {
-        let covered = describe_rules(&rule);
+    if let Some(rule) = rule {
+        let covered = describe_rules(rule);
         options.push(option(
             DecisionKind::AllowSession,
             &format!("Allow {covered}, for this session"),
@@ -201,15 +202,18 @@ fn permission_options(approval: &Approval) -> Value {
     options.into()
 }
 
-/// Returns the rule that "always" adds: for the file of the call instead of its folder, since nobody sees more of it here
-/// than a button.
-fn find_offered_rule(approval: &Approval) -> Option<String> {
+/// Returns the rule that "always" adds: for the file that the call changes instead of its folder, since nobody sees more
+/// of it here than a button. The arguments do not say which file that is: a path may be a link.
+fn find_offered_rule(approval: &Approval, places: &[FileLocation]) -> Option<String> {
     let rule = approval.rule.as_deref()?;
-    let path = approval.input.get("path").and_then(Value::as_str);
-    Some(
-        path.and_then(|path| narrow_to_file(rule, path))
-            .unwrap_or_else(|| rule.to_owned()),
-    )
+    let path = match places {
+        [first, others @ ..] if others.iter().all(|other| other.uri == first.uri) => {
+            uri::path_of(&first.uri).ok()
+        }
+        _ => None,
+    };
+    let narrow = path.and_then(|path| narrow_to_file(rule, &path));
+    Some(narrow.unwrap_or_else(|| rule.to_owned()))
 }
 
 /// Returns the id of an option; `None` if the decision is not offered.

@@ -1,8 +1,8 @@
 //! A letter that may answer a question, held for the moment in which it may still begin a word.
 //!
-//! Typed words never answer a question. A letter acts only if no other key follows within [`QUIET`], and only on an
-//! empty
-//! line. Pure: the caller passes the time and the key. `turn` decides what an answer does.
+//! Typed words and keys that are held down never answer a question. A letter acts only on an empty line, if no key
+//! preceded it within [`REST`], unless at the same question, and none follows within [`QUIET`]. Pure: the caller passes
+//! the time and the key. `turn` decides what an answer does.
 
 use std::time::Duration;
 
@@ -12,10 +12,23 @@ use crate::base::clock::Instant;
 /// How long a letter waits for another key before it acts.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
 
-/// The letter that waits, if any.
+/// How long no key is pressed before the first that may answer a question. Longer than the delay after which a
+/// terminal repeats a key that is down.
+pub(super) const REST: Duration = Duration::from_millis(600);
+
+/// The letter that waits, if any, and the keys before it.
 #[derive(Debug, Default)]
 pub(super) struct HeldKey {
     pending: Option<HeldLetter>,
+    previous: Option<PreviousKey>,
+    /// The question that was open at the first key after the last rest.
+    question: Option<String>,
+}
+
+#[derive(Debug)]
+struct PreviousKey {
+    at: Instant,
+    is_escape: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +52,32 @@ pub(super) enum KeyRole {
 }
 
 impl HeldKey {
+    /// Records a key and the question that is open. Returns whether the key may decide anything. Esc may, unless it
+    /// repeats an Esc.
+    pub(super) fn note_key(&mut self, key: &Key, now: Instant, question: Option<&str>) -> bool {
+        let is_escape = matches!(key, Key::Esc | Key::Alt(_));
+        let previous = self.previous.replace(PreviousKey { at: now, is_escape });
+        let previous = previous.filter(|key| now.saturating_duration_since(key.at) < REST);
+        if previous.is_none() {
+            self.question = question.map(str::to_owned);
+        }
+        let may_decide = match previous {
+            Some(previous) if is_escape => !previous.is_escape,
+            Some(_) => question.is_some() && self.question.as_deref() == question,
+            None => true,
+        };
+        // What follows a line that was sent is the next line.
+        self.question.take_if(|_| *key == Key::Enter);
+        may_decide
+    }
+
+    /// Makes the keys wait for a rest, since others may have been pressed that were not seen here.
+    pub(super) fn require_rest(&mut self, now: Instant) {
+        let is_escape = true;
+        self.previous = Some(PreviousKey { at: now, is_escape });
+        self.question = None;
+    }
+
     /// Decides what a key does at `question`.
     pub(super) fn take(&mut self, key: &Key, now: Instant, question: &str, may_answer: bool) -> KeyRole {
         match (self.pending.take(), key) {
@@ -56,12 +95,6 @@ impl HeldKey {
             }
             (None, _) => KeyRole::Text(None),
         }
-    }
-
-    /// Returns whether this letter is held at `question`.
-    pub(super) fn holds(&self, letter: char, question: &str) -> bool {
-        let pending = self.pending.as_ref();
-        pending.is_some_and(|pending| pending.letter == letter && pending.question == question)
     }
 
     /// Returns when the held letter answers on its own.
@@ -128,6 +161,63 @@ mod tests {
         for entry in APPROVAL_KEYS {
             assert_eq!(typed(&entry.key.to_string(), slow).0, [entry.key]);
         }
+    }
+
+    /// Presses keys with these pauses in ms before them, each while this question is open. Returns what may decide.
+    fn noted(keys: &[(u64, Key, Option<&str>)]) -> Vec<bool> {
+        let (mut held_key, mut now) = (HeldKey::default(), clock::now());
+        let note = |(pause, key, question): &(u64, Key, Option<&str>)| {
+            now += Duration::from_millis(*pause);
+            held_key.note_key(key, now, *question)
+        };
+        keys.iter().map(note).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn key_that_was_down_when_its_question_appeared_decides_nothing() {
+        for key in [
+            Key::Char('y'),
+            Key::Char('1'),
+            Key::Enter,
+            Key::Esc,
+            Key::Alt('y'),
+        ] {
+            let repeats = |pause, question| (pause, key.clone(), question);
+            let keys = [
+                repeats(0, None),
+                repeats(500, None),
+                repeats(40, Some("one")),
+                repeats(500, Some("one")),
+                repeats(40, Some("two")),
+                repeats(600, Some("two")),
+                repeats(500, Some("three")),
+            ];
+            let may_decide = [true, false, false, false, false, true, false];
+            assert_eq!(noted(&keys), may_decide, "{key:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_of_one_question_follow_each_other_and_esc_works_at_once() {
+        let keys = [
+            (0, Key::Char('1'), Some("one")),
+            (100, Key::Char('3'), Some("one")),
+            (100, Key::Enter, Some("one")),
+            (100, Key::Enter, Some("two")),
+            (100, Key::Esc, Some("two")),
+            (100, Key::Esc, Some("two")),
+            (100, Key::Char('y'), Some("two")),
+            (600, Key::Char('y'), Some("two")),
+            (100, Key::Enter, Some("two")),
+            (100, Key::Char('y'), Some("two")),
+        ];
+        let may_decide = [true, true, true, false, true, false, false, true, true, false];
+        assert_eq!(noted(&keys), may_decide);
+        let mut held_key = HeldKey::default();
+        let now = clock::now();
+        held_key.note_key(&Key::Char('e'), now, Some("one"));
+        held_key.require_rest(now);
+        assert!(!held_key.note_key(&Key::Char('y'), now + Duration::from_millis(599), Some("one")));
     }
 
     #[tokio::test(start_paused = true)]

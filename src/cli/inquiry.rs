@@ -194,11 +194,11 @@ impl Inquiries {
     }
 
     /// Applies a key to the first inquiry.
-    pub(super) fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
+    pub(super) fn handle_key(&mut self, key: &Key) -> InquiryStep {
         match self.open.front_mut() {
             None => InquiryStep::Nothing,
-            Some(InquiryForm::Limit(form)) => form.handle_key(key, now),
-            Some(InquiryForm::Question(form)) => form.handle_key(key, now),
+            Some(InquiryForm::Limit(form)) => form.handle_key(key),
+            Some(InquiryForm::Question(form)) => form.handle_key(key),
         }
     }
 }
@@ -218,18 +218,13 @@ fn key_label(styler: Styler, key: &str, does: &str) -> String {
 }
 
 /// Applies a key to a text that is being typed; `None` if none is. Returns the finished line, or the step to take.
-fn take_line(
-    typed: &mut Option<Draft>,
-    label: &str,
-    key: &Key,
-    now: Instant,
-) -> Option<Result<String, InquiryStep>> {
+fn take_line(typed: &mut Option<Draft>, label: &str, key: &Key) -> Option<Result<String, InquiryStep>> {
     let draft = typed.as_mut()?;
     if *key == Key::Esc {
         *typed = None;
         return Some(Err(InquiryStep::Show));
     }
-    let Some(line) = draft.take(key, now) else {
+    let Some(line) = draft.take(key) else {
         return Some(Err(InquiryStep::Typing(format!("{label}{}", draft.text))));
     };
     *typed = None;
@@ -281,12 +276,12 @@ impl LimitForm {
         }
     }
 
-    fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
+    fn handle_key(&mut self, key: &Key) -> InquiryStep {
         let answer = |mut answer: Value| {
             answer["limitId"] = json!(self.request.limit_id);
             InquiryStep::Answer(method::LIMIT_RESPOND, answer)
         };
-        match take_line(&mut self.amount, "raise by ", key, now) {
+        match take_line(&mut self.amount, "raise by ", key) {
             None => {}
             Some(Err(step)) => return step,
             Some(Ok(line)) => {
@@ -371,8 +366,8 @@ impl QuestionForm {
         }
     }
 
-    fn handle_key(&mut self, key: &Key, now: Instant) -> InquiryStep {
-        match take_line(&mut self.words, ANSWER, key, now) {
+    fn handle_key(&mut self, key: &Key) -> InquiryStep {
+        match take_line(&mut self.words, ANSWER, key) {
             Some(Err(step)) => step,
             Some(Ok(line)) if line.is_empty() => InquiryStep::Wrong("nothing was typed"),
             Some(Ok(line)) => match self.read_typed(&line) {
@@ -512,7 +507,6 @@ pub(super) fn question_settled(resolved: &QuestionResolvedNotification) -> (Colo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::clock;
 
     fn parse_notification(method: &str, more: Value) -> ServerNotification {
         let mut params = json!({"sessionId": "s", "seq": 1, "turnId": "t", "at": 1});
@@ -546,7 +540,7 @@ mod tests {
         let mut last = InquiryStep::Nothing;
         for ch in keys.chars() {
             let key = if ch == '\n' { Key::Enter } else { Key::Char(ch) };
-            last = inquiries.handle_key(&key, clock::now());
+            last = inquiries.handle_key(&key);
         }
         last
     }
@@ -593,11 +587,7 @@ mod tests {
                 Key::Paste("s".into()),
                 Key::CtrlD,
             ] {
-                assert_eq!(
-                    inquiries.handle_key(&key, clock::now()),
-                    InquiryStep::Nothing,
-                    "{key:?}"
-                );
+                assert_eq!(inquiries.handle_key(&key), InquiryStep::Nothing, "{key:?}");
             }
         }
         // An empty line does not answer either.

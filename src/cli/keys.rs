@@ -163,20 +163,10 @@ pub(super) fn parse_approval_key(letter: char, has_rule: bool) -> Option<Approva
     approval_action(letter).filter(|action| has_rule || !keeps_rule(action))
 }
 
-/// A key this soon after typed text belongs to the text.
-const DELIBERATE_DELAY: Duration = Duration::from_millis(600);
-
-/// Returns whether a key pressed `now` may answer a question, if the line was last touched at `typed`.
-pub(super) fn is_deliberate(now: Instant, typed: Option<Instant>) -> bool {
-    typed.is_none_or(|typed| now.saturating_duration_since(typed) >= DELIBERATE_DELAY)
-}
-
 /// A line being typed while a turn runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Draft {
     pub(super) text: String,
-    /// When a key last changed it; `None` after it was emptied.
-    pub(super) touched: Option<Instant>,
     /// Texts that the user cleared, for the history.
     pub(super) cleared: Vec<String>,
     /// Texts that were sent to a server that ended before it answered.
@@ -185,7 +175,7 @@ pub(super) struct Draft {
 
 impl Draft {
     /// Applies a key. Returns the line if Enter ended it.
-    pub(super) fn take(&mut self, key: &Key, now: Instant) -> Option<String> {
+    pub(super) fn take(&mut self, key: &Key) -> Option<String> {
         match key {
             Key::Char(ch) => self.text.push(*ch),
             Key::Paste(text) => self.text.push_str(text),
@@ -207,14 +197,9 @@ impl Draft {
             Key::Alt('\r' | '\n') => self.text.push('\n'),
             // Possibly Esc right before a letter, and no typed letter may get lost.
             Key::Alt(ch) => self.text.push(*ch),
-            Key::Enter => {
-                self.touched = (!self.text.is_empty()).then_some(now);
-                return Some(std::mem::take(&mut self.text));
-            }
+            Key::Enter => return Some(std::mem::take(&mut self.text)),
             Key::CtrlC | Key::CtrlD | Key::Other => return None,
         }
-        // A user who emptied the line has finished typing, so the next key may answer a question.
-        self.touched = (!self.text.is_empty()).then_some(now);
         None
     }
 }
@@ -420,48 +405,22 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn keys_right_after_typing_do_not_answer() {
-        let start = clock::now();
-        let after = |ms| start + Duration::from_millis(ms);
-        assert!(is_deliberate(start, None));
-        assert!(!is_deliberate(after(100), Some(start)));
-        assert!(is_deliberate(after(600), Some(start)));
-        // An emptied line is not being typed anymore.
+    #[test]
+    fn line_is_typed_and_edited() {
         let mut draft = Draft::default();
-        for (key, touched) in [
-            (Key::Char('a'), true),
-            (Key::Backspace, false),
-            (Key::Paste("b".into()), true),
-            (Key::Esc, false),
-            (Key::Char('c'), true),
-            (Key::CtrlU, false),
-            (Key::Enter, false),
-            (Key::Char('d'), true),
-            (Key::Enter, true),
-        ] {
-            draft.take(&key, start);
-            assert_eq!(draft.touched.is_some(), touched, "{key:?}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn line_is_typed_and_edited() {
-        let mut draft = Draft::default();
-        let now = clock::now();
         for ch in "add a tst".chars() {
-            assert_eq!(draft.take(&Key::Char(ch), now), None);
+            assert_eq!(draft.take(&Key::Char(ch)), None);
         }
-        draft.take(&Key::CtrlW, now);
-        draft.take(&Key::Paste("testt".into()), now);
-        draft.take(&Key::Backspace, now);
+        draft.take(&Key::CtrlW);
+        draft.take(&Key::Paste("testt".into()));
+        draft.take(&Key::Backspace);
         // Alt keys edit the line; they do not empty it like Esc.
         for key in [Key::Alt('\r'), Key::Alt('b'), Key::Alt('\u{7f}')] {
-            draft.take(&key, now);
+            draft.take(&key);
         }
         assert_eq!(draft.text, "add a test\n");
-        draft.take(&Key::Backspace, now);
-        assert_eq!(draft.take(&Key::Enter, now).unwrap(), "add a test");
+        draft.take(&Key::Backspace);
+        assert_eq!(draft.take(&Key::Enter).unwrap(), "add a test");
         assert_eq!(draft.text, "");
     }
 }

@@ -20,7 +20,7 @@ use super::client::{ClientError, ServerClient, ServerMessage};
 use super::external_editor::ExternalEditor;
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, InquiryStep};
-use super::keys::{Draft, Key, RawKeys, is_deliberate, parse_approval_key, sleep_until};
+use super::keys::{Draft, Key, RawKeys, parse_approval_key, sleep_until};
 use super::signals::{SignalAction, Signals};
 use super::slash::{self, QueueCommand, Slash};
 use super::view::View;
@@ -120,8 +120,6 @@ pub(super) struct TurnInputState {
     held_key: HeldKey,
     /// `d` would show more of the first approval.
     can_show: bool,
-    /// A letter that was pressed again at the question before, and how often: it is meant for the next ones.
-    repeated: Option<(char, usize)>,
     /// The user asked to edit the input of the first approval.
     edit: bool,
     /// The edited input of the first approval.
@@ -309,8 +307,8 @@ impl TurnRunner<'_> {
         }
     }
 
-    async fn inquiry_key(&mut self, key: &Key, now: Instant) -> StepResult {
-        match self.input.inquiries.handle_key(key, now) {
+    async fn inquiry_key(&mut self, key: &Key) -> StepResult {
+        match self.input.inquiries.handle_key(key) {
             InquiryStep::Nothing => {}
             InquiryStep::Typing(line) => self.view.set_field(&line),
             InquiryStep::Show => {
@@ -369,7 +367,6 @@ impl TurnRunner<'_> {
                 }
                 self.input.can_show = show;
                 self.input.shown_at = Some(clock::now());
-                self.hold_repeated_letter(&approval.approval_id);
                 Ok(())
             }
             ApprovalMode::Yes(reason) => {
@@ -381,21 +378,6 @@ impl TurnRunner<'_> {
                 self.view.show_warning(format!("denied: {subject}: {reason}"));
                 self.send_decision(Decision::Deny, Some(reason.to_owned())).await
             }
-        }
-    }
-
-    /// Applies a letter that was pressed again at the question before. It acts later, so that the user sees this one.
-    fn hold_repeated_letter(&mut self, question: &str) {
-        let Some((letter, count)) = self.input.repeated.take() else {
-            return;
-        };
-        self.input.repeated = (count > 1).then_some((letter, count - 1));
-        let key = Key::Char(letter);
-        let may_answer = self.input.may_answer(&key);
-        if may_answer {
-            self.input.held_key.take(&key, clock::now(), question, may_answer);
-            let hint = self.input.format_held_key_hint(letter);
-            self.view.set_field(&hint);
         }
     }
 
@@ -417,9 +399,8 @@ impl TurnRunner<'_> {
 
     async fn handle_key(&mut self, key: &Key) -> StepResult {
         let now = clock::now();
-        if self.input.takes_repeated(key) {
-            return Ok(());
-        }
+        let question = self.input.open_question();
+        let is_deliberate = self.input.held_key.note_key(key, now, question.as_deref());
         if *key == Key::CtrlC {
             // A letter held before the Ctrl-C must not answer a question afterwards.
             self.input.held_key.release_letter(None);
@@ -429,59 +410,61 @@ impl TurnRunner<'_> {
         if let Key::Alt(letter) = key
             && self.is_line_empty()
         {
-            self.handle_escape().await?;
+            if is_deliberate {
+                self.handle_escape().await?;
+            }
             if letter.is_control() {
                 return Ok(());
             }
-            self.draft.take(key, now);
+            self.draft.take(key);
             self.view.set_draft(&self.draft.text);
             return Ok(());
         }
         if self.input.reason.is_some() {
-            return self.reason_key(key, now).await;
+            return self.reason_key(key).await;
         }
         if self.input.questions.is_empty()
             && self.input.inquiries.shown_at.is_some()
             && self.input.inquiries.draft_text().is_some()
         {
-            return self.inquiry_key(key, now).await;
+            return self.inquiry_key(key).await;
         }
         // Keys answer only on an empty line and after a pause: a user who types text must not answer by accident.
-        if let Some(question) = self.input.open_question()
+        if let Some(question) = question
             && self.draft.text.is_empty()
-            && is_deliberate(now, self.draft.touched)
-            && self.answer_by_key(key, now, &question).await?
+            && self.answer_by_key(key, now, &question, is_deliberate).await?
         {
             return Ok(());
         }
         if *key == Key::Esc && self.draft.text.is_empty() {
-            return self.handle_escape().await;
+            return if is_deliberate {
+                self.handle_escape().await
+            } else {
+                Ok(())
+            };
         }
-        match self.draft.take(key, now) {
+        match self.draft.take(key) {
             Some(line) if !line.trim().is_empty() => return self.handle_typed_line(line).await,
             _ => self.view.set_draft(&self.draft.text),
         }
         Ok(())
     }
 
-    /// Applies a key to the open question. Returns false if the key is text.
-    async fn answer_by_key(&mut self, key: &Key, now: Instant, question: &str) -> Result<bool, ClientError> {
+    /// Applies a key to the open question. Returns false if the key is text for the model.
+    async fn answer_by_key(
+        &mut self,
+        key: &Key,
+        now: Instant,
+        question: &str,
+        is_deliberate: bool,
+    ) -> Result<bool, ClientError> {
         let input = &mut self.input;
         let is_free = input.questions.is_empty() && input.held_key.due_at().is_none();
-        if is_free && input.inquiries.acts_immediately(key) {
-            self.inquiry_key(key, now).await?;
+        if is_deliberate && is_free && input.inquiries.acts_immediately(key) {
+            self.inquiry_key(key).await?;
             return Ok(true);
         }
-        if let Key::Char(letter) = key
-            && input.may_repeat(*letter)
-            && input.held_key.holds(*letter, question)
-        {
-            input.held_key.release_letter(None);
-            input.repeated = (input.questions.len() > 1).then_some((*letter, 1));
-            self.answer_by_letter(*letter).await?;
-            return Ok(true);
-        }
-        let may_answer = input.may_answer(key);
+        let may_answer = is_deliberate && input.may_answer(key);
         match input.held_key.take(key, now, question, may_answer) {
             KeyRole::Held => {
                 if let Key::Char(letter) = key {
@@ -500,12 +483,12 @@ impl TurnRunner<'_> {
                 // What is typed at a question for a text is its answer, visibly; the model must not get it.
                 if begins_text && input.questions.is_empty() && input.inquiries.begin_text() {
                     for key in first.map(Key::Char).iter().chain([key]) {
-                        self.inquiry_key(key, now).await?;
+                        self.inquiry_key(key).await?;
                     }
                     return Ok(true);
                 }
                 if let Some(first) = first {
-                    self.draft.take(&Key::Char(first), now);
+                    self.draft.take(&Key::Char(first));
                 }
                 return Ok(false);
             }
@@ -524,13 +507,13 @@ impl TurnRunner<'_> {
             return self.send_decision(Decision::Deny, None).await;
         }
         if self.input.questions.is_empty() && self.input.inquiries.shown_at.is_some() {
-            return self.inquiry_key(&Key::Esc, clock::now()).await;
+            return self.inquiry_key(&Key::Esc).await;
         }
         self.input.stopped = true;
         self.send_cancel().await
     }
 
-    async fn reason_key(&mut self, key: &Key, now: Instant) -> StepResult {
+    async fn reason_key(&mut self, key: &Key) -> StepResult {
         if *key == Key::Esc {
             self.draft.cleared.extend(self.input.typed_answer());
             self.input.reason = None;
@@ -538,7 +521,7 @@ impl TurnRunner<'_> {
             return self.show_question(false).await;
         }
         let reason = self.input.reason.as_mut();
-        let Some(feedback) = reason.and_then(|reason| reason.take(key, now)) else {
+        let Some(feedback) = reason.and_then(|reason| reason.take(key)) else {
             self.show_reason();
             return Ok(());
         };
@@ -553,7 +536,7 @@ impl TurnRunner<'_> {
         match self.input.held_key.release_letter(question.as_deref()) {
             Some((letter, true)) => self.answer_by_letter(letter).await?,
             Some((letter, false)) => {
-                self.draft.take(&Key::Char(letter), clock::now());
+                self.draft.take(&Key::Char(letter));
                 self.view.set_draft(&self.draft.text);
             }
             None => {}
@@ -565,7 +548,7 @@ impl TurnRunner<'_> {
     async fn answer_by_letter(&mut self, letter: char) -> StepResult {
         self.view.set_draft("");
         if self.input.questions.is_empty() {
-            return self.inquiry_key(&Key::Char(letter), clock::now()).await;
+            return self.inquiry_key(&Key::Char(letter)).await;
         }
         match parse_approval_key(letter, self.input.has_rule()) {
             Some(ApprovalAction::Decide(Decision::Deny)) => {

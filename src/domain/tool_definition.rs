@@ -14,9 +14,10 @@ pub struct ToolDefinition {
     pub hash: String,
     /// The command line or address of the server, without secrets.
     pub server: String,
-    /// The name for people. Empty if there is none, or if it was allowed before titles were recorded.
+    /// The name for people; empty if there is none. `None` if the permission is older than the record of titles and
+    /// results: then its hash leaves these out.
     #[serde(default)]
-    pub title: String,
+    pub title: Option<String>,
     pub description: String,
     /// The JSON Schema of each argument.
     pub arguments: BTreeMap<String, String>,

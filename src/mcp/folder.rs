@@ -381,7 +381,7 @@ impl ServedTool {
         ToolDefinition {
             hash: sha256(format!("{words:?}{}", self.tool.fingerprint).as_bytes()),
             server: prefix_within(&server, MAX_SERVER).to_owned(),
-            title: self.tool.title.clone(),
+            title: Some(self.tool.title.clone()),
             description: prefix_within(&self.tool.description, MAX_DESCRIPTION).to_owned(),
             arguments: describe_arguments(self.tool.schema.own()),
             annotations: self.tool.annotations.clone(),

@@ -268,7 +268,7 @@ async fn prepare_blocks(
             workspace: &workspace,
             redactor: &redactor,
         };
-        let mentioned = reader.read_files(&typed).map_err(CommandError::BadCommand)?;
+        let mentioned = reader.read_files(&typed);
         content.extend(mentioned.references);
         for block in &mut content {
             if let Block::Reference(reference) = block {

@@ -4,8 +4,10 @@
 //! first text of a message counts: it is the user's own. The words stay as they are; each file follows the message as a
 //! reference.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use super::pictures::fit_pictures;
 use super::references::{PendingReference, TextSpan, resolve_reference};
 use crate::base::mentions::{find_mentions, unquote};
 use crate::base::{nofollow, uri};
@@ -13,8 +15,12 @@ use crate::config::Redactor;
 use crate::domain::{Block, ReferenceKind};
 use crate::workspace::{Buffer, Workspace};
 
-/// The most files that a message may mention.
+/// The most files that are read for a message.
 const MAX_FILES: usize = 20;
+/// The most names that are looked up for a message.
+const MAX_NAMES: usize = 200;
+/// The most sentences about what was not attached.
+const MAX_PROBLEMS: usize = 10;
 /// The longest extension of a name that is taken for a file, in bytes: `@plot.png`, but not `@app.controller`.
 const MAX_EXTENSION: usize = 5;
 
@@ -34,41 +40,57 @@ pub(super) struct MentionReader<'a> {
 }
 
 impl MentionReader<'_> {
-    /// Reads the files that the user's own text mentions, except those that the message contains already. Blocks.
-    ///
-    /// # Errors
-    /// The reason why a file cannot be attached, for the user.
-    pub(super) fn read_files(&self, content: &[Block]) -> Result<Mentioned, String> {
+    /// Reads the files that the user's own text mentions, except those that the message contains already. What cannot be
+    /// attached is a problem and hinders nothing else. Blocks.
+    pub(super) fn read_files(&self, content: &[Block]) -> Mentioned {
         let mut mentioned = Mentioned::default();
         let text = content.iter().find_map(|block| match block {
             Block::Text(text) => Some(text.as_str()),
             _ => None,
         });
-        for word in find_names(text.unwrap_or_default()) {
+        let (mut seen, mut files) = (HashSet::new(), 0);
+        let mut names = find_names(text.unwrap_or_default()).filter(|name| seen.insert(name.clone()));
+        for word in names.by_ref().take(MAX_NAMES) {
             let Some((path, span)) = self.find_file(&word) else {
                 mentioned.problems.extend(self.describe_missing(&word));
                 continue;
             };
-            if mentioned.references.len() >= MAX_FILES {
-                return Err(format!("a prompt can mention at most {MAX_FILES} files"));
+            files += 1;
+            if files > MAX_FILES {
+                let problem = format!("`@{word}` was not attached: a message can have {MAX_FILES} files");
+                mentioned.problems.push(problem);
+                continue;
             }
-            let pending = PendingReference {
-                kind: ReferenceKind::File,
-                uri: uri::uri_of(&path),
-                span,
-                text: None,
-            };
-            let roots = self.workspace.resolve_roots(self.cwd);
-            let blocks = resolve_reference(self.workspace.shared(), &roots, self.redactor, pending)
-                .map_err(|problem| format!("@{word} cannot be attached: {problem}"))?;
-            let is_repeated = [content, &mentioned.references[..]]
-                .iter()
-                .any(|known| contains_reference(known, &blocks));
-            if !is_repeated {
-                mentioned.references.extend(blocks);
+            match self.read_file(&path, span) {
+                Ok(blocks) => {
+                    let is_repeated = [content, &mentioned.references[..]]
+                        .iter()
+                        .any(|known| contains_reference(known, &blocks));
+                    if !is_repeated {
+                        mentioned.references.extend(blocks);
+                    }
+                }
+                Err(problem) => mentioned
+                    .problems
+                    .push(format!("`@{word}` was not attached: {problem}")),
             }
         }
-        Ok(mentioned)
+        let is_cut = names.next().is_some();
+        mentioned.limit_problems(is_cut);
+        mentioned
+    }
+
+    fn read_file(&self, path: &Path, span: Option<TextSpan>) -> Result<Vec<Block>, String> {
+        let pending = PendingReference {
+            kind: ReferenceKind::File,
+            uri: uri::uri_of(path),
+            span,
+            text: None,
+        };
+        let roots = self.workspace.resolve_roots(self.cwd);
+        let mut blocks = resolve_reference(self.workspace.shared(), &roots, self.redactor, pending)?;
+        fit_pictures(&mut blocks)?;
+        Ok(blocks)
     }
 
     /// Returns the file that a word names, and the lines. A file name may contain a colon, so the complete name goes
@@ -131,6 +153,22 @@ impl MentionReader<'_> {
     }
 }
 
+impl Mentioned {
+    /// Keeps the first problems, and counts the others.
+    fn limit_problems(&mut self, is_cut: bool) {
+        let others = self.problems.len().saturating_sub(MAX_PROBLEMS);
+        if others > 0 {
+            self.problems.truncate(MAX_PROBLEMS);
+            let names = if others == 1 { "name was" } else { "names were" };
+            self.problems.push(format!("{others} more {names} not attached"));
+        }
+        if is_cut {
+            let problem = format!("only the first {MAX_NAMES} names after `@` were looked up");
+            self.problems.push(problem);
+        }
+    }
+}
+
 /// Returns whether a message contains the reference that `added` begins with.
 fn contains_reference(known: &[Block], added: &[Block]) -> bool {
     let Some(Block::Reference(new)) = added.first() else {
@@ -173,7 +211,7 @@ mod tests {
             workspace: &Workspace::default(),
             redactor: &Redactor::default(),
         };
-        reader.read_files(content).unwrap()
+        reader.read_files(content)
     }
 
     /// Returns the references as `name:first-last`.
@@ -242,6 +280,60 @@ mod tests {
         let attached = read(folder.path(), &content);
         content.extend(attached.references);
         assert!(read(folder.path(), &content).references.is_empty());
+    }
+
+    #[test]
+    fn one_file_that_cannot_be_attached_hinders_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..MAX_FILES {
+            fs::write(folder.path().join(format!("{number}.rs")), "x").unwrap();
+        }
+        fs::write(folder.path().join("data.bin"), [0, 159, 146, 150]).unwrap();
+        let all = |range: std::ops::Range<usize>| -> String {
+            range.map(|number| format!("@{number}.rs ")).collect()
+        };
+        let text = format!("@data.bin {}", all(0..3));
+        let mentioned = read(folder.path(), &[Block::Text(text)]);
+        assert_eq!(names(&mentioned), ["0.rs", "1.rs", "2.rs"]);
+        let [problem] = &mentioned.problems[..] else {
+            panic!("{:?}", mentioned.problems)
+        };
+        assert!(problem.starts_with("`@data.bin` was not attached: "), "{problem}");
+
+        let text = format!("{} @0.rs:1 @1.rs:1", all(0..MAX_FILES));
+        let mentioned = read(folder.path(), &[Block::Text(text)]);
+        assert_eq!(mentioned.references.len(), MAX_FILES);
+        let problems = ["0.rs:1", "1.rs:1"]
+            .map(|name| format!("`@{name}` was not attached: a message can have 20 files"));
+        assert_eq!(mentioned.problems, problems);
+    }
+
+    #[test]
+    fn reads_and_warnings_have_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.rs"), "x").unwrap();
+        // The same file by many names is read for each of them.
+        let same: String = (0..100)
+            .map(|length| format!("@{}a.rs ", "./".repeat(length)))
+            .collect();
+        let mentioned = read(folder.path(), &[Block::Text(same)]);
+        assert_eq!(mentioned.problems.len(), MAX_PROBLEMS + 1);
+        assert_eq!(
+            mentioned.problems.last().unwrap(),
+            "70 more names were not attached"
+        );
+        let repeated = read(folder.path(), &[Block::Text("@gone.rs @a.rs ".repeat(1_000))]);
+        assert_eq!((names(&repeated).len(), repeated.problems.len()), (1, 1));
+        let missing: String = (0..1_000).map(|number| format!("@{number}.rs ")).collect();
+        let problems = read(folder.path(), &[Block::Text(missing)]).problems;
+        assert_eq!(problems.len(), MAX_PROBLEMS + 2);
+        assert_eq!(
+            problems[MAX_PROBLEMS..],
+            [
+                "190 more names were not attached",
+                "only the first 200 names after `@` were looked up"
+            ]
+        );
     }
 
     #[test]

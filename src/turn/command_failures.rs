@@ -3,14 +3,15 @@
 //! `bash` itself works when a command fails, so the circuit of the tool stays closed. Instead, the model learns that the
 //! same failure came back. Other calls in between, such as edits, do not matter: they did not help.
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 
+use crate::base::hash::sha256;
 use crate::base::text::one_line;
 use crate::domain::TurnId;
 
 /// Equal failures that are reported.
 const REPORTED: u32 = 3;
-/// The failures that are remembered; the oldest is forgotten first.
+/// The failures that are remembered, and the commands of each; the oldest is forgotten first.
 const REMEMBERED: usize = 32;
 /// How much of a failure is quoted, in characters.
 const QUOTED: usize = 200;
@@ -37,8 +38,8 @@ pub struct CommandFailures {
 #[derive(Debug)]
 struct KnownFailure {
     pattern: String,
-    /// The commands that failed so, and whose last run it was.
-    commands: BTreeSet<String>,
+    /// The last commands that failed so, each by its hash, because a command may be long.
+    commands: VecDeque<String>,
     times: u32,
 }
 
@@ -83,25 +84,30 @@ impl CommandFailures {
             self.turn = Some(turn.clone());
             self.known.clear();
         }
+        let hash = sha256(command.as_bytes());
         let Some(output) = failed else {
-            self.known.retain(|known| !known.commands.contains(command));
+            self.known.retain(|known| !known.commands.contains(&hash));
             return None;
         };
         let (failure, pattern) = describe_failure(command, output);
         // Another failure of the same command is progress.
         self.known
-            .retain(|known| known.pattern == pattern || !known.commands.contains(command));
+            .retain(|known| known.pattern == pattern || !known.commands.contains(&hash));
         let at = self.known.iter().position(|known| known.pattern == pattern);
         let mut known = at.map_or_else(
             || KnownFailure {
                 pattern,
-                commands: BTreeSet::new(),
+                commands: VecDeque::new(),
                 times: 0,
             },
             |at| self.known.remove(at),
         );
         known.times += 1;
-        known.commands.insert(command.to_owned());
+        known.commands.retain(|other| *other != hash);
+        known.commands.push_back(hash);
+        if known.commands.len() > REMEMBERED {
+            known.commands.pop_front();
+        }
         let times = known.times;
         if self.known.len() >= REMEMBERED {
             self.known.remove(0);
@@ -180,6 +186,21 @@ mod tests {
         runs.iter()
             .map(|(command, output)| Some(failures.record_end(&turn, command, *output)?.times))
             .collect()
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_failure_has_a_limit() {
+        let mut failures = CommandFailures::default();
+        let turn = TurnId::new_random();
+        let missing = "bash: line 1: foo: command not found";
+        for number in 0..1_000 {
+            let command = format!("foo {number} {}", "x".repeat(10_000));
+            failures.record_end(&turn, &command, Some(missing));
+        }
+        assert_eq!((failures.known.len(), failures.known[0].times), (1, 1_000));
+        let commands = &failures.known[0].commands;
+        assert_eq!(commands.len(), REMEMBERED);
+        assert!(commands.iter().map(String::len).sum::<usize>() < 4_096);
     }
 
     #[test]

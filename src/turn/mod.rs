@@ -32,6 +32,7 @@ mod hooks;
 mod ledger;
 mod left_in_text;
 mod limits;
+mod live_output;
 mod loop_guard;
 mod loop_state;
 mod model_call;

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::context::TurnContext;
 use super::emit::{emit_late_warning, emit_warning};
+use super::live_output::LiveOutput;
 use super::redact;
 use super::session_link::TurnStopped;
 use super::tool_guard;
@@ -215,14 +216,28 @@ async fn forward_progress(
 ) {
     // A key may be split over two pieces, so the redactor holds back what could be its start.
     let mut pieces = cx.services.redactor.redact_pieces();
-    while let Some(progress) = progress_receiver.recv().await {
+    let mut live = LiveOutput::new(clock::now());
+    loop {
+        let due = live.due_at();
+        let progress = tokio::select! { biased;
+            () = clock::sleep_until(due.unwrap_or_else(clock::now)), if due.is_some() => None,
+            progress = progress_receiver.recv() => match progress {
+                Some(progress) => Some(progress),
+                None => break,
+            },
+        };
         let sent = match progress {
-            ToolProgress::Output(raw) => {
-                emit_output(cx, call, pieces.push(&text::strip_control_characters(&raw))).await
+            None => emit_output(cx, call, live.take_held(clock::now())).await,
+            Some(ToolProgress::Output(raw)) => {
+                let text = pieces.push(&text::strip_control_characters(&raw));
+                let text = live.push(text, clock::now()).unwrap_or_default();
+                emit_output(cx, call, text).await
             }
-            ToolProgress::Plan(items) => cx.link.emit_event(Event::Plan { items }).await,
-            ToolProgress::QuestionDeclined(message) => emit_warning(cx, MCP_QUESTION_DECLINED, message).await,
-            ToolProgress::QuestionUnheard { server, message } => {
+            Some(ToolProgress::Plan(items)) => cx.link.emit_event(Event::Plan { items }).await,
+            Some(ToolProgress::QuestionDeclined(message)) => {
+                emit_warning(cx, MCP_QUESTION_DECLINED, message).await
+            }
+            Some(ToolProgress::QuestionUnheard { server, message }) => {
                 if !cx.services.note_unheard_server(server) {
                     continue;
                 }
@@ -234,7 +249,7 @@ async fn forward_progress(
         }
     }
     // An error means that the turn was stopped; there is nothing left to forward.
-    let _ = emit_output(cx, call, pieces.flush_held()).await;
+    let _ = emit_output(cx, call, live.take_held(clock::now()) + &pieces.flush_held()).await;
 }
 
 /// Shows live output of a call, if there is any.

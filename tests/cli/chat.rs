@@ -405,6 +405,7 @@ fn only_a_single_key_approves_and_typed_text_never_does() {
     // A key after Esc counts as a key of its own.
     chat.send_keys("\u{1b}\u{15}");
     chat.wait_for_text("y allow");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("n");
     chat.wait_for_text("no, because (Enter: no reason; Esc: back)");
     chat.send_keys("\u{1b}");
@@ -451,6 +452,7 @@ fn approvals_of_several_subagents_are_answered_one_by_one() {
             .unwrap_or_else(|| panic!("{line:?}"))
     };
     for key in ["y", "n", "y"] {
+        chat.advance(Duration::from_secs(1));
         chat.send_keys(key);
         if key == "n" {
             chat.wait_for_text("no, because");
@@ -478,28 +480,51 @@ fn approvals_of_several_subagents_are_answered_one_by_one() {
 }
 
 #[test]
-fn a_letter_pressed_twice_answers_two_questions() {
+fn a_key_that_is_held_down_answers_no_question() {
     let touch =
         |name: &str| json!([{"tool": {"name": "bash", "input": {"command": format!("touch {name}")}}}]);
-    let tasks = json!({"prompt": "", "tasks": [{"prompt": "first: do it"}, {"prompt": "second: do it"}]});
+    let tasks = json!({"prompt": "", "tasks": [{"prompt": "first: do it"}, {"prompt": "second: do it"}, {"prompt": "third: do it"}]});
     let world = World::with(json!([
         {"when": {"prompt": "split", "step": 0}, "events": [{"tool": {"name": "delegate", "input": tasks}}]},
         {"when": {"prompt": "split", "step": 1}, "events": [{"text": "All is done."}]},
         {"when": {"prompt": "first", "step": 0}, "events": touch("one")},
         {"when": {"prompt": "second", "step": 0}, "events": touch("two")},
+        {"when": {"prompt": "third", "step": 0}, "events": touch("three")},
         {"repeat": true, "events": [{"text": "done"}]},
     ]));
+    let made = || ["one", "two", "three"].map(|name| world.path("work").join(name).exists());
+    let made = || made().iter().filter(|made| **made).count();
     let mut chat = world.terminal(&["chat"], &[], 80);
     chat.wait_for_text("› ");
     chat.send_keys("split it\r");
+    chat.wait_for_text("? 1 of 3 ");
+    // A terminal repeats a key after half a second, then quickly.
+    chat.send_keys("y");
+    chat.wait_for_text("unless you type on ▏");
+    for (pause, text) in [(500, "yy"), (40, "yyy"), (40, "yyyy")] {
+        chat.advance(Duration::from_millis(pause));
+        chat.send_keys("y");
+        chat.wait_for_text(&format!("› {text}▏"));
+    }
+    // One that is still down when the next question appears is text.
+    chat.send_keys("\u{1b}");
+    chat.wait_for_text("y allow");
+    assert_eq!(made(), 0);
+    chat.advance(Duration::from_secs(1));
+    chat.send_keys("y\r");
+    chat.wait_for_text("✓ allowed once: touch ");
     chat.wait_for_text("? 1 of 2 ");
-    chat.send_keys("yy");
-    chat.wait_for_text("✓ allowed once: touch ");
-    // The second one acts only after its question was shown.
-    chat.wait_for_text("unless you type on");
-    chat.wait_for_text("✓ allowed once: touch ");
+    chat.send_keys("y");
+    chat.wait_for_text("› y▏");
+    chat.send_keys("\u{1b}");
+    chat.wait_for_text("y allow");
+    for _ in 0..2 {
+        chat.advance(Duration::from_secs(1));
+        chat.send_keys("y");
+        chat.wait_for_text("✓ allowed once: touch ");
+    }
     chat.wait_for_text("All is done.");
-    assert!(world.path("work/one").exists() && world.path("work/two").exists());
+    assert_eq!(made(), 3);
     chat.quit();
 }
 
@@ -981,8 +1006,7 @@ fn a_typed_answer_has_a_prompt_and_leaves_the_screen() {
         "{again}"
     );
     chat.wait_for_text("t type an answer");
-    // Words need no key before them, and do not steer.
-    chat.advance(Duration::from_secs(1));
+    // Words need no key and no rest before them, and do not steer.
     chat.send_keys("36");
     chat.wait_for_text("› answer: 36");
     chat.send_keys("\r");

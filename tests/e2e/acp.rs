@@ -194,6 +194,48 @@ fn always_is_for_the_file_of_the_call_and_says_so_in_words() {
 }
 
 #[test]
+fn always_names_the_file_that_a_link_or_a_patch_changes() {
+    let world = World::with(Config {
+        tables: "[model.mock-model]\nedit_tool = \"apply_patch\"\n".to_owned(),
+        ..Config::default()
+    });
+    world.write("src/real.txt", "one\ntwo\n");
+    std::os::unix::fs::symlink("real.txt", world.workspace().join("src/link.txt")).unwrap();
+    let client = AcpClient::start(&world, json!({}));
+    let session = client.new_session(&world);
+    let patch = |lines: &str| {
+        let patch = format!("*** Begin Patch\n{lines}\n*** End Patch\n");
+        Reply::tool("apply_patch", json!({"patch": patch}))
+    };
+    for reply in [
+        patch("*** Update File: src/link.txt\n-one\n+1"),
+        patch("*** Update File: src/link.txt\n-two\n+2"),
+        patch("*** Add File: src/a.txt\n+x"),
+        patch("*** Add File: src/b.txt\n+x"),
+        Reply::text("done"),
+    ] {
+        world.mock().push(reply);
+    }
+    let prompt = client.prompt(&session, "edit");
+    for (name, chosen) in [
+        ("Allow edits of `src/real.txt`, for this session", "allow_always"),
+        // The second edit needs no answer.
+        ("Allow writing `src/a.txt`, for this session", "allow_always"),
+        ("Allow writing `src/b.txt`, for this session", "deny"),
+    ] {
+        let asked = client.asked("session/request_permission");
+        assert_eq!(asked["params"]["options"][1]["name"], name);
+        client.respond(
+            &asked,
+            json!({"outcome": {"outcome": "selected", "optionId": chosen}}),
+        );
+    }
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(world.read("src/real.txt").unwrap(), "1\n2\n");
+    assert!(world.read("src/a.txt").is_some() && world.read("src/b.txt").is_none());
+}
+
+#[test]
 fn an_unclear_answer_denies() {
     let world = World::new();
     let client = AcpClient::start(&world, json!({}));

@@ -24,6 +24,28 @@ fn full_session(client: &Client) -> String {
 }
 
 #[test]
+fn a_flood_of_output_is_shown_in_part_with_its_end() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let command = "yes 'a line of output' | head -c 50000000; echo; echo the last line";
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": command})));
+    client.ask(&session, "print it");
+    let deltas = client.all(&session, "agent/toolOutputDelta");
+    let live: String = deltas.iter().map(|delta| delta.text("text").to_owned()).collect();
+    assert!(
+        live.len() < 1 << 20,
+        "{} bytes in {} pieces",
+        live.len(),
+        deltas.len()
+    );
+    assert!(live.starts_with("a line of output\n") && live.ends_with("\nthe last line\n"));
+    assert!(live.contains(" bytes of output are not shown here …]"));
+}
+
+#[test]
 fn cancel_ends_a_command_and_all_its_processes() {
     for by_request in [false, true] {
         let world = World::new();

@@ -30,6 +30,7 @@ async fn a_long_script_runs_like_a_short_one() {
         "echo $#; set -e; false; echo not reached",
         "exec sh -c 'echo replaced'",
         "\necho $LINENO; (echo $LINENO)",
+        "echo \"$0 [${BASH_SOURCE[*]}] $#\"; f() { echo \"$FUNCNAME ${BASH_SOURCE[0]}\"; }; f; no-such-program",
         "cat <<'END' | wc -c\nline\nEND\n",
         "sleep 0 & wait; trap 'echo ended' EXIT; exit 7",
     ] {

@@ -85,12 +85,32 @@ impl<'a> JudgedCall<'a> {
             Recorded::Missing | Recorded::FirstUse => None,
         });
         match known {
-            Some(known) => Some(format!(
-                "it has changed since you allowed it: {}",
-                describe_changes(known, &foreign.definition).join("; ")
-            )),
+            Some(known) => Some(describe_change(known, &foreign.definition)),
             None if recorded.is_empty() => None,
             None => Some("it is not known what it was when you allowed it".to_owned()),
+        }
+    }
+}
+
+/// Says how a tool has changed, as far as the earlier permission recorded it.
+fn describe_change(old: &ToolDefinition, new: &ToolDefinition) -> String {
+    const UNRECORDED: &str = "your earlier permission did not record its title and the format of its results, so these \
+                              may have changed";
+    let changes = describe_changes(old, new);
+    match (changes.is_empty(), &old.title) {
+        (true, None) => UNRECORDED.to_owned(),
+        (true, Some(_)) => {
+            "it has changed since you allowed it: in a part that is not shown here, such as the format of \
+                            its results"
+                .to_owned()
+        }
+        (false, title) => {
+            let unrecorded = title.is_none().then(|| format!("; {UNRECORDED}"));
+            let changes = changes.join("; ");
+            format!(
+                "it has changed since you allowed it: {changes}{}",
+                unrecorded.unwrap_or_default()
+            )
         }
     }
 }
@@ -105,14 +125,13 @@ fn describe_changes(old: &ToolDefinition, new: &ToolDefinition) -> Vec<String> {
         }
     };
     compare("its server", &old.server, &new.server);
-    compare("its title", &old.title, &new.title);
+    if let (Some(old), Some(new)) = (&old.title, &new.title) {
+        compare("its title", old, new);
+    }
     compare("its description", &old.description, &new.description);
     let arguments = describe_entries("argument", &old.arguments, &new.arguments, String::as_str);
     let annotations = describe_entries("annotation", &old.annotations, &new.annotations, show_flag);
     changes.extend(arguments.into_iter().chain(annotations));
-    if changes.is_empty() {
-        changes.push("in a part that is not shown here, such as the format of its results".to_owned());
-    }
     changes
 }
 

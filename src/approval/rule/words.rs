@@ -1,5 +1,7 @@
 //! Describes rules in words for people.
 
+use std::path::Path;
+
 use super::{OUTSIDE_SANDBOX, Rule, SANDBOXED, escape_subject};
 use crate::base::text::reveal_hidden_characters;
 
@@ -11,18 +13,16 @@ pub fn describe_rules(rules: &str) -> String {
     words.unwrap_or_else(|| shown.into_owned())
 }
 
-/// Returns the rule for one file of the folder that a rule covers, given the file's path; `None` if the rule is for
-/// something else.
-pub fn narrow_to_file(rule: &str, path: &str) -> Option<String> {
+/// Returns the rule for one file of the folder that a rule covers, given the file's path without links; `None` if the
+/// rule is for something else.
+pub fn narrow_to_file(rule: &str, path: &Path) -> Option<String> {
     let folder = rule
         .strip_suffix("/**)")
         .filter(|folder| !folder.contains("), "))?;
     let (tool, _) = folder.split_once('(')?;
-    let name = path
-        .rsplit('/')
-        .next()
-        .filter(|name| !matches!(*name, "" | "." | ".."))?;
-    let is_file_tool = tool.ends_with("_file");
+    let name = path.file_name()?.to_str()?;
+    let is_file_tool =
+        tool.ends_with("_file") || matches!(tool, "apply_patch" | "fix_code" | "rename_symbol");
     is_file_tool.then(|| format!("{folder}/{})", escape_subject(name)))
 }
 
@@ -103,12 +103,17 @@ mod tests {
                 Some("write_file(src/a\\[1\\].rs)"),
             ),
             ("*_file(src/deep/**)", "a.rs", Some("*_file(src/deep/a.rs)")),
+            (
+                "apply_patch(src/**)",
+                "/work/src/a.rs",
+                Some("apply_patch(src/a.rs)"),
+            ),
             ("write_file(src/**)", "src/..", None),
             ("write_file(a.rs)", "a.rs", None),
             ("bash(ls src/**)", "a.rs", None),
             ("edit_file(a), write_file(src/**)", "src/a.rs", None),
         ] {
-            let found = narrow_to_file(rule, path);
+            let found = narrow_to_file(rule, Path::new(path));
             assert_eq!(found.as_deref(), narrow, "{rule} {path}");
             assert!(found.is_none_or(|found| Rule::parse(&found).is_ok()));
         }

@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::{EditedInput, StepResult, TurnRunner};
+use crate::base::clock;
 use crate::cli::client::ClientError;
 use crate::cli::external_editor::{self, ExternalEditError};
 use crate::cli::signals::SignalAction;
@@ -23,8 +24,11 @@ impl TurnRunner<'_> {
             Some(edited) => edited.text,
             None => external_editor::text(&full_input),
         };
+        let edited = self.in_editor(&approval, &text).await?;
+        // A key that closes the editor may still be down.
+        self.input.held_key.require_rest(clock::now());
         // A leave request wins over whatever the editor left.
-        match self.in_editor(&approval, &text).await? {
+        match edited {
             _ if self.input.wants_to_leave => return Ok(()),
             Err(error) => {
                 self.view.show_warning(format!("! {error}"));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::keys::{Key, parse_approval_key};
 use super::TurnInputState;
-use crate::protocol::{APPROVAL_KEYS, ApprovalAction, Decision};
+use crate::protocol::{APPROVAL_KEYS, ApprovalAction};
 
 impl TurnInputState {
     /// Returns whether a reason, a held letter or a field of a form is being typed.
@@ -41,29 +41,6 @@ impl TurnInputState {
             Key::Char(letter) => self.inquiries.may_answer(*letter),
             _ => false,
         }
-    }
-
-    /// Returns whether a letter that is pressed twice answers two questions. Only what allows narrowly does.
-    pub(super) fn may_repeat(&self, letter: char) -> bool {
-        let action = parse_approval_key(letter, self.has_rule());
-        let is_narrow = matches!(
-            action,
-            Some(ApprovalAction::Decide(Decision::Allow | Decision::AllowSession))
-        );
-        !self.questions.is_empty() && is_narrow
-    }
-
-    /// Counts a repeated letter until the next question is shown. Any other key ends that.
-    pub(super) fn takes_repeated(&mut self, key: &Key) -> bool {
-        let Some((letter, count)) = &mut self.repeated else {
-            return false;
-        };
-        if *key == Key::Char(*letter) && self.shown_at.is_none() {
-            *count += 1;
-            return true;
-        }
-        self.repeated = None;
-        false
     }
 
     /// Describes the held letter and what it is about to do.

@@ -12,6 +12,7 @@ use crate::domain::*;
 fn search(description: &str) -> TestTool {
     let definition = ToolDefinition {
         hash: description.to_owned(),
+        title: Some(String::new()),
         description: description.to_owned(),
         ..ToolDefinition::default()
     };

@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::closest::{self, EarlierEdit};
 use super::replacement::Replacement;
 use super::unwrap::{Reading, apply_readings, describe_closest, list_readings};
-use super::whole_lines::{self, FoldedText, WholeLines, find_run, fold, split};
+use super::whole_lines::{self, FoldedText, WholeLines, find_run, fold, is_blank, split};
 use super::{EditedText, UnixText, common_ends};
 use crate::workspace::text_file::MAX_TEXT;
 
@@ -249,7 +249,14 @@ fn choose_place(
         return Ok(None);
     }
     if hunk.is_at_end {
-        places.retain(|at| at + count == lines.len());
+        let ends_text = |at: &usize| {
+            lines
+                .get(at + count..)
+                .unwrap_or_default()
+                .iter()
+                .all(|line| is_blank(line))
+        };
+        places.retain(ends_text);
         if places.is_empty() {
             return Err("says that it is at the end of the file, but more lines follow there".to_owned());
         }
@@ -311,7 +318,7 @@ fn find_headers(indexed: &IndexedText, headers: &[String]) -> Vec<usize> {
         };
         let mut next = folded.find_key(header).to_vec();
         if next.is_empty() {
-            let begun = folded.iter_keys().filter(|(line, _)| is_start(line));
+            let begun = folded.iter_keys(header).filter(|(line, _)| is_start(line));
             next = begun.flat_map(|(_, lines)| lines).copied().collect();
             next.sort_unstable();
         }
@@ -341,7 +348,6 @@ fn find_similar(
     scope: Range<usize>,
 ) -> Result<Option<PlacedHunk>, String> {
     let (text, edit) = (indexed.text, &reading.edit);
-    let count = split(&edit.old).len();
     let found = if scope.len() == text.len() {
         indexed.folded().find(&edit.old, &edit.new)
     } else {
@@ -354,11 +360,13 @@ fn find_similar(
             return Err(format!("was not found exactly, and {reason}{hint}"));
         }
         WholeLines::Once(fitted) => {
+            // Blank lines around the old ones may be missing in the file.
+            let count = split(&text[fitted.range.clone()]).len();
             choose_place(indexed, hunk, vec![fitted.line - 1], count)?;
             fitted
         }
-        WholeLines::Often(numbers) => {
-            let places = numbers.iter().map(|number| number - 1).collect();
+        WholeLines::Often { lines, count } => {
+            let places = lines.iter().map(|number| number - 1).collect();
             let Some(at) = choose_place(indexed, hunk, places, count)? else {
                 return Ok(None);
             };

@@ -141,6 +141,39 @@ fn line_ends_and_the_end_of_the_file_stay() {
 }
 
 #[test]
+fn blank_lines_around_a_hunk_that_the_file_lacks_do_not_move_its_end() {
+    let last = |lines: &str| at_end(&format!("{lines}\n "));
+    for (text, expected) in [
+        ("a();\n  call_it();\n", "a();\n  call_all();\n"),
+        (
+            "  call_it();\nb();\n  call_it();\n",
+            "  call_it();\nb();\n  call_all();\n",
+        ),
+        ("a();\n  call_it();\n\n\n", "a();\n  call_all();\n\n\n"),
+    ] {
+        for hunk in [
+            last("-call_it();\n+call_all();"),
+            at_end(" \n-call_it();\n+call_all();"),
+        ] {
+            assert_eq!(apply(text, &[hunk]), expected);
+        }
+    }
+    let refused = refuse("  call_it();\nb();\n", &[last("-call_it();\n+call_all();")]);
+    assert!(
+        refused.contains("at the end of the file, but more lines"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_header_is_sought_among_the_lines_that_begin_with_it() {
+    let text: String = (0..3_000).map(|number| format!("fn f_{number}() {{\n")).collect();
+    let folded = FoldedText::new(&text);
+    assert_eq!(folded.iter_keys("fn f_299").count(), 11);
+    assert_eq!(folded.iter_keys("fn g").count(), 0);
+}
+
+#[test]
 fn hunks_that_overlap_are_refused() {
     let twice = hunk(&[], "-a\n+b");
     assert!(refuse("a\n", &[twice.clone(), twice]).contains("two hunks change the same lines"));

@@ -316,7 +316,7 @@ fn replace_whole_lines(
                 closest::describe(&unix.text, [(edit.old.as_str(), "old_text".to_owned())])
             ),
         }),
-        WholeLines::Often(lines) => Err(build_ambiguity(unix, &lines, lines.len(), &edit.old)),
+        WholeLines::Often { lines, .. } => Err(build_ambiguity(unix, &lines, lines.len(), &edit.old)),
     }
 }
 

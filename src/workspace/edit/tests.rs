@@ -245,6 +245,49 @@ fn line_numbers_fit_only_the_lines_that_they_name() {
 }
 
 #[test]
+fn a_number_that_belongs_to_the_new_text_stays() {
+    let text = "status\tmeaning\nOK\tfine\nend\n";
+    for separator in ["\t", ": ", "|"] {
+        let old = format!("2{separator}OK\tfine");
+        for new in ["200\tOK", "200: OK", "200|OK", "3\tOK", "2\tOK\n200\tOK"] {
+            match apply(text, &[edit(&old, new)]) {
+                Ok(edited) => assert_eq!(edited.text, text.replace("OK\tfine", new), "{separator:?}"),
+                Err(error) => assert!(
+                    error.to_string().contains("line numbers too is not clear"),
+                    "{error}"
+                ),
+            }
+        }
+        // Those that go on are line numbers.
+        let edited = apply(text, &[edit(&old, &format!("2{separator}OK\n3{separator}ALL"))]).unwrap();
+        assert_eq!(edited.text, text.replace("OK\tfine", "OK\nALL"));
+    }
+}
+
+#[test]
+fn a_fence_round_the_old_text_only_adds_no_line() {
+    for (new, expected) in [
+        ("two();", "one\ntwo();\nthree\n"),
+        ("two();\n", "one\ntwo();\nthree\n"),
+        ("```\ntwo();\n```\n", "one\ntwo();\nthree\n"),
+        ("", "one\nthree\n"),
+        ("```\n```", "one\nthree\n"),
+    ] {
+        let edited = apply("one\nsecond();\nthree\n", &[edit("```rust\nsecond();\n```", new)]).unwrap();
+        assert_eq!(edited.text, expected, "{new:?}");
+    }
+    let edited = apply("one\nsecond();", &[edit("```\nsecond();\n```", "")]).unwrap();
+    assert_eq!(edited.text, "one\n");
+}
+
+#[test]
+fn one_kind_of_quotes_says_nothing_about_the_others() {
+    let text = "say it's good\nend\n";
+    let edited = apply(text, &[edit("say it’s good", "say it’s “good” – isn’t it")]).unwrap();
+    assert_eq!(edited.text, "say it's “good” – isn't it\nend\n");
+}
+
+#[test]
 fn blanks_at_the_ends_of_all_lines_are_not_copied() {
     let bend = |text: &str| text.replace('\n', "  \n");
     let old = "fn main() {\n    let answer = 42;\n";

@@ -148,14 +148,16 @@ pub(super) fn describe_closest(text: &str, readings: &[Reading], name: &str) -> 
     misfit.unwrap_or_default() + &closest::describe(text, olds)
 }
 
-/// Removes the fence round the old text, and round the new one if it has one too.
+/// Removes the fence round the old text, and round the new one if it has one too. A fence encloses whole lines.
 fn remove_fences(edit: &Replacement) -> Option<Replacement> {
     let old = remove_fence(&edit.old)?;
     let new = match remove_fence(&edit.new) {
         Some(new) => new,
         None if edit.new.contains("```") => return None,
-        None => edit.new.clone(),
+        None => edit.new.strip_suffix('\n').unwrap_or(&edit.new).to_owned(),
     };
+    // Nothing is left of the lines, not even an empty one.
+    let old = if new.is_empty() { old + "\n" } else { old };
     Some(Replacement { old, new, ..*edit })
 }
 
@@ -203,7 +205,7 @@ fn remove_line_numbers(edit: &Replacement) -> Option<(Replacement, Scope)> {
         begin(numbered.first()?).filter(|first| numbered.iter().all(|line| begin(line) == Some(*first)));
     let count = split(&edit.old).len().saturating_sub(1);
     let scope = match first.and_then(|first| Some((first, first.checked_add(count)?))) {
-        Some(_) if separator != '\t' && !has_clear_numbers(&old, &edit.new) => Scope::Nowhere,
+        Some(_) if !has_clear_numbers(&old, &edit.new) => Scope::Nowhere,
         Some((first, last)) => Scope::Lines(first, last),
         // They do not count on, so they name no lines.
         None => Scope::Lines(usize::MAX, usize::MAX),
@@ -211,16 +213,20 @@ fn remove_line_numbers(edit: &Replacement) -> Option<(Replacement, Scope)> {
     Some((unnumbered, scope))
 }
 
-/// Returns whether the new lines that are no old ones have all numbers that go on from the line before, or none.
+/// Returns whether the new lines that are no old ones have all numbers, or none. A number is that of an old line, or
+/// follows that of the line before; any other may be a part of the text.
 fn has_clear_numbers(old: &[&str], new: &str) -> bool {
-    let first = old.iter().find_map(|line| split_number(line));
-    let mut before = first.map_or(0, |line| line.number.saturating_sub(1));
+    let numbers = old.iter().filter_map(|line| split_number(line));
+    let numbers: Vec<usize> = numbers.map(|line| line.number).collect();
+    let mut before = numbers.first().map_or(0, |first| first.saturating_sub(1));
     let (mut has_numbers, mut has_others) = (false, false);
     for line in new.split('\n').filter(|line| !line.trim().is_empty()) {
         let number = split_number(line).map(|line| line.number);
         if !old.contains(&line) {
             match number {
-                Some(number) if number > before => has_numbers = true,
+                Some(number) if number == before + 1 || number > before && numbers.contains(&number) => {
+                    has_numbers = true;
+                }
                 Some(_) => return false,
                 None => has_others = true,
             }

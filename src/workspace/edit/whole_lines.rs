@@ -2,8 +2,8 @@
 //!
 //! Pure. Refuses by `None` whatever is not certain: a wrong edit is worse than a repeated one.
 
-use std::collections::{HashMap, HashSet};
-use std::ops::Range;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::{Bound, Range};
 use std::rc::Rc;
 
 use similar::DiffTag;
@@ -29,8 +29,12 @@ pub(super) enum WholeLines {
     /// At one place, but it is not certain what the new lines are to look like there. Says why, after "and".
     Unclear(&'static str),
     Once(FittedEdit),
-    /// The numbers of the first lines.
-    Often(Vec<usize>),
+    Often {
+        /// The numbers of the first lines.
+        lines: Vec<usize>,
+        /// How many lines each place has.
+        count: usize,
+    },
 }
 
 /// The lines of a text, folded once for many searches. Line ends are `\n`.
@@ -40,7 +44,7 @@ pub(super) struct FoldedText<'t> {
     starts: Vec<usize>,
     /// Each line as [`fold`] makes it.
     keys: Vec<Rc<str>>,
-    by_key: HashMap<Rc<str>, Vec<usize>>,
+    by_key: BTreeMap<Rc<str>, Vec<usize>>,
 }
 
 impl<'t> FoldedText<'t> {
@@ -48,7 +52,7 @@ impl<'t> FoldedText<'t> {
         // As everywhere, a line feed at the end begins another line, which is empty.
         let lines: Vec<&str> = text.split('\n').collect();
         let keys: Vec<Rc<str>> = lines.iter().map(|line| fold(line).into()).collect();
-        let (mut starts, mut by_key, mut next) = (Vec::new(), HashMap::new(), 0);
+        let (mut starts, mut by_key, mut next) = (Vec::new(), BTreeMap::new(), 0);
         for (at, key) in keys.iter().enumerate() {
             starts.push(next);
             next += lines[at].len() + 1;
@@ -67,9 +71,12 @@ impl<'t> FoldedText<'t> {
         self.by_key.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// Iterates over the keys, each once, with the lines that have it.
-    pub(super) fn iter_keys(&self) -> impl Iterator<Item = (&str, &[usize])> {
-        self.by_key.iter().map(|(key, lines)| (&**key, lines.as_slice()))
+    /// Iterates over the keys that begin with `start`, each once, with the lines that have it.
+    pub(super) fn iter_keys<'a>(&'a self, start: &'a str) -> impl Iterator<Item = (&'a str, &'a [usize])> {
+        let from = (Bound::Included(start), Bound::Unbounded);
+        let keys = self.by_key.range::<str, _>(from);
+        keys.map(|(key, lines)| (&**key, lines.as_slice()))
+            .take_while(move |(key, _)| key.starts_with(start))
     }
 
     /// Finds `old`, and fits `new` to the place.
@@ -118,7 +125,10 @@ pub(super) fn find_within(text: &str, scope: Range<usize>, old: &str, new: &str)
             new: found.new,
             line: above + found.line,
         }),
-        WholeLines::Often(lines) => WholeLines::Often(lines.into_iter().map(|line| above + line).collect()),
+        WholeLines::Often { lines, count } => WholeLines::Often {
+            lines: lines.into_iter().map(|line| above + line).collect(),
+            count,
+        },
         other @ (WholeLines::Nowhere | WholeLines::Unclear(_)) => other,
     }
 }
@@ -169,7 +179,10 @@ fn find_lines(text: &FoldedText, old: &[&str], new: &[&str]) -> WholeLines {
             Err(reason) => WholeLines::Unclear(reason),
             Ok(new) => WholeLines::Once(build_edit(text, at, old.len(), new)),
         },
-        _ => WholeLines::Often(places.iter().map(|at| at + 1).collect()),
+        _ => WholeLines::Often {
+            lines: places.iter().map(|at| at + 1).collect(),
+            count: old.len(),
+        },
     }
 }
 
@@ -327,8 +340,9 @@ fn split_units(line: &str) -> Vec<&str> {
     units
 }
 
-/// Returns the letters to replace by plain ones: all kinds of quotes and dashes, if the old text has one of them where the
-/// file has a plain one. Those that the file has elsewhere in the same lines stay.
+/// Returns the letters to replace by plain ones: all kinds of quotes and dashes, if the old text has quotation marks where
+/// the file has plain ones. An apostrophe or a dash says nothing about other kinds than its own. Those that the file has
+/// elsewhere in the same lines stay.
 fn learn_letters<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<char, char> {
     let (mut letters, mut kept) = (HashMap::new(), HashSet::new());
     for (old, there) in pairs {
@@ -341,10 +355,12 @@ fn learn_letters<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap
             }
         }
     }
-    if !letters.is_empty() {
-        let others = ('\u{2010}'..='\u{201f}').chain(['\u{2212}']);
-        letters.extend(others.map(|letter| (letter, to_plain_letter(letter))));
-    }
+    let is_quotation = |letter: &char| matches!(letter, '\u{2018}' | '\u{201a}'..='\u{201f}');
+    let has_quotation = letters.keys().any(is_quotation);
+    let learned: HashSet<char> = letters.values().copied().collect();
+    let others = ('\u{2010}'..='\u{201f}').chain(['\u{2212}']);
+    let others = others.map(|letter| (letter, to_plain_letter(letter)));
+    letters.extend(others.filter(|(_, plain)| has_quotation || learned.contains(plain)));
     letters.retain(|letter, _| !kept.contains(letter));
     letters
 }

@@ -282,9 +282,9 @@ fn start(
         .argv
         .split_first()
         .ok_or((StartRefusal::Other, "no program".to_owned()))?;
-    let script_path = script.as_ref().map(|script| [script.path()]);
+    let script_args = script.as_ref().map(|script| script.arguments(name));
     let child = name_program(request, name)?
-        .args(script_path.as_ref().map_or(args, |path| path.as_slice()))
+        .args(script_args.as_ref().map_or(args, |args| args.as_slice()))
         .current_dir(&request.cwd)
         .envs(request.env.iter().map(|(name, value)| (name, value)))
         .envs(proxy_port.into_iter().flat_map(list_proxy_variables))

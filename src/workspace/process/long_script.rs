@@ -49,9 +49,18 @@ impl LongScript {
         Ok(Some(Self(file)))
     }
 
-    /// Returns the path by which the shell opens the script, its only argument.
-    pub(super) fn path(&self) -> OsString {
-        format!("{DESCRIPTORS}/{}", self.0.as_raw_fd()).into()
+    /// Returns the arguments with which this shell reads the script. As with `-c`, it stays `$0`, and what it runs has no
+    /// source file.
+    pub(super) fn arguments(&self, shell: &OsStr) -> [OsString; 2] {
+        let path = format!("{DESCRIPTORS}/{}", self.0.as_raw_fd());
+        let read = if shell == "bash" {
+            // Without the file, `eval` would succeed.
+            format!(": <{path} || exit; eval \"$(<{path})\"")
+        } else {
+            // Other shells have no `$(<file)`, and most have no `BASH_SOURCE`.
+            format!(". {path}")
+        };
+        ["-c".into(), read.into()]
     }
 }
 

@@ -11,7 +11,7 @@ fn definition(description: &str, arguments: &[&str]) -> ToolDefinition {
     ToolDefinition {
         hash: format!("{description} {arguments:?}"),
         server: "npx tickets".to_owned(),
-        title: String::new(),
+        title: Some(String::new()),
         description: description.to_owned(),
         arguments: arguments
             .iter()
@@ -112,6 +112,30 @@ fn a_change_that_is_not_shown_counts_too() {
         reason.contains("a EVIL b b") && reason.contains("\"…"),
         "{reason}"
     );
+}
+
+#[test]
+fn a_grant_that_is_older_than_the_record_of_titles_says_so() {
+    let old = r#"{"hash": "old", "server": "npx tickets", "description": "Finds tickets.", "arguments": {"q": "{}"},
+        "annotations": {"readOnlyHint": true}}"#;
+    let policy = Policy {
+        grants: vec![granted(SEARCH, serde_json::from_str(old).unwrap())],
+        ..Policy::default()
+    };
+    let titled = |definition| ToolDefinition {
+        title: Some("Search".to_owned()),
+        ..definition
+    };
+    let unrecorded = "your earlier permission did not record its title and the format of its results, so these may have changed";
+    let reason = ask_reason(&policy, &call_of(SEARCH, titled(original())));
+    assert!(
+        reason.ends_with(&format!("mcp:tickets/search; {unrecorded}")),
+        "{reason}"
+    );
+    let changed = titled(definition("Finds all.", &["q"]));
+    let reason = ask_reason(&policy, &call_of(SEARCH, changed));
+    let changes = "its description was \"Finds tickets.\", and is \"Finds all.\"";
+    assert!(reason.ends_with(&format!("{changes}; {unrecorded}")), "{reason}");
 }
 
 #[test]
