@@ -158,6 +158,19 @@ impl WriteBatch<'_> {
                 choice,
                 at_ms,
             } => self.remember_choice(folder, agent, choice, *at_ms)?,
+            RowWrite::NoteWindow { model, tokens, at_ms } => {
+                let tokens = i64::try_from(*tokens).unwrap_or(i64::MAX);
+                self.execute_cached(
+                    "INSERT OR REPLACE INTO windows (provider, address, model, tokens, at_ms) VALUES (?, ?, ?, ?, ?)",
+                    params![model.provider, model.address, model.model, tokens, at_ms],
+                )?;
+            }
+            RowWrite::ForgetWindow { model } => {
+                self.execute_cached(
+                    "DELETE FROM windows WHERE provider = ? AND address = ? AND model = ?",
+                    params![model.provider, model.address, model.model],
+                )?;
+            }
         }
         Ok(())
     }

@@ -89,6 +89,26 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// Checks that the file system of the database at `path` has room for `bytes` more. If that is unknown, it has.
+///
+/// # Errors
+/// [`StoreError::DiskFull`] if it has less.
+pub(super) fn check_free_space(path: &Path, bytes: u64) -> Result<(), StoreError> {
+    let folder = path.parent().unwrap_or(path);
+    let Ok(system) = rustix::fs::statvfs(folder) else {
+        return Ok(());
+    };
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    if free >= bytes {
+        return Ok(());
+    }
+    Err(StoreError::DiskFull {
+        path: path.to_owned(),
+        needed: bytes.div_ceil(1 << 20),
+        free: free >> 20,
+    })
+}
+
 /// The device and number of a file; `None` if there is none.
 pub(super) type FileIdentity = Option<(u64, u64)>;
 
@@ -129,6 +149,20 @@ impl StorePlace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_without_room_is_an_error_that_says_how_much_is_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        check_free_space(&path, 1).unwrap();
+        let error = check_free_space(&path, u64::MAX).unwrap_err().to_string();
+        assert!(
+            error.contains("store.db needs 17592186044416 MB") && error.contains("nothing was changed"),
+            "{error}"
+        );
+        // A folder that cannot be asked.
+        check_free_space(&folder.path().join("gone/store.db"), u64::MAX).unwrap();
+    }
 
     #[test]
     fn names_stay_inside_the_folder() {

@@ -111,6 +111,23 @@ pub enum RowWrite {
         /// Time of the choice, in ms since the epoch.
         at_ms: i64,
     },
+    /// Stores the window that a provider has named for a model, in tokens.
+    NoteWindow {
+        model: ModelKey,
+        tokens: u64,
+        /// Time of the refusal, in ms since the epoch.
+        at_ms: i64,
+    },
+    /// Removes the stored window of a model.
+    ForgetWindow { model: ModelKey },
+}
+
+/// A model of a provider at an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ModelKey {
+    pub provider: String,
+    pub address: String,
+    pub model: String,
 }
 
 /// A failure that tests and the simulator inject instead of a commit.
