@@ -20,9 +20,6 @@ use crate::config::{ConfigSource, Settings, Trust};
 /// Names the shell that asks for a completion. Not clap's own name, which other programs may set for a server.
 const VARIABLE: &str = "AGENTLS_COMPLETE";
 
-/// How many sessions are offered, the last used first.
-const SESSIONS: &str = "100";
-
 /// Answers a shell, if one asks. Returns whether that is so; nothing else must be printed then.
 ///
 /// # Errors
@@ -64,8 +61,8 @@ fn with_values(command: clap::Command, values: &Arc<ValueSource>) -> clap::Comma
         let list: fn(&ValueSource) -> Vec<CompletionCandidate> = match arg.get_id().as_str() {
             "session" | "id" => ValueSource::list_sessions,
             "model" => ValueSource::list_models,
-            "agent" => |values| to_candidates(values.load_settings().agents.keys()),
-            "provider" => |values| to_candidates(values.load_settings().providers.keys()),
+            "agent" => |values| values.load_settings().agents.keys().map(Into::into).collect(),
+            "provider" => |values| values.load_settings().providers.keys().map(Into::into).collect(),
             _ => return arg,
         };
         let values = values.clone();
@@ -76,31 +73,26 @@ fn with_values(command: clap::Command, values: &Arc<ValueSource>) -> clap::Comma
 
 impl ValueSource {
     fn list_sessions(&self) -> Vec<CompletionCandidate> {
-        let listed = self.run_json(&["sessions", "--json", "list", "-n", SESSIONS]);
-        let sessions = listed.as_ref().and_then(Value::as_array).into_iter().flatten();
+        // The last used ones.
+        let listed = self.run_json(&["sessions", "--json", "list", "-n", "100"]);
+        let sessions = listed.as_array().into_iter().flatten();
         let candidates = sessions.filter_map(|session| {
             // A line end would begin another candidate.
             let title = session["title"].as_str().map(|title| clean_line(title, 60));
             let id = session["sessionId"].as_str()?;
             Some(CompletionCandidate::new(id).help(title.map(Into::into)))
         });
-        // The order of the list.
-        candidates
-            .enumerate()
-            .map(|(at, one)| one.display_order(Some(at)))
-            .collect()
+        candidates.collect()
     }
 
     fn list_models(&self) -> Vec<CompletionCandidate> {
-        let listed = self
-            .run_json(&["models", "--offline", "--json"])
-            .unwrap_or_default();
+        let listed = self.run_json(&["models", "--offline", "--json"]);
         let models = listed["models"].as_array().into_iter().flatten();
-        let names = models.filter_map(|model| {
+        let candidates = models.filter_map(|model| {
             let (provider, model) = (model["provider"].as_str()?, model["model"].as_str()?);
-            Some(format!("{provider}/{model}"))
+            Some(format!("{provider}/{model}").into())
         });
-        to_candidates(names)
+        candidates.collect()
     }
 
     /// Reads the settings as if the folder were not trusted.
@@ -109,18 +101,13 @@ impl ValueSource {
         self.source.load_settings(folder, &Trust::default()).settings
     }
 
-    /// Runs a command of agentls; `None` if it fails. A completion has nowhere to say why.
-    fn run_json(&self, arguments: &[&str]) -> Option<Value> {
+    /// Runs a command of agentls; null if it fails. A completion has nowhere to say why.
+    fn run_json(&self, arguments: &[&str]) -> Value {
         let folder = self.folder.as_deref().unwrap_or(Path::new("."));
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(folder).env_remove(VARIABLE);
-        let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-        serde_json::from_slice(&output.stdout).ok()
+        let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
+        let read = output.map(|output| serde_json::from_slice(&output.stdout).unwrap_or_default());
+        read.unwrap_or_default()
     }
-}
-
-fn to_candidates<T: ToString>(names: impl Iterator<Item = T>) -> Vec<CompletionCandidate> {
-    names
-        .map(|name| CompletionCandidate::new(name.to_string()))
-        .collect()
 }

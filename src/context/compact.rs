@@ -68,21 +68,13 @@ impl CompactionRange {
     }
 
     /// Returns the prompts in progress with at most `prompt` tokens each, and the newest others that fit into `room`.
-    fn choose_prompts(
-        &self,
-        items: &[Arc<HistoryItem>],
-        mut room: u64,
-        prompt: u64,
-    ) -> Vec<Arc<HistoryItem>> {
+    fn choose_prompts(&self, items: &[Arc<HistoryItem>], room: u64, prompt: u64) -> Vec<Arc<HistoryItem>> {
         let in_progress = find_prompts_in_progress(items);
-        let mut kept = Vec::new();
+        let (mut kept, mut room) = (Vec::new(), room);
         for (at, item) in items.iter().enumerate().take(self.until).skip(self.from).rev() {
             let must_stay = in_progress.contains(&at);
-            let item = if must_stay {
-                shorten_prompt(item, prompt)
-            } else {
-                item.clone()
-            };
+            let most = if must_stay { prompt } else { u64::MAX };
+            let item = shorten_prompt(item, most);
             let tokens = item.estimated_tokens(estimate_message_tokens);
             if must_stay || is_prompt(&item) && tokens <= room {
                 room = room.saturating_sub(tokens);
@@ -169,12 +161,13 @@ fn find_prompts_in_progress(items: &[Arc<HistoryItem>]) -> Vec<usize> {
         is_answer && items.get(at + 1).is_none_or(is_prompt)
     };
     let start = (0..items.len()).rposition(ends_turn).map_or(0, |at| at + 1);
-    let is_prompt_at = |at: &usize| is_prompt(&items[*at]);
-    let (first, last) = (
-        (start..items.len()).find(is_prompt_at),
-        (start..items.len()).rfind(is_prompt_at),
-    );
-    first.into_iter().chain(last).collect()
+    let prompts = Vec::from_iter((start..items.len()).filter(|at| is_prompt(&items[*at])));
+    prompts
+        .first()
+        .into_iter()
+        .chain(prompts.last())
+        .copied()
+        .collect()
 }
 
 /// The last line of a prompt that was shortened.
@@ -200,9 +193,7 @@ fn shorten_prompt(item: &Arc<HistoryItem>, tokens: u64) -> Arc<HistoryItem> {
     }
     // The text may have more or fewer characters per token than English has.
     let characters = text.chars().count() as u64 * most / had;
-    let Some(cut) = cut_middle(text, characters as usize) else {
-        return item.clone();
-    };
+    let cut = cut_middle(text, characters as usize).unwrap_or_else(|| text.to_owned());
     HistoryItem::new(replace_text(&item.message, format!("{cut}\n{SHORTENED_PROMPT}")))
 }
 

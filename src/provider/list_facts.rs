@@ -80,16 +80,11 @@ pub(super) fn read_facts(entry: &Value) -> ModelOverride {
     // older versions of llama.cpp, they have only the window that it was trained with.
     let meta = &entry["meta"];
     let trained = meta["n_ctx_train"].as_u64();
-    let trained = trained.or_else(|| {
-        entry["max_context_length"]
-            .as_u64()
-            .filter(|_| entry["state"].is_string())
-    });
-    let is_window = |name: &&&str| trained.is_none() || **name != "max_context_length";
-    let window = WINDOW_FIELDS
-        .iter()
-        .filter(is_window)
-        .find_map(|name| entry[*name].as_u64());
+    let most = entry["max_context_length"].as_u64();
+    let trained = trained.or_else(|| most.filter(|_| entry["state"].is_string()));
+    let known_names = WINDOW_FIELDS.iter();
+    let mut names = known_names.filter(|name| trained.is_none() || **name != "max_context_length");
+    let window = names.find_map(|name| entry[*name].as_u64());
     let loaded = meta["n_ctx"].as_u64().filter(|window| *window > 0);
     let window = window.or(loaded);
     // OpenRouter's best provider may have a smaller window than the model.

@@ -64,7 +64,7 @@ pub use error::{Disposition, ProviderError, ProviderFault, TimeoutPhase};
 pub use health_tracking::{Health, WatchedProvider};
 pub use list_facts::ModelList;
 pub use models::{ModelInfo, ModelOverride, PriceSource, SearchFee, is_thinking_enabled, least_effort};
-pub use probe::{EngineList, ProbeResult, fetch_engine_list, fetch_list, list_models, probe_provider};
+pub use probe::{ProbeResult, fetch_engine_list, fetch_list, list_models, probe_provider};
 pub use registry::{CallSlot, CallSlots, ProviderSpec, build};
 pub use request::{Effort, HistoryItem, ModelRequest, RequestShape};
 pub use request_part::{RequestPart, RequestParts, ToolPointer};

@@ -78,30 +78,21 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
     result.map_err(|failure| account.build_provider_error("", failure))
 }
 
-/// What a local engine says about its models.
-#[derive(Debug, Default)]
-pub struct EngineList {
-    pub models: ModelList,
-    /// A request failed that could have told more.
-    pub is_partial: bool,
-}
-
 /// Returns the list of a local engine, with the windows of what it has loaded. LM Studio, and llama.cpp before it had them
-/// in its list, report them only in APIs of their own.
+/// in its list, report them only in APIs of their own. Also returns whether they answered.
 ///
 /// # Errors
 ///
 /// Fails as [`fetch_list`] does.
-pub async fn fetch_engine_list(spec: &ProviderSpec, limit: Duration) -> Result<EngineList, ProviderError> {
+pub async fn fetch_engine_list(
+    spec: &ProviderSpec,
+    limit: Duration,
+) -> Result<(ModelList, bool), ProviderError> {
     let started = clock::now();
     let models = fetch_list(spec, limit).await?.unwrap_or_default();
     let has_window = |list: &ModelList| list.facts.values().any(|facts| facts.window.is_some());
-    let mut list = EngineList {
-        models,
-        is_partial: false,
-    };
-    if list.models.names.is_empty() || has_window(&list.models) {
-        return Ok(list);
+    if models.names.is_empty() || has_window(&models) {
+        return Ok((models, true));
     }
     let base = url::Url::parse(spec.base_url.as_deref().unwrap_or_default());
     let own_api = ProviderSpec {
@@ -112,43 +103,32 @@ pub async fn fetch_engine_list(spec: &ProviderSpec, limit: Duration) -> Result<E
     let left = limit.saturating_sub(clock::now().saturating_duration_since(started));
     let answer = clock::timeout(left, async {
         let own = get(&own_api, &account, "api/v0/models").await?;
-        let mut models = own
-            .filter(|own| !own.facts.is_empty())
-            .unwrap_or_else(|| list.models.clone());
+        let own = own.filter(|own| !own.facts.is_empty());
+        let mut models = own.unwrap_or_else(|| models.clone());
         // llama.cpp says of its only model what it was trained with.
         let is_llama = models.facts.values().any(|facts| facts.max_window.is_some()) && !has_window(&models);
-        if is_llama && let Some(window) = get_loaded_window(&own_api, &account).await? {
-            models
-                .facts
-                .values_mut()
-                .for_each(|facts| facts.window = Some(window));
+        if is_llama && let Some(window) = get_loaded(&own_api, &account).await? {
+            let facts = models.facts.values_mut();
+            facts.for_each(|facts| facts.window = Some(window));
         }
         Ok::<_, Failure>(models)
     });
-    match answer.await {
+    Ok(match answer.await {
         // Other engines do not have these, which is no failure.
-        Ok(Ok(models)) => list.models = models,
-        Ok(Err(_)) | Err(_) => list.is_partial = true,
-    }
-    Ok(list)
+        Ok(Ok(models)) => (models, true),
+        Ok(Err(_)) | Err(_) => (models, false),
+    })
 }
 
 /// Returns the window that llama.cpp has loaded.
-async fn get_loaded_window(
-    spec: &ProviderSpec,
-    account: &Arc<ProviderAccount>,
-) -> Result<Option<u64>, Failure> {
+async fn get_loaded(spec: &ProviderSpec, account: &Arc<ProviderAccount>) -> Result<Option<u64>, Failure> {
     let client = ProbeClient::new(spec, account).await?;
-    let response = client.get("props").await?;
-    match response.status().as_u16() {
-        200..300 => {
-            let answer = read_json(response).await.unwrap_or_default();
-            let window = answer["default_generation_settings"]["n_ctx"].as_u64();
-            Ok(window.filter(|window| *window > 0))
-        }
-        404 | 405 | 501 => Ok(None),
-        status => Err(read_error_response(account, "", &RequestParts::new(), status, response).await),
-    }
+    let response = client
+        .get(super::build_endpoint_url(&client.base, "props"))
+        .await?;
+    let answer = read_json(response).await.unwrap_or_default();
+    let window = answer["default_generation_settings"]["n_ctx"].as_u64();
+    Ok(window.filter(|window| *window > 0))
 }
 
 /// What a probe has confirmed.
@@ -233,12 +213,7 @@ impl ProbeClient {
         })
     }
 
-    async fn get(&self, path: &str) -> Result<reqwest::Response, Failure> {
-        self.get_address(super::build_endpoint_url(&self.base, path))
-            .await
-    }
-
-    async fn get_address(&self, address: url::Url) -> Result<reqwest::Response, Failure> {
+    async fn get(&self, address: url::Url) -> Result<reqwest::Response, Failure> {
         let request = self.client.get(address).headers(self.headers.clone());
         match self.http.send(request).await {
             Ok(response) => Ok(response),
@@ -264,7 +239,7 @@ async fn get(
     if let Some(page) = page {
         address.query_pairs_mut().append_pair(page, "1000");
     }
-    let response = client.get_address(address).await?;
+    let response = client.get(address).await?;
     let status = response.status().as_u16();
     match status {
         200..300 if spec.kind == ApiKind::Ollama => Ok(match read_list_response(response).await {

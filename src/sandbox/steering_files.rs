@@ -122,8 +122,11 @@ fn protect_repository(dot_git: &Path, rules: &mut Vec<(PathRule, PathBuf)>) {
         return;
     };
     protect_repository_folder(&common, rules);
-    protect_repository_files(&folder, rules);
-    rules.push((PathRule::ReadOnly, folder.join("gitdir")));
+    // A submodule has no other.
+    if folder != common {
+        protect_repository_files(&folder, rules);
+        rules.push((PathRule::ReadOnly, folder.join("gitdir")));
+    }
 }
 
 /// Returns the folders of a repository that commands may write: `.git`, or for a linked work tree that of the main one,

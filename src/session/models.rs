@@ -341,14 +341,14 @@ impl Models {
         let mut info = spec.model_info(model);
         let engine = self.find_engine_facts(spec, model);
         if let Some(facts) = engine {
-            info = facts.apply(info);
+            info.window = facts.apply(info).window;
         }
         let is_known =
             engine.is_some_and(|facts| facts.window.is_some()) || spec.has_configured_window(model);
-        let learnt = self.learnt.find(&self.model_key(&spec.name, model)).window;
-        if let Some(learnt) = learnt.filter(|learnt| !(learnt.is_old && is_known)) {
+        let learnt = self.learnt.find(&self.model_key(&spec.name, model));
+        if let Some(window) = learnt.window.filter(|_| !(learnt.is_old && is_known)) {
             // R-CTX-3: an overflow has named the real window, which is never larger than the known one.
-            info.window = info.window.min(learnt.tokens);
+            info.window = info.window.min(window);
         }
         info
     }

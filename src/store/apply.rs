@@ -159,16 +159,11 @@ impl WriteBatch<'_> {
                 at_ms,
             } => self.remember_choice(folder, agent, choice, *at_ms)?,
             RowWrite::NoteWindow { model, tokens, at_ms } => {
-                let tokens = i64::try_from(*tokens).unwrap_or(i64::MAX);
+                let (provider, address, model) = (&model.provider, &model.address, &model.model);
                 self.execute_cached(
                     "INSERT OR REPLACE INTO windows (provider, address, model, tokens, at_ms) VALUES (?, ?, ?, ?, ?)",
-                    params![model.provider, model.address, model.model, tokens, at_ms],
-                )?;
-            }
-            RowWrite::ForgetWindow { model } => {
-                self.execute_cached(
-                    "DELETE FROM windows WHERE provider = ? AND address = ? AND model = ?",
-                    params![model.provider, model.address, model.model],
+                    // Without one, less than any window counts; it ages like the others.
+                    params![provider, address, model, tokens.map_or(i64::MAX, |tokens| tokens as i64), at_ms],
                 )?;
             }
         }

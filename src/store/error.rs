@@ -27,12 +27,6 @@ pub enum StoreError {
         path: PathBuf,
         source: io::Error,
     },
-    /// The disk has no room for a copy or a migration of the database. Nothing was changed.
-    #[error(
-        "the session store {path} needs {needed} MB of free disk space to be repaired or updated, and {free} MB are free; nothing was changed",
-        path = path.display()
-    )]
-    DiskFull { path: PathBuf, needed: u64, free: u64 },
     /// An id or name that cannot name a file. It may come from a client.
     #[error("`{0}` is not the name of anything stored")]
     BadName(String),
@@ -58,7 +52,6 @@ impl StoreError {
             Self::Sqlite(_) | Self::Io { .. } | Self::NotWritable => {
                 Some("free disk space or repair the data folder, then try again")
             }
-            Self::DiskFull { .. } => Some("free disk space, then try again"),
             Self::Replaced(_) => Some("try again"),
             Self::Closed => Some("start agentls again"),
             Self::BadName(_) | Self::BadCursor(_) => None,

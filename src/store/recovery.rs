@@ -177,7 +177,7 @@ fn try_replacing(path: &Path) -> Result<Option<String>, StoreError> {
     let fresh = with_suffix(path, ".new");
     // A crash may have left one.
     remove_database(&fresh).map_err(failed)?;
-    files::check_free_space(path, measure_database(path))?;
+    files::check_free_space("replacing", path, measure_database(path))?;
     let aside = choose_aside_path(path);
     let saved = save_readable(path, &fresh).and_then(|saved| {
         swap_files(path, &fresh, &aside).map_err(failed)?;

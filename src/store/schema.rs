@@ -224,7 +224,7 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     let found = read_schema_version(&connection)?;
     if (1..VERSION).contains(&found) {
-        files::check_free_space(path, MIGRATION_BYTES)?;
+        files::check_free_space("updating", path, MIGRATION_BYTES)?;
     }
     migrate_into(&mut connection, MIGRATIONS)?;
     Ok(connection)

@@ -111,15 +111,13 @@ pub enum RowWrite {
         /// Time of the choice, in ms since the epoch.
         at_ms: i64,
     },
-    /// Stores the window that a provider has named for a model, in tokens.
+    /// Stores the window that a provider has named for a model, in tokens; `None` removes it.
     NoteWindow {
         model: ModelKey,
-        tokens: u64,
+        tokens: Option<u64>,
         /// Time of the refusal, in ms since the epoch.
         at_ms: i64,
     },
-    /// Removes the stored window of a model.
-    ForgetWindow { model: ModelKey },
 }
 
 /// A model of a provider at an address.

@@ -148,12 +148,9 @@ impl SkippedEntries {
         let mut text = String::new();
         // Without a filter, every file matches.
         if searches_text && self.matched == 0 && (self.unmatched > 0 || self.is_narrowed) {
-            let looked_at = if self.is_narrowed {
-                "the files in the folders of glob were looked at".to_owned()
-            } else {
-                format!("{} looked at", count_noun(self.unmatched, "file"))
-            };
-            let _ = writeln!(text, "[{looked_at}, but none matches glob or type]");
+            // All folders may have been passed over.
+            let looked_at = count_noun(self.unmatched, "file");
+            let _ = writeln!(text, "[{looked_at} looked at, but none matches glob or type]");
         }
         for reason in REASONS {
             let count = &self.counts[reason as usize];

@@ -86,7 +86,6 @@ fn store_failed(error: StoreError) -> RequestError {
         StoreError::NewerSchema { .. }
         | StoreError::Sqlite(_)
         | StoreError::Io { .. }
-        | StoreError::DiskFull { .. }
         | StoreError::NotWritable
         | StoreError::Replaced(_)
         | StoreError::Closed => AgentError::from(error).into(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Models;
 use super::lists::FRESH;
 use crate::config::{ApiKind, ProviderSettings};
-use crate::provider::{self, EngineList, ModelList, ModelOverride, ProviderSpec};
+use crate::provider::{self, ModelList, ModelOverride, ProviderSpec};
 
 /// How long an engine may take to list its models. A turn waits for that.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -32,20 +32,15 @@ impl Models {
             return;
         }
         // Without a list, the catalogue decides.
-        let list = provider::fetch_engine_list(&spec, LIMIT)
-            .await
-            .unwrap_or_else(|error| {
-                tracing::info!(provider = spec.name, %error, "its windows were not read");
-                // One that does not answer now still has what it had.
-                let last = self.lists.find_last_engine(settings).unwrap_or_default();
-                EngineList {
-                    models: ModelList::clone(&last),
-                    is_partial: true,
-                }
-            });
-        let valid_for = if list.is_partial { RETRY } else { FRESH };
-        self.lists
-            .store_engine(settings, Arc::new(list.models), valid_for);
+        let read = provider::fetch_engine_list(&spec, LIMIT).await;
+        let (list, is_whole) = read.unwrap_or_else(|error| {
+            tracing::info!(provider = spec.name, %error, "its windows were not read");
+            // One that does not answer now still has what it had.
+            let last = self.lists.find_last_engine(settings).unwrap_or_default();
+            (ModelList::clone(&last), false)
+        });
+        let valid_for = if is_whole { FRESH } else { RETRY };
+        self.lists.store_engine(settings, Arc::new(list), valid_for);
     }
 
     /// Returns what a local engine has reported about the window of `model`, unless the user has set it.
@@ -53,12 +48,8 @@ impl Models {
         let settings = self.settings.providers.get(&spec.name)?;
         // One that has not answered lately still has what it had.
         let list = self.lists.find_last_engine(settings)?;
-        let facts = find_facts(&list, model).filter(|_| !spec.has_configured_window(model))?;
-        Some(ModelOverride {
-            window: facts.window,
-            max_window: facts.max_window,
-            ..ModelOverride::default()
-        })
+        let facts = find_facts(&list, model).copied();
+        facts.filter(|_| !spec.has_configured_window(model))
     }
 }
 

@@ -27,16 +27,11 @@ pub struct LearntFacts {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LearntFact {
     /// The window that an overflow has named (R-CTX-3).
-    pub(super) window: Option<LearntWindow>,
+    pub(super) window: Option<u64>,
+    /// The window was learned before the configuration was read, or by an earlier server.
+    pub(super) is_old: bool,
     /// The provider does not have the model.
     pub(super) is_missing: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LearntWindow {
-    pub(super) tokens: u64,
-    /// It was learned before the configuration was read, or by an earlier server.
-    pub(super) is_old: bool,
 }
 
 impl LearntFacts {
@@ -55,15 +50,17 @@ impl LearntFacts {
         };
         let read = async {
             let since = clock::wall_ms().saturating_sub(KEPT_MS);
-            match store.reader.list_windows(since).await {
-                Ok(windows) => {
-                    for (model, tokens) in windows {
-                        let old = LearntWindow { tokens, is_old: true };
-                        self.lock().entry(model).or_default().window.get_or_insert(old);
-                    }
-                }
+            let stored = store.reader.list_windows(since).await.unwrap_or_else(|error| {
                 // Providers name them again.
-                Err(error) => tracing::warn!(%error, "the stored windows of models were not read"),
+                tracing::warn!(%error, "the stored windows of models were not read");
+                Vec::new()
+            });
+            for (model, tokens) in stored {
+                let mut facts = self.lock();
+                let fact = facts.entry(model).or_default();
+                if fact.window.is_none() {
+                    (fact.window, fact.is_old) = (Some(tokens), true);
+                }
             }
         };
         self.is_read.get_or_init(|| read).await;
@@ -71,26 +68,18 @@ impl LearntFacts {
 
     /// Records a window that an overflow has named. The smallest new one counts.
     pub(super) fn record_window(&self, model: ModelKey, tokens: u64) {
-        let known = self.find(&model).window.filter(|known| !known.is_old);
-        let tokens = known.map_or(tokens, |known| known.tokens.min(tokens));
-        let window = LearntWindow {
-            tokens,
-            is_old: false,
-        };
-        self.lock().entry(model.clone()).or_default().window = Some(window);
-        let at_ms = clock::wall_ms();
-        self.write(RowWrite::NoteWindow { model, tokens, at_ms });
+        let known = self.find(&model);
+        let tokens = known
+            .window
+            .filter(|_| !known.is_old)
+            .map_or(tokens, |known| known.min(tokens));
+        self.set_window(model, Some(tokens));
     }
 
     /// Records that a request of this many tokens was answered. A smaller window is forgotten.
     pub(super) fn record_success(&self, model: ModelKey, tokens: u64) {
-        if self
-            .find(&model)
-            .window
-            .is_some_and(|known| known.tokens < tokens)
-        {
-            self.lock().entry(model.clone()).or_default().window = None;
-            self.write(RowWrite::ForgetWindow { model });
+        if self.find(&model).window.is_some_and(|known| known < tokens) {
+            self.set_window(model, None);
         }
     }
 
@@ -105,18 +94,20 @@ impl LearntFacts {
     /// Forgets which models are missing. New settings may say more about the windows than what was learned before.
     pub fn note_reload(&self) {
         for fact in self.lock().values_mut() {
-            fact.is_missing = false;
-            if let Some(window) = &mut fact.window {
-                window.is_old = true;
-            }
+            (fact.is_missing, fact.is_old) = (false, true);
         }
     }
 
-    fn write(&self, write: RowWrite) {
-        let Some(store) = &self.store else {
-            return;
-        };
-        if store.writes.try_send(StoreWrite::Row(write)).is_err() {
+    fn set_window(&self, model: ModelKey, tokens: Option<u64>) {
+        let mut facts = self.lock();
+        let fact = facts.entry(model.clone()).or_default();
+        (fact.window, fact.is_old) = (tokens, false);
+        drop(facts);
+        let at_ms = clock::wall_ms();
+        let write = StoreWrite::Row(RowWrite::NoteWindow { model, tokens, at_ms });
+        if let Some(store) = &self.store
+            && store.writes.try_send(write).is_err()
+        {
             tracing::warn!("the window of a model was not stored");
         }
     }

@@ -92,11 +92,11 @@ impl CachedModelList {
 fn find_fresh(
     cache: &Mutex<ListCache>,
     provider: &ProviderSettings,
-    within: Duration,
+    age: Duration,
 ) -> Option<Arc<ModelList>> {
     let lists = cache.lock().unwrap_or_else(PoisonError::into_inner);
     let entry = lists.get(&provider.name)?;
-    let is_fresh = clock::now().saturating_duration_since(entry.read_at) < entry.valid_for.min(within);
+    let is_fresh = clock::now().saturating_duration_since(entry.read_at) < entry.valid_for.min(age);
     (is_fresh && entry.is_of(provider)).then(|| entry.list.clone())
 }
 
