@@ -36,6 +36,10 @@ fn main() {
         exit(exec_main(args));
     }
     memory::release_large_blocks();
+    if cli::answer_shell(|| build_config_source(&GlobalArgs::default())).unwrap_or_else(|error| error.exit())
+    {
+        exit(0);
+    }
     let arguments = Arguments::parse_or_exit();
     let shared = arguments.shared.clone();
     let code = match arguments.into_command() {

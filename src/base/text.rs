@@ -13,7 +13,8 @@ pub fn suffix_within(text: &str, max: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(max))..]
 }
 
-/// Cuts the middle out of `text` so that about `max` characters remain, and states how many are gone.
+/// Cuts the middle out of `text` so that about `max` characters remain, and states how many are gone, including those
+/// that an earlier cut in this middle removed.
 ///
 /// Returns `None` if `text` fits uncut.
 pub fn cut_middle(text: &str, max: usize) -> Option<String> {
@@ -35,12 +36,30 @@ pub fn cut_middle(text: &str, max: usize) -> Option<String> {
         .char_indices()
         .nth(total - tail_chars)
         .map_or(text.len(), |(at, _)| at);
-    let removed = total - head_chars - tail_chars;
+    let removed = count_removed(&text[head_end..tail_start]);
     Some(format!(
-        "{}\n[… {removed} characters cut …]\n{}",
+        "{}{CUT_START}{removed}{CUT_END}{}",
         &text[..head_end],
         &text[tail_start..]
     ))
+}
+
+/// What surrounds the number of characters that are cut.
+const CUT_START: &str = "\n[… ";
+const CUT_END: &str = " characters cut …]\n";
+
+/// Returns how many characters `middle` has, with those that earlier cuts removed in place of their marks.
+fn count_removed(middle: &str) -> usize {
+    let mut parts = middle.split(CUT_START);
+    let first = parts.next().unwrap_or_default().chars().count();
+    parts.fold(first, |count, part| {
+        let mark = part.split_once(CUT_END);
+        let earlier = mark.and_then(|(number, rest)| Some((number.parse::<usize>().ok()?, rest)));
+        count.saturating_add(match earlier {
+            Some((removed, rest)) => removed.saturating_add(rest.chars().count()),
+            None => CUT_START.chars().count() + part.chars().count(),
+        })
+    })
 }
 
 /// Returns one line for users: white space folded, at most `max` characters, with an ellipsis if it was cut.

@@ -261,7 +261,8 @@ pub enum CliCommand {
         /// The topic, such as `hooks` or `editors/neovim`.
         topic: Option<String>,
     },
-    /// Print shell completions; save them where your shell looks for them.
+    /// Print a script for shell completions, those of sessions, models and agents included; save it where your shell looks
+    /// for it.
     Completions {
         /// The shell to complete for.
         shell: clap_complete::Shell,

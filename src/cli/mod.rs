@@ -14,6 +14,7 @@ mod blocks;
 mod changes;
 mod chat;
 mod client;
+mod completion;
 mod config;
 mod config_test;
 mod demo;
@@ -54,11 +55,12 @@ pub use args::{
     RunArguments, SandboxCommand, SessionsCommand, TurnArgs,
 };
 
+pub use completion::answer_shell;
+
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use chat::ChatStart;
-use clap::CommandFactory;
 use client::{Launch, parse_mode};
 use models_update::update_models;
 use run::RunError;
@@ -200,9 +202,7 @@ impl CommandContext<'_> {
             }
             CliCommand::Docs { topic } => docs::docs(topic.as_deref(), &self.open_stdout()),
             CliCommand::Completions { shell } => {
-                let (mut command, mut text) = (Arguments::command(), Vec::new());
-                clap_complete::generate(shell, &mut command, env!("CARGO_PKG_NAME"), &mut text);
-                screen::print_to_stdout(&String::from_utf8_lossy(&text))?;
+                screen::print_to_stdout(&completion::build_script(shell)?)?;
                 Ok(0)
             }
         }

@@ -12,10 +12,10 @@ use crate::base::text::{cut_middle, one_line};
 use crate::context::environment::is_environment_note;
 use crate::context::results::{EDITING_TOOLS, find_retained, named_files, stub_tool_result};
 use crate::context::sizes::ContextSizes;
-use crate::context::tokens::estimate_message_tokens;
 pub use crate::context::tokens::estimate_total_tokens;
+use crate::context::tokens::{estimate_message_tokens, estimate_text_tokens};
 use crate::domain::{
-    Block, Compaction, MediaData, Message, MessageId, Role, Summary, ToolCallId, ToolResult,
+    Block, Compaction, MediaData, Message, MessageId, Role, ShortenedPrompt, Summary, ToolCallId, ToolResult,
 };
 use crate::provider::HistoryItem;
 
@@ -55,24 +55,30 @@ impl CompactionRange {
         Some(Self { from: next, ..*self })
     }
 
-    /// Returns the user's messages of the range that stay word for word: the newest that fit.
+    /// Returns the user's messages of the range that stay: those in progress, shortened if they are too long, and the
+    /// newest others that fit.
     pub fn find_kept(&self, items: &[Arc<HistoryItem>], sizes: &ContextSizes) -> Vec<Arc<HistoryItem>> {
-        self.find_newest_prompts(items, sizes.kept)
+        self.choose_prompts(items, sizes.kept, sizes.prompt)
     }
 
     /// Returns fewer of them, at most a quarter of the range, for when something must go and is mostly the user's.
     pub fn find_fewer_kept(&self, items: &[Arc<HistoryItem>], sizes: &ContextSizes) -> Vec<Arc<HistoryItem>> {
         let quarter = estimate_total_tokens(self.slice_items(items)) / 4;
-        self.find_newest_prompts(items, sizes.kept.min(quarter))
+        self.choose_prompts(items, sizes.kept.min(quarter), sizes.prompt.min(quarter))
     }
 
-    fn find_newest_prompts(&self, items: &[Arc<HistoryItem>], mut room: u64) -> Vec<Arc<HistoryItem>> {
-        let mut kept = Vec::new();
-        for item in self.slice_items(items).iter().rev() {
+    /// Returns the prompts in progress with at most `prompt` tokens each, and the newest others that fit into `room`.
+    fn choose_prompts(&self, items: &[Arc<HistoryItem>], room: u64, prompt: u64) -> Vec<Arc<HistoryItem>> {
+        let in_progress = find_prompts_in_progress(items);
+        let (mut kept, mut room) = (Vec::new(), room);
+        for (at, item) in items.iter().enumerate().take(self.until).skip(self.from).rev() {
+            let must_stay = in_progress.contains(&at);
+            let most = if must_stay { prompt } else { u64::MAX };
+            let item = shorten_prompt(item, most);
             let tokens = item.estimated_tokens(estimate_message_tokens);
-            if is_prompt(item) && tokens <= room {
-                room -= tokens;
-                kept.push(item.clone());
+            if must_stay || is_prompt(&item) && tokens <= room {
+                room = room.saturating_sub(tokens);
+                kept.push(item);
             }
         }
         kept.reverse();
@@ -99,7 +105,13 @@ impl CompactionRange {
         text: String,
         digest: bool,
     ) -> Summary {
+        let is_shorter = |item: &&Arc<HistoryItem>| !items.iter().any(|known| Arc::ptr_eq(known, item));
+        let shortened = kept.iter().filter(is_shorter).map(|item| ShortenedPrompt {
+            message: item.message.id.clone(),
+            text: item.message.text(),
+        });
         Summary {
+            shortened: shortened.collect(),
             message: MessageId::new_random(),
             text,
             from: items[self.from].message.id.clone(),
@@ -139,6 +151,60 @@ pub fn find_overflow_range(items: &[Arc<HistoryItem>], room: u64, retained: u64)
         }
     }
     best.map(|(range, _)| range)
+}
+
+/// Returns where the prompts are that the model works on: the one that began the turn, and the newest one.
+fn find_prompts_in_progress(items: &[Arc<HistoryItem>]) -> Vec<usize> {
+    let ends_turn = |at: usize| {
+        let message = &items[at].message;
+        let is_answer = message.role == Role::Assistant && message.tool_uses().next().is_none();
+        is_answer && items.get(at + 1).is_none_or(is_prompt)
+    };
+    let start = (0..items.len()).rposition(ends_turn).map_or(0, |at| at + 1);
+    let prompts = Vec::from_iter((start..items.len()).filter(|at| is_prompt(&items[*at])));
+    prompts
+        .first()
+        .into_iter()
+        .chain(prompts.last())
+        .copied()
+        .collect()
+}
+
+/// The last line of a prompt that was shortened.
+const SHORTENED_PROMPT: &str = "[shortened: the context window has no room for all of this message of the user. If you \
+    need the missing part, ask for it.]";
+
+/// The fewest tokens to which a prompt is shortened.
+const LEAST_PROMPT_TOKENS: u64 = 500;
+
+/// Returns the start and the end of a prompt that has more than `tokens`, and all its pictures.
+fn shorten_prompt(item: &Arc<HistoryItem>, tokens: u64) -> Arc<HistoryItem> {
+    let texts = item.message.content.iter().filter_map(|block| match block {
+        Block::Text(text) => Some(text.clone()),
+        Block::Reference(reference) => Some(reference.to_prompt_text()),
+        _ => None,
+    });
+    let text = Vec::from_iter(texts).join("\n\n");
+    // It may have been shortened before.
+    let text = text.trim_end_matches(SHORTENED_PROMPT);
+    let (had, most) = (estimate_text_tokens(text), tokens.max(LEAST_PROMPT_TOKENS));
+    if had <= most {
+        return item.clone();
+    }
+    // The text may have more or fewer characters per token than English has.
+    let characters = text.chars().count() as u64 * most / had;
+    let cut = cut_middle(text, characters as usize).unwrap_or_else(|| text.to_owned());
+    HistoryItem::new(replace_text(&item.message, format!("{cut}\n{SHORTENED_PROMPT}")))
+}
+
+/// Returns the message with `text` in place of all its texts and references.
+fn replace_text(message: &Message, text: String) -> Message {
+    let others = message.content.iter();
+    let others = others.filter(|block| !matches!(block, Block::Text(_) | Block::Reference(_)));
+    Message {
+        content: [Block::Text(text)].into_iter().chain(others.cloned()).collect(),
+        ..message.clone()
+    }
 }
 
 /// Returns whether a message is the user's own.
@@ -249,6 +315,15 @@ pub(super) fn apply(items: &mut Vec<Arc<HistoryItem>>, compaction: &Compaction) 
         };
         let mut replacement = items[from..until].to_vec();
         replacement.retain(|item| summary.kept.contains(&item.message.id));
+        for item in &mut replacement {
+            let shortened = summary
+                .shortened
+                .iter()
+                .find(|one| one.message == item.message.id);
+            if let Some(shortened) = shortened {
+                *item = HistoryItem::new(replace_text(&item.message, shortened.text.clone()));
+            }
+        }
         replacement.push(HistoryItem::new(message));
         items.splice(from..until, replacement);
     }

@@ -223,7 +223,8 @@ fn what_the_user_said_stays_word_for_word_up_to_a_limit() {
     for (window, kept) in [
         (200_000, &["u0", "u1", "u2", "u3"][..]),
         (10_000, &["u2", "u3"]),
-        (100, &[]),
+        // The model has not answered it.
+        (100, &["u3"]),
     ] {
         let items = history.to_messages();
         let middle = find_compaction_range(&items, u64::MAX).unwrap();
@@ -288,6 +289,75 @@ fn all_that_the_user_said_stays_if_there_is_much_else_to_omit() {
 }
 
 #[test]
+fn a_prompt_in_progress_stays_and_is_shortened_if_it_is_too_long() {
+    let mut events = long(4);
+    events.push(text_message("answer", Role::Assistant, "done"));
+    let task = format!("start {} end", "wish ".repeat(40_000));
+    events.push(text_message("task", Role::User, &task));
+    for n in 4..9 {
+        events.push(calls(&format!("m{n}"), &[&format!("c{n}")]));
+        events.push(result(&format!("c{n}"), ToolResult::ok("x".repeat(30_000))));
+    }
+    let mut history = history(&events);
+    let items = history.to_messages();
+    for (window, is_whole) in [(400_000, true), (100_000, false), (8_000, false)] {
+        let sizes = sizes(window);
+        let middle = find_compaction_range(&items, sizes.retained).unwrap();
+        for kept in [
+            middle.find_kept(&items, &sizes),
+            middle.find_fewer_kept(&items, &sizes),
+        ] {
+            let tokens = estimate_total_tokens(&kept);
+            assert_eq!(shape(&kept).last().unwrap(), "task", "{window}");
+            assert!(
+                tokens <= sizes.prompt.max(500) + sizes.kept + 60,
+                "{window}: {tokens}"
+            );
+        }
+        let kept = middle.find_kept(&items, &sizes);
+        assert_eq!(kept.last().unwrap().message.text() == task, is_whole, "{window}");
+    }
+    // Twice, as the second summary finds it.
+    for window in [100_000, 8_000] {
+        let items = history.to_messages();
+        let middle = find_compaction_range(&items, 10_000).unwrap();
+        let kept = middle.find_kept(&items, &sizes(window));
+        assert_eq!(middle.describe_dropped(&items, &kept), None);
+        let summary = middle.build_summary(&items, &kept, "notes".to_owned(), false);
+        history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));
+        let after = history.to_messages();
+        let prompt = after
+            .iter()
+            .find(|item| item.message.id.as_str() == "task")
+            .unwrap();
+        let text = prompt.message.text();
+        assert!(
+            text.starts_with("start wish") && text.contains("wish  end\n[shortened: "),
+            "{text}"
+        );
+        assert_eq!(text.matches("[shortened: ").count(), 1);
+        let cut: usize = text
+            .split("[… ")
+            .nth(1)
+            .unwrap()
+            .split(' ')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        let frame = "\n[… N characters cut …]\n\n".len() - "N".len() - 4 + SHORTENED_PROMPT.len();
+        let left = text.chars().count() - frame - cut.to_string().len();
+        assert_eq!(cut + left, task.chars().count());
+        assert_eq!(shape(&after)[..3], ["first", "task", "summary"]);
+        for n in 0..4 {
+            let call = format!("again{n}{window}");
+            history.apply(&calls(&format!("m{call}"), &[&call]));
+            history.apply(&result(&call, ToolResult::ok("x".repeat(30_000))));
+        }
+    }
+}
+
+#[test]
 fn a_summary_of_unknown_messages_changes_nothing() {
     let mut history = history(&long(10));
     let before = shape(&history.to_messages());
@@ -297,6 +367,7 @@ fn a_summary_of_unknown_messages_changes_nothing() {
         from: "lost".into(),
         until: "m7".into(),
         kept: Vec::new(),
+        shortened: Vec::new(),
         digest: false,
     };
     history.apply(&Event::Compacted(Arc::new(compaction(Some(summary)))));

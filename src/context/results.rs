@@ -111,14 +111,15 @@ pub struct ShorteningPlan<'a> {
 }
 
 /// Chooses results among the last messages, which always stay, to be shortened so that the messages have at most `goal`
-/// tokens: the oldest ones that are longer than their share.
+/// tokens: the longest ones that are longer than their share.
 pub fn plan_shortening<'a>(
     items: &'a [Arc<HistoryItem>],
     sizes: &ContextSizes,
     goal: u64,
 ) -> ShorteningPlan<'a> {
     let recent = &items[find_retained(items, sizes.retained)..];
-    let results: Vec<_> = find_large_results(recent, sizes.large_result).collect();
+    let mut results: Vec<_> = find_large_results(recent, sizes.large_result).collect();
+    results.sort_by_key(|(_, result)| std::cmp::Reverse(result.text.len()));
     let tokens = |result: &ToolResult| estimate_result_tokens(result);
     let mut total = estimate_total_tokens(items);
     let others = total - results.iter().map(|(_, result)| tokens(result)).sum::<u64>();
@@ -146,9 +147,14 @@ const SHORTENED: &str = "[shortened, because the context window has no room for 
 
 /// Returns where all of a result is, if it was shortened before.
 pub fn find_location(shortened: &ToolResult) -> Option<String> {
-    let line = shortened.text.lines().next_back()?;
-    let location = line.strip_prefix(SHORTENED)?.strip_suffix(']')?;
-    Some(location.to_owned())
+    // Notes about media may follow. The text itself is untrusted.
+    let mut notes = shortened
+        .text
+        .lines()
+        .rev()
+        .take_while(|line| line.starts_with('['));
+    let location = notes.find_map(|line| line.strip_prefix(SHORTENED)?.strip_suffix(']'));
+    location.map(str::to_owned)
 }
 
 /// Returns the start and the end of a long result; `location` says where all of it is.
@@ -158,7 +164,11 @@ pub fn shorten_result(
     characters: usize,
     location: Option<String>,
 ) -> ShortenedResult {
-    let cut = cut_middle(&result.text, characters).unwrap_or_else(|| result.text.clone());
+    // The last line of an earlier shortening would be repeated.
+    let earlier = result.text.rfind(&format!("\n{SHORTENED}"));
+    let text = earlier.filter(|_| find_location(result).is_some());
+    let text = text.map_or(&*result.text, |at| &result.text[..at]);
+    let cut = cut_middle(text, characters).unwrap_or_else(|| text.to_owned());
     let location = location.unwrap_or_else(|| "make the call again for a part of it".to_owned());
     ShortenedResult {
         call: call.clone(),
@@ -239,7 +249,7 @@ const STORED: &str = "[the whole output has ";
 pub(super) fn stub_tool_result(result: &ToolResult) -> ToolResult {
     let stored = result.text.lines().rev().find_map(|line| {
         let (_, location) = line.split_once(STORED)?;
-        Some(format!("{}{location}", &STORED[1..]))
+        Some(format!("{}{}]", &STORED[1..], location.trim_end_matches(']')))
     });
     let location = stored.unwrap_or_else(|| {
         "if you need it, make the call again, for a part of it if that is enough]".to_owned()
@@ -356,8 +366,18 @@ mod tests {
             let once = ToolResult::ok(once.text);
             assert_eq!(find_location(&once).as_deref(), Some(named));
             let twice = shorten_result(&call, &once, 400, find_location(&once));
-            assert_eq!(find_location(&ToolResult::ok(twice.text)).as_deref(), Some(named));
+            let twice = ToolResult::ok(twice.text);
+            assert_eq!(find_location(&twice).as_deref(), Some(named));
+            assert!(twice.text.contains("[… 8600 characters cut …]"), "{}", twice.text);
+            assert_eq!(twice.text.matches(SHORTENED).count(), 1);
+            // A note about pictures may follow.
+            let noted = ToolResult::ok(format!("{}\n[a picture is here; you cannot see it]", once.text));
+            assert_eq!(find_location(&noted).as_deref(), Some(named));
+            let stub = stub_tool_result(&noted).text;
+            assert!(stub.ends_with(']') && !stub.ends_with("]]"), "{stub}");
         }
+        let quoted = format!("{}\nlast line", shorten_result(&call, &long, 400, None).text);
+        assert_eq!(find_location(&ToolResult::ok(quoted)), None);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct ContextSizes {
     pub retained: u64,
     /// The most tokens of the user's own messages that stay word for word.
     pub kept: u64,
+    /// The most tokens of a prompt in progress. A longer one is shortened if it belongs to what is summarized.
+    pub prompt: u64,
     /// The most tokens of the notes in a summary.
     pub notes: u64,
     /// The length in bytes above which a tool result counts as large.
@@ -75,6 +77,7 @@ impl ContextSizes {
             // After a summary, they leave room for many steps.
             retained: estimate(usable / 3).min(room / 2),
             kept: MAX_KEPT_TOKENS.min(window / 8).min(room / 3),
+            prompt: room / 3,
             notes: room / 4,
             large_result: large_result as usize,
             stubs_first: usable < SMALL_TOKENS,

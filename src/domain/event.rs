@@ -331,6 +331,15 @@ pub struct ShortenedResult {
     pub text: String,
 }
 
+/// A message of the user of which only a part stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+pub struct ShortenedPrompt {
+    pub message: MessageId,
+    /// What the model reads now, besides pictures.
+    pub text: String,
+}
+
 /// A summary that replaces a range of messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
@@ -342,9 +351,13 @@ pub struct Summary {
     pub from: MessageId,
     /// The first message after the range that stays.
     pub until: MessageId,
-    /// The user's messages of the range that stay word for word, before the summary.
+    /// The user's messages of the range that stay, before the summary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<MessageId>,
+    /// Those of them that were too long to stay word for word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
+    pub shortened: Vec<ShortenedPrompt>,
     /// Whether rules built the text because the model call for the summary failed.
     #[serde(default)]
     pub digest: bool,

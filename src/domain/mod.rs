@@ -44,7 +44,8 @@ pub use delta::{Delta, DeltaEnvelope};
 pub use error::{AgentError, ErrorCause, ErrorClass, ErrorCode};
 pub use event::{
     CircuitState, CircuitSubject, CompactTrigger, Compaction, Envelope, Event, EventSink, PlanItem,
-    PlanStatus, PromptQueue, QueuedPrompt, ShortenedResult, SubagentEvent, Summary, TurnEnd, TurnTrigger,
+    PlanStatus, PromptQueue, QueuedPrompt, ShortenedPrompt, ShortenedResult, SubagentEvent, Summary, TurnEnd,
+    TurnTrigger,
 };
 pub use foreign_content::ForeignContent;
 pub use host_rule::{HostRule, HostTarget};

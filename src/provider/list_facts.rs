@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::models::{ModelOverride, is_same_model, parse_day};
 use crate::domain::Price;
 
-/// The fields that contain the window. What an engine has loaded counts before what the model could have (LM Studio); the
-/// others are by frequency (OpenRouter, Groq, Mistral, vLLM and SGLang, Anthropic, Google).
+/// The fields that contain the window: what an engine has loaded (LM Studio), then by frequency (OpenRouter, Groq, Mistral,
+/// vLLM and SGLang, Anthropic, Google).
 const WINDOW_FIELDS: [&str; 7] = [
     "loaded_context_length",
     "context_length",
@@ -76,12 +76,17 @@ pub(super) fn find_entry<'a, T>(entries: &'a BTreeMap<String, T>, model: &str) -
 
 /// Reads one entry of a list.
 pub(super) fn read_facts(entry: &Value) -> ModelOverride {
-    let window = WINDOW_FIELDS.iter().find_map(|name| entry[*name].as_u64());
-    // llama.cpp: the window of each request. For a model that is not loaded, and in older versions, only the one that it was
-    // trained with.
+    // LM Studio says of each model whether it is loaded, and llama.cpp has `meta`. For a model that is not loaded, and in
+    // older versions of llama.cpp, they have only the window that it was trained with.
     let meta = &entry["meta"];
+    let trained = meta["n_ctx_train"].as_u64();
+    let most = entry["max_context_length"].as_u64();
+    let trained = trained.or_else(|| most.filter(|_| entry["state"].is_string()));
+    let known_names = WINDOW_FIELDS.iter();
+    let mut names = known_names.filter(|name| trained.is_none() || **name != "max_context_length");
+    let window = names.find_map(|name| entry[*name].as_u64());
     let loaded = meta["n_ctx"].as_u64().filter(|window| *window > 0);
-    let window = window.or_else(|| loaded.or_else(|| meta["n_ctx_train"].as_u64()));
+    let window = window.or(loaded);
     // OpenRouter's best provider may have a smaller window than the model.
     let served = entry["top_provider"]["context_length"].as_u64();
     let window = window.map(|window| served.map_or(window, |served| served.min(window)));
@@ -97,6 +102,7 @@ pub(super) fn read_facts(entry: &Value) -> ModelOverride {
     let kinds = entry["architecture"]["input_modalities"].as_array();
     ModelOverride {
         window,
+        max_window: trained.filter(|window| PLAUSIBLE.contains(window)),
         max_output: output.and_then(|output| u32::try_from(output).ok()),
         price: read_price(&entry["pricing"]),
         // Google's field.
@@ -151,6 +157,7 @@ mod tests {
             read_facts(&openrouter),
             ModelOverride {
                 window: Some(200_000),
+                max_window: None,
                 max_output: Some(65_536),
                 price: Some(price),
                 reasoning: Some(false),
@@ -172,10 +179,19 @@ mod tests {
             json!({"n_ctx_train": 131_072}),
             json!({"n_ctx": 0, "n_ctx_train": 131_072}),
         ] {
-            assert_eq!(sizes(json!({"id": "qwen3", "meta": meta})), (Some(131_072), None));
+            let facts = read_facts(&json!({"id": "qwen3", "meta": meta}));
+            assert_eq!((facts.window, facts.max_window), (None, Some(131_072)), "{meta}");
         }
-        let lm_studio = json!({"max_context_length": 131_072, "loaded_context_length": 4_096});
-        assert_eq!(sizes(lm_studio), (Some(4_096), None));
+        // A trained maximum is not what is loaded, except in lists that have no other.
+        let lm_studio = |state: &str, loaded: Value| {
+            let facts = read_facts(
+                &json!({"max_context_length": 131_072, "loaded_context_length": loaded, "state": state}),
+            );
+            (facts.window, facts.max_window)
+        };
+        assert_eq!(lm_studio("loaded", json!(4_096)), (Some(4_096), Some(131_072)));
+        assert_eq!(lm_studio("not-loaded", json!(null)), (None, Some(131_072)));
+        assert_eq!(sizes(json!({"max_context_length": 32_768})), (Some(32_768), None));
         assert_eq!(
             sizes(json!({"context_length": 0, "max_tokens": "many"})),
             (None, None)

@@ -78,8 +78,8 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
     result.map_err(|failure| account.build_provider_error("", failure))
 }
 
-/// Returns the list of a local engine, with the windows of what it has loaded. LM Studio reports them only in an API of its
-/// own.
+/// Returns the list of a local engine, with the windows of what it has loaded. LM Studio, and llama.cpp before it had them
+/// in its list, report them only in APIs of their own. Also returns whether they answered.
 ///
 /// # Errors
 ///
@@ -87,11 +87,12 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
 pub async fn fetch_engine_list(
     spec: &ProviderSpec,
     limit: Duration,
-) -> Result<Option<ModelList>, ProviderError> {
-    let list = fetch_list(spec, limit).await?;
+) -> Result<(ModelList, bool), ProviderError> {
+    let started = clock::now();
+    let models = fetch_list(spec, limit).await?.unwrap_or_default();
     let has_window = |list: &ModelList| list.facts.values().any(|facts| facts.window.is_some());
-    if list.as_ref().is_none_or(has_window) {
-        return Ok(list);
+    if models.names.is_empty() || has_window(&models) {
+        return Ok((models, true));
     }
     let base = url::Url::parse(spec.base_url.as_deref().unwrap_or_default());
     let own_api = ProviderSpec {
@@ -99,12 +100,35 @@ pub async fn fetch_engine_list(
         ..spec.clone()
     };
     let account = account_of(&own_api)?;
-    let request = clock::timeout(limit, get(&own_api, &account, "api/v0/models"));
-    match request.await {
-        Ok(Ok(Some(own))) if has_window(&own) => Ok(Some(own)),
-        // Other engines do not have it.
-        Ok(Ok(_) | Err(_)) | Err(_) => Ok(list),
-    }
+    let left = limit.saturating_sub(clock::now().saturating_duration_since(started));
+    let answer = clock::timeout(left, async {
+        let own = get(&own_api, &account, "api/v0/models").await?;
+        let own = own.filter(|own| !own.facts.is_empty());
+        let mut models = own.unwrap_or_else(|| models.clone());
+        // llama.cpp says of its only model what it was trained with.
+        let is_llama = models.facts.values().any(|facts| facts.max_window.is_some()) && !has_window(&models);
+        if is_llama && let Some(window) = get_loaded(&own_api, &account).await? {
+            let facts = models.facts.values_mut();
+            facts.for_each(|facts| facts.window = Some(window));
+        }
+        Ok::<_, Failure>(models)
+    });
+    Ok(match answer.await {
+        // Other engines do not have these, which is no failure.
+        Ok(Ok(models)) => (models, true),
+        Ok(Err(_)) | Err(_) => (models, false),
+    })
+}
+
+/// Returns the window that llama.cpp has loaded.
+async fn get_loaded(spec: &ProviderSpec, account: &Arc<ProviderAccount>) -> Result<Option<u64>, Failure> {
+    let client = ProbeClient::new(spec, account).await?;
+    let response = client
+        .get(super::build_endpoint_url(&client.base, "props"))
+        .await?;
+    let answer = read_json(response).await.unwrap_or_default();
+    let window = answer["default_generation_settings"]["n_ctx"].as_u64();
+    Ok(window.filter(|window| *window > 0))
 }
 
 /// What a probe has confirmed.
@@ -157,26 +181,55 @@ fn account_of(spec: &ProviderSpec) -> Result<Arc<ProviderAccount>, ProviderError
     }))
 }
 
+/// Sends the requests of one probe.
+struct ProbeClient {
+    http: Arc<Http>,
+    client: reqwest::Client,
+    base: url::Url,
+    headers: HeaderMap,
+}
+
+impl ProbeClient {
+    async fn new(spec: &ProviderSpec, account: &Arc<ProviderAccount>) -> Result<Self, Failure> {
+        let mut headers = spec.build_headers()?;
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let settings = HttpSettings {
+            ca_file: spec.ca_file.clone(),
+            proxy: spec.proxy.clone(),
+            connect: spec.limits.connect_or_default(),
+        };
+        let http = Http::new(account.clone(), settings);
+        let base = if spec.kind == ApiKind::Ollama {
+            without_version(&account.base)
+        } else {
+            account.base.clone()
+        };
+        let client = http.get_or_build_client().await?;
+        Ok(Self {
+            http,
+            client,
+            base,
+            headers,
+        })
+    }
+
+    async fn get(&self, address: url::Url) -> Result<reqwest::Response, Failure> {
+        let request = self.client.get(address).headers(self.headers.clone());
+        match self.http.send(request).await {
+            Ok(response) => Ok(response),
+            Err(error) => Err(self.http.explain_no_response(&error).await),
+        }
+    }
+}
+
 /// Fetches the list at `path`; `None` if the answer is not a list.
 async fn get(
     spec: &ProviderSpec,
     account: &Arc<ProviderAccount>,
     path: &str,
 ) -> Result<Option<ModelList>, Failure> {
-    let mut headers = spec.build_headers()?;
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    let settings = HttpSettings {
-        ca_file: spec.ca_file.clone(),
-        proxy: spec.proxy.clone(),
-        connect: spec.limits.connect_or_default(),
-    };
-    let http = Http::new(account.clone(), settings);
-    let base = if spec.kind == ApiKind::Ollama {
-        without_version(&account.base)
-    } else {
-        account.base.clone()
-    };
-    let mut address = super::build_endpoint_url(&base, path);
+    let client = ProbeClient::new(spec, account).await?;
+    let mut address = super::build_endpoint_url(&client.base, path);
     // Pages have only 20 or 50 models by default.
     let page = match spec.kind {
         ApiKind::Anthropic => Some("limit"),
@@ -186,23 +239,13 @@ async fn get(
     if let Some(page) = page {
         address.query_pairs_mut().append_pair(page, "1000");
     }
-    let client = http.get_or_build_client().await?;
-    let sent = http.send(client.get(address).headers(headers.clone())).await;
-    let response = match sent {
-        Ok(response) => response,
-        Err(error) => return Err(http.explain_no_response(&error).await),
-    };
+    let response = client.get(address).await?;
     let status = response.status().as_u16();
     match status {
-        200..300 if spec.kind == ApiKind::Ollama => {
-            let list = read_list_response(response).await;
-            Ok(match list {
-                Some(list) => Some(
-                    with_ollama_facts(list, spec.model.as_deref(), (&http, &client), (&base, &headers)).await,
-                ),
-                None => None,
-            })
-        }
+        200..300 if spec.kind == ApiKind::Ollama => Ok(match read_list_response(response).await {
+            Some(list) => Some(with_ollama_facts(list, spec.model.as_deref(), &client).await),
+            None => None,
+        }),
         200..300 => Ok(read_list_response(response).await),
         // Not every server with this API has a list.
         404 | 405 => Ok(None),
@@ -238,18 +281,14 @@ const MAX_SHOWN: usize = 64;
 const SHOWN_AT_ONCE: usize = 8;
 
 /// Adds what each model says about itself: its window and its abilities.
-async fn with_ollama_facts(
-    mut list: ModelList,
-    configured: Option<&str>,
-    (http, client): (&Http, &reqwest::Client),
-    (base, headers): (&url::Url, &HeaderMap),
-) -> ModelList {
-    let address = super::build_endpoint_url(base, "api/show");
+async fn with_ollama_facts(mut list: ModelList, configured: Option<&str>, client: &ProbeClient) -> ModelList {
+    let ProbeClient { http, headers, .. } = client;
+    let address = super::build_endpoint_url(&client.base, "api/show");
     let is_configured = |name: &&String| configured.is_some_and(|model| is_same_model(name, model));
     let (first, others): (Vec<_>, Vec<_>) = list.names.iter().partition(is_configured);
     let names: Vec<String> = first.into_iter().chain(others).take(MAX_SHOWN).cloned().collect();
     let answers = futures::stream::iter(names).map(|name| {
-        let request = client.post(address.clone()).headers(headers.clone());
+        let request = client.client.post(address.clone()).headers(headers.clone());
         let body = serde_json::json!({"model": name}).to_string();
         async move {
             let response = http.send(request.body(body)).await.ok()?;

@@ -184,6 +184,12 @@ impl ProviderSpec {
         info
     }
 
+    /// Returns whether the user has set the window of `model`.
+    pub fn has_configured_window(&self, model: &str) -> bool {
+        let configured = self.models.get(model);
+        configured.is_some_and(|configured| configured.window.is_some())
+    }
+
     /// Returns what the provider's own list says, and else the catalogue.
     fn listed_info(&self, model: &str) -> ModelInfo {
         let known = self.catalog_info(model);

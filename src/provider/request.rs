@@ -95,6 +95,10 @@ pub enum RequestShape {
     Anthropic,
     /// Without the reasoning of another model.
     AnthropicBare,
+    /// The Messages API of DeepSeek, with reasoning before each call.
+    AnthropicThought,
+    /// Without the reasoning of another model.
+    AnthropicThoughtBare,
     /// The Chat Completions API.
     OpenAi,
     /// Without what another model attached.

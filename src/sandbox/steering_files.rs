@@ -122,8 +122,11 @@ fn protect_repository(dot_git: &Path, rules: &mut Vec<(PathRule, PathBuf)>) {
         return;
     };
     protect_repository_folder(&common, rules);
-    protect_repository_files(&folder, rules);
-    rules.push((PathRule::ReadOnly, folder.join("gitdir")));
+    // A submodule has no other.
+    if folder != common {
+        protect_repository_files(&folder, rules);
+        rules.push((PathRule::ReadOnly, folder.join("gitdir")));
+    }
 }
 
 /// Returns the folders of a repository that commands may write: `.git`, or for a linked work tree that of the main one,
@@ -234,13 +237,17 @@ pub(super) fn find_submodules(repository: &Path, most: usize) -> Option<Vec<Path
     Some(found)
 }
 
-/// Returns the folders of a linked work tree: its own, and the one that it shares with the main work tree.
+/// Returns the folders of a linked work tree: its own, and the one that it shares with the main work tree. A submodule has
+/// only one, in the repository around it.
 ///
 /// Only if the repository agrees: a `.git` file that a stranger wrote could name any repository of the machine.
 pub fn find_linked_repository(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
     let parent = dot_git.parent()?;
     let named = read_pointer(dot_git)?;
     let folder = std::fs::canonicalize(parent.join(named.strip_prefix("gitdir: ")?)).ok()?;
+    if is_submodule(&folder, parent) {
+        return Some((folder.clone(), folder));
+    }
     let back = std::fs::canonicalize(folder.join(read_pointer(&folder.join("gitdir"))?)).ok()?;
     if back != std::fs::canonicalize(dot_git).ok()? {
         return None;
@@ -249,6 +256,32 @@ pub fn find_linked_repository(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
     folder
         .starts_with(common.join("worktrees"))
         .then_some((folder, common))
+}
+
+/// Returns whether `folder` is the repository of a submodule in `modules` of another one, and names `work_tree` as its work
+/// tree, wherever its settings do.
+fn is_submodule(folder: &Path, work_tree: &Path) -> bool {
+    let is_modules = |around: &Path| around.ends_with("modules");
+    let has_other_files = ["commondir", "gitdir", "config.worktree"];
+    if !folder.ancestors().skip(1).any(is_modules)
+        || has_other_files
+            .iter()
+            .any(|name| nofollow::kind(&folder.join(name)).is_some())
+    {
+        return false;
+    }
+    let Ok(work_tree) = std::fs::canonicalize(work_tree) else {
+        return false;
+    };
+    let text = nofollow::read(&folder.join("config"), MAX_CONFIG).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let settings = text.lines().filter_map(|line| line.trim().split_once('='));
+    let mut trees = settings
+        .filter(|(key, _)| key.trim().eq_ignore_ascii_case("worktree"))
+        .peekable();
+    let is_there =
+        |value: &str| std::fs::canonicalize(folder.join(value.trim())).is_ok_and(|tree| tree == work_tree);
+    trees.peek().is_some() && trees.all(|(_, value)| is_there(value))
 }
 
 /// Reads a small file of git that names a path.
@@ -427,6 +460,42 @@ mod tests {
         assert!(!is_writable(&rules, &main.join("config")));
         assert!(!is_writable(&rules, &own.join("gitdir")));
         assert!(!is_writable(&rules, &linked.join(".git")));
+
+        // A submodule.
+        let (module, tree) = (main.join("modules/group/lib"), root.join("main/lib"));
+        write(
+            &module.join("config"),
+            "[core]\n\tbare = false\n\tworktree = ../../../../lib\n",
+        );
+        write(&module.join("modules/inner/config"), "");
+        write(&tree.join(".git"), "gitdir: ../.git/modules/group/lib\n");
+        let rules = expand_workspace(&tree);
+        for (file, writable) in [
+            ("objects/aa", true),
+            ("index", true),
+            ("logs/HEAD", true),
+            ("config", false),
+            ("hooks/pre-commit", false),
+            ("modules/inner/config", false),
+            ("modules/inner/index", true),
+        ] {
+            assert_eq!(is_writable(&rules, &module.join(file)), writable, "{file}");
+        }
+        for path in [main.join("objects/aa"), main.join("index"), tree.join(".git")] {
+            assert!(!is_writable(&rules, &path), "{}", path.display());
+        }
+        // It names another work tree, or several.
+        for config in [
+            "",
+            "[core]\nworktree = ..",
+            "[core]\nworktree = ../../../../lib\nworktree = ..",
+        ] {
+            write(&module.join("config"), config);
+            assert!(
+                !is_writable(&expand_workspace(&tree), &module.join("index")),
+                "{config}"
+            );
+        }
 
         // Another folder that only claims to be the work tree.
         let stranger = root.join("stranger");

@@ -38,12 +38,13 @@ impl Services {
         let tools = Arc::new(Registry::new(tool::create_builtin_tools()));
         let mut source = parts.source;
         source.tools = tools.tool_names().into_iter().map(str::to_owned).collect();
-        let configured = Arc::new(ConfigStore::new(
+        let configured = ConfigStore::new(
             source,
             parts.workspace,
             parts.redactor.clone(),
             parts.editor.clone(),
-        ));
+        );
+        let configured = Arc::new(configured.with_store(parts.store.clone()));
         let services = Self {
             ledger: build_ledger(&parts.store),
             store: parts.store,

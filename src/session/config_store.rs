@@ -22,7 +22,7 @@ use crate::config::{
 use crate::domain::{AgentError, Mode, SessionId};
 use crate::mcp::{McpFolder, McpManager, McpRegistration};
 use crate::provider::Accounts;
-use crate::store::ContentChoice;
+use crate::store::{ContentChoice, Store};
 use crate::tool::command_tool::CommandTool;
 use crate::tool::web_fetch::WebFetch;
 use crate::tool::{DynTool, EditorLink};
@@ -111,6 +111,14 @@ impl ConfigStore {
             shared,
             session_folders: Mutex::default(),
             state: Mutex::new(state),
+        }
+    }
+
+    /// Keeps what providers say about windows in this store.
+    pub fn with_store(self, store: Store) -> Self {
+        Self {
+            learnt: Arc::new(LearntFacts::with_store(store)),
+            ..self
         }
     }
 
@@ -232,7 +240,7 @@ impl ConfigStore {
         state.stripped.clear();
         // `folder_config` takes the lock itself.
         drop(state);
-        self.learnt.forget_all();
+        self.learnt.note_reload();
         self.keys.forget_keys();
         let mut problems: Vec<Diagnostic> = Vec::new();
         for folder in folders {

@@ -8,6 +8,7 @@ mod check;
 mod credentials;
 mod engines;
 mod keys;
+mod learnt;
 mod lists;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 pub use self::check::ModelVerdict;
 use self::keys::{explain_missing_key, is_same_key};
+pub(super) use self::learnt::LearntFacts;
 pub(super) use self::lists::ModelLists;
 use super::editor_credentials::EditorKeys;
 use crate::config::{
@@ -32,6 +34,7 @@ use crate::provider::{
     WatchedProvider,
     models::{self, current_day},
 };
+use crate::store::ModelKey;
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 
 /// A smaller `num_ctx` leaves hardly any room besides the system prompt and the tools, and Ollama cuts prompts silently.
@@ -49,52 +52,6 @@ const LISTED: usize = 1_000;
 /// The three ways to continue when nothing is configured, one per line (R-PROV).
 const WAYS: &str = "run `agentls login`, or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or put a key into the \
 configuration file\nstart Ollama with a model (`ollama pull qwen3`); it is detected automatically\ntry it without a key: `agentls demo`";
-
-/// What errors have told about models, by provider and model. All sessions of a server share it until the configuration is
-/// reloaded.
-#[derive(Debug, Default)]
-pub struct LearntFacts(Mutex<HashMap<(String, String), LearntFact>>);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct LearntFact {
-    /// The window that an overflow has named (R-CTX-3).
-    window: Option<u64>,
-    /// The provider does not have the model.
-    is_missing: bool,
-}
-
-impl LearntFacts {
-    /// Records a window. The smallest one counts.
-    fn record_window(&self, provider: &str, model: &str, window: u64) {
-        self.update(provider, model, |fact| {
-            fact.window = Some(fact.window.map_or(window, |known| known.min(window)));
-        });
-    }
-
-    fn record_missing(&self, provider: &str, model: &str) {
-        self.update(provider, model, |fact| fact.is_missing = true);
-    }
-
-    fn update(&self, provider: &str, model: &str, change: impl FnOnce(&mut LearntFact)) {
-        let key = (provider.to_owned(), model.to_owned());
-        change(self.lock().entry(key).or_default());
-    }
-
-    fn find(&self, provider: &str, model: &str) -> LearntFact {
-        let key = (provider.to_owned(), model.to_owned());
-        self.lock().get(&key).copied().unwrap_or_default()
-    }
-
-    /// Forgets everything.
-    pub fn forget_all(&self) {
-        self.lock().clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), LearntFact>> {
-        // The map is consistent after every statement, so a panic elsewhere does not spoil it.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The providers of one configuration.
 pub struct Models {
@@ -182,6 +139,7 @@ impl Models {
 
     /// Lists what can be chosen, and what is in use. With `live`, the providers are asked for their own lists first.
     pub async fn list_models(&self, current: &ModelChoice, live: bool) -> ModelListing {
+        self.learnt.read_stored().await;
         let (agent, model) = (current.agent.as_deref(), self.existing_model(current));
         self.gather_credentials(agent, model).await;
         if live {
@@ -381,14 +339,30 @@ impl Models {
 
     fn model_info(&self, spec: &ProviderSpec, model: &str) -> ModelInfo {
         let mut info = spec.model_info(model);
-        if let Some(window) = self.find_engine_window(spec, model) {
-            info.window = window;
+        let engine = self.find_engine_facts(spec, model);
+        if let Some(facts) = engine {
+            info.window = facts.apply(info).window;
         }
-        if let Some(learnt) = self.learnt.find(&spec.name, model).window {
+        let is_known =
+            engine.is_some_and(|facts| facts.window.is_some()) || spec.has_configured_window(model);
+        let learnt = self.learnt.find(&self.model_key(&spec.name, model));
+        if let Some(window) = learnt.window.filter(|_| !(learnt.is_old && is_known)) {
             // R-CTX-3: an overflow has named the real window, which is never larger than the known one.
-            info.window = info.window.min(learnt);
+            info.window = info.window.min(window);
         }
         info
+    }
+
+    /// Returns the key of what was learned about a model.
+    pub(super) fn model_key(&self, provider: &str, model: &str) -> ModelKey {
+        let settings = self.settings.providers.get(provider);
+        ModelKey {
+            provider: provider.to_owned(),
+            address: settings
+                .map(|settings| settings.base_url.clone())
+                .unwrap_or_default(),
+            model: model.to_owned(),
+        }
     }
 
     /// Returns the cheapest current model of the same vendor and line, if it is known to be cheaper than `model`.
@@ -400,7 +374,7 @@ impl Models {
         let own = price(model)?;
         models::list_sibling_models(&settings.name, model, chat.as_deref(), today)
             .into_iter()
-            .filter(|name| !self.learnt.find(&settings.name, name).is_missing)
+            .filter(|name| !self.learnt.find(&self.model_key(&settings.name, name)).is_missing)
             .filter_map(|name| Some((price(&name).filter(|price| *price < own)?, name)))
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, name)| name)
@@ -623,6 +597,7 @@ impl ModelSource for Arc<Models> {
     fn resolve_model(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
         let (models, choice) = (self.clone(), choice.clone());
         async move {
+            models.learnt.read_stored().await;
             let (agent, model) = (choice.model_agent(), models.existing_model(&choice));
             let unanswered = models.gather_credentials(agent, model).await;
             let chosen = match models.choose_model(agent, model) {
@@ -671,12 +646,18 @@ impl ModelSource for Arc<Models> {
 
     fn learn_window(&self, model: &ResolvedModel, window: u64) {
         tracing::info!(model = %model.label(), window, "an overflow named the window");
-        self.learnt
-            .record_window(model.provider.name(), &model.model, window);
+        let key = self.model_key(model.provider.name(), &model.model);
+        self.learnt.record_window(key, window);
+    }
+
+    fn confirm_window(&self, model: &ResolvedModel, tokens: u64) {
+        let key = self.model_key(model.provider.name(), &model.model);
+        self.learnt.record_success(key, tokens);
     }
 
     fn learn_missing(&self, model: &ResolvedModel) {
-        self.learnt.record_missing(model.provider.name(), &model.model);
+        let key = self.model_key(model.provider.name(), &model.model);
+        self.learnt.record_missing(key);
     }
 
     fn find_other_default(&self, missing: &ResolvedModel) -> BoxFuture<'static, Option<String>> {

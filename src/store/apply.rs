@@ -158,6 +158,14 @@ impl WriteBatch<'_> {
                 choice,
                 at_ms,
             } => self.remember_choice(folder, agent, choice, *at_ms)?,
+            RowWrite::NoteWindow { model, tokens, at_ms } => {
+                let (provider, address, model) = (&model.provider, &model.address, &model.model);
+                self.execute_cached(
+                    "INSERT OR REPLACE INTO windows (provider, address, model, tokens, at_ms) VALUES (?, ?, ?, ?, ?)",
+                    // Without one, less than any window counts; it ages like the others.
+                    params![provider, address, model, tokens.map_or(i64::MAX, |tokens| tokens as i64), at_ms],
+                )?;
+            }
         }
         Ok(())
     }

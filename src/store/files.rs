@@ -89,6 +89,24 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// Checks that the file system of the database at `path` has room for `bytes` more, as `action` needs. If that is unknown, it
+/// has.
+///
+/// # Errors
+/// It has less, and nothing was changed.
+pub(super) fn check_free_space(action: &'static str, path: &Path, bytes: u64) -> Result<(), StoreError> {
+    let system = path.parent().and_then(|folder| rustix::fs::statvfs(folder).ok());
+    let free = system.map_or(u64::MAX, |system| system.f_bavail.saturating_mul(system.f_frsize));
+    if free >= bytes {
+        return Ok(());
+    }
+    let (needed, free) = (bytes.div_ceil(1 << 20), free >> 20);
+    let reason =
+        format!("it needs {needed} MB of free disk space, and {free} MB are free; nothing was changed");
+    let full = io::Error::new(io::ErrorKind::StorageFull, reason);
+    Err(StoreError::from_io(action, path, full))
+}
+
 /// The device and number of a file; `None` if there is none.
 pub(super) type FileIdentity = Option<(u64, u64)>;
 
@@ -129,6 +147,23 @@ impl StorePlace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_without_room_is_an_error_that_says_how_much_is_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        check_free_space("replacing", &path, 1).unwrap();
+        let error = check_free_space("replacing", &path, u64::MAX)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("store.db failed: it needs 17592186044416 MB")
+                && error.contains("nothing was changed"),
+            "{error}"
+        );
+        // A folder that cannot be asked.
+        check_free_space("replacing", &folder.path().join("gone/store.db"), u64::MAX).unwrap();
+    }
 
     #[test]
     fn names_stay_inside_the_folder() {

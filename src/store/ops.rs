@@ -174,6 +174,8 @@ impl WriteOp {
                 | RowWrite::NoteFirstUse { .. }
                 | RowWrite::RememberChoice { .. },
             ) => Priority::High,
+            // The next refusal names it again.
+            Self::Row(RowWrite::NoteWindow { .. }) => Priority::Low,
         }
     }
 }

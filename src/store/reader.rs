@@ -19,6 +19,7 @@ use super::rows::{
     ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, PendingKind, SessionPage,
     SessionQuery, SessionRow, SkippedRow, StoredEvent, StoredPermissions,
 };
+use super::write::ModelKey;
 use super::{schema, search};
 use crate::domain::{
     ApprovalId, Cost, FileChange, Grant, GrantScope, GrantedTool, InquiryId, Mode, OpenApproval, OpenInquiry,
@@ -480,6 +481,27 @@ impl StoreReader {
                 // An unknown mode comes from a newer agentls; it is not guessed.
                 mode: mode.as_deref().and_then(Mode::from_name),
             }))
+        })
+        .await
+    }
+
+    /// Returns the windows that providers have named since `since_ms`, in tokens.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
+    pub async fn list_windows(&self, since_ms: i64) -> Result<Vec<(ModelKey, u64)>, StoreError> {
+        self.read(move |connection| {
+            let sql = "SELECT provider, address, model, tokens FROM windows WHERE at_ms >= ?";
+            let mut statement = connection.prepare_cached(sql)?;
+            let rows = statement.query_map([since_ms], |row| {
+                let model = ModelKey {
+                    provider: row.get(0)?,
+                    address: row.get(1)?,
+                    model: row.get(2)?,
+                };
+                Ok((model, row.get::<_, i64>(3)?.unsigned_abs()))
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
         })
         .await
     }

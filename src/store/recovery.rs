@@ -1,4 +1,5 @@
-//! Replaces a damaged database: saves what can be read into a new one, and moves the old files aside.
+//! Repairs a damaged database. If only indexes are damaged, it builds them again in place. Otherwise it saves what can be
+//! read into a new database, and moves the old files aside.
 //!
 //! Only damage of the file itself counts ([`is_damage`]): a full disk, missing permissions, another server's lock, or a
 //! newer version never move a file. Nothing is deleted. A lock file next to the database makes sure that one process
@@ -11,8 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, ffi, params_from_iter};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBehavior, ffi, params_from_iter,
+};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::de::IgnoredAny;
@@ -30,7 +34,7 @@ use crate::domain::{Event, TurnId};
 const LOGS: [&str; 2] = ["-wal", "-shm"];
 
 /// The tables that are copied row by row, and whether their rows have numbers.
-const TABLES: [(&str, bool); 9] = [
+const TABLES: [(&str, bool); 10] = [
     ("sessions", true),
     ("pending", true),
     ("changes", true),
@@ -40,6 +44,7 @@ const TABLES: [(&str, bool); 9] = [
     ("redirects", false),
     ("choices", false),
     ("tools", false),
+    ("windows", false),
 ];
 
 /// Time that others wait for a replacement, and a replacement for them.
@@ -161,9 +166,18 @@ fn try_replacing(path: &Path) -> Result<Option<String>, StoreError> {
     let Some(damage) = find_damage(path)? else {
         return Ok(None);
     };
+    if rebuild_indexes(path)? {
+        let notice = format!(
+            "the session store {} is damaged ({damage}); its indexes were built again, and nothing is lost",
+            path.display()
+        );
+        tracing::warn!("{notice}");
+        return Ok(Some(notice));
+    }
     let fresh = with_suffix(path, ".new");
     // A crash may have left one.
     remove_database(&fresh).map_err(failed)?;
+    files::check_free_space("replacing", path, measure_database(path))?;
     let aside = choose_aside_path(path);
     let saved = save_readable(path, &fresh).and_then(|saved| {
         swap_files(path, &fresh, &aside).map_err(failed)?;
@@ -260,6 +274,47 @@ fn find_damage(path: &Path) -> Result<Option<String>, StoreError> {
         Err(StoreError::Sqlite(error)) if is_damage(&error) => Ok(Some(error.to_string())),
         Err(other) => Err(other),
     }
+}
+
+/// Builds all indexes again. Returns false, and changes nothing, if that does not repair the database.
+fn rebuild_indexes(path: &Path) -> Result<bool, StoreError> {
+    if schema::is_emptied(path) {
+        return Ok(false);
+    }
+    let rebuild = || -> Result<bool, rusqlite::Error> {
+        let mut connection = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
+        connection.busy_timeout(schema::BUSY)?;
+        // The log of a database that is replaced moves with it.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch("REINDEX")?;
+        let verdict: String = transaction.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        let is_whole = verdict == "ok";
+        if is_whole {
+            transaction.commit()?;
+        }
+        Ok(is_whole)
+    };
+    match rebuild() {
+        Err(error)
+            if is_damage(&error) || error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) =>
+        {
+            Ok(false)
+        }
+        rebuilt => Ok(rebuilt?),
+    }
+}
+
+/// Returns the bytes of a database with its log: at most as many as a copy needs.
+fn measure_database(path: &Path) -> u64 {
+    let log = with_suffix(path, LOGS[0]);
+    let files = [path, &log].into_iter();
+    files
+        .map(|path| path.metadata().map_or(0, |meta| meta.len()))
+        .sum()
 }
 
 /// Opens a database that may be damaged. The connection changes neither it nor its log.

@@ -145,7 +145,21 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (folder, name)
     ) STRICT, WITHOUT ROWID;
     ",
+    // 9. The windows in tokens that providers have named when they refused a request as too long.
+    "
+    CREATE TABLE windows (
+        provider TEXT NOT NULL,
+        address TEXT NOT NULL,
+        model TEXT NOT NULL,
+        tokens INTEGER NOT NULL,
+        at_ms INTEGER NOT NULL,
+        PRIMARY KEY (provider, address, model)
+    ) STRICT, WITHOUT ROWID;
+    ",
 ];
+
+/// The free disk space that a migration of a store needs, in bytes. Migrations only add, so they change few pages.
+const MIGRATION_BYTES: u64 = 4 << 20;
 
 /// Schema version that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -208,6 +222,10 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     connection.set_prepared_statement_cache_capacity(64);
     // Otherwise each new value of a parameter prepares a statement again if a partial index might fit.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    let found = read_schema_version(&connection)?;
+    if (1..VERSION).contains(&found) {
+        files::check_free_space("updating", path, MIGRATION_BYTES)?;
+    }
     migrate_into(&mut connection, MIGRATIONS)?;
     Ok(connection)
 }
@@ -346,6 +364,21 @@ mod tests {
             connection.query_row(&query, [], |row| row.get(0)).unwrap()
         };
         assert_eq!((count("redirects"), count("choices")), (1, 0));
+    }
+
+    #[test]
+    fn migration_adds_a_table_for_windows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let mut connection = Connection::open(&path).unwrap();
+        migrate_into(&mut connection, &MIGRATIONS[..8]).unwrap();
+        drop(connection);
+        let connection = open(&path, BUSY).unwrap();
+        let count = connection.query_row("SELECT count(*) FROM windows", [], |row| row.get::<_, i64>(0));
+        assert_eq!(
+            (count.unwrap(), read_schema_version(&connection).unwrap()),
+            (0, VERSION)
+        );
     }
 
     #[test]

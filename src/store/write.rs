@@ -111,6 +111,21 @@ pub enum RowWrite {
         /// Time of the choice, in ms since the epoch.
         at_ms: i64,
     },
+    /// Stores the window that a provider has named for a model, in tokens; `None` removes it.
+    NoteWindow {
+        model: ModelKey,
+        tokens: Option<u64>,
+        /// Time of the refusal, in ms since the epoch.
+        at_ms: i64,
+    },
+}
+
+/// A model of a provider at an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ModelKey {
+    pub provider: String,
+    pub address: String,
+    pub model: String,
 }
 
 /// A failure that tests and the simulator inject instead of a commit.

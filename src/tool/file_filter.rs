@@ -1,6 +1,6 @@
 //! Which files `grep` searches, by its `glob` and `type`. Must not read files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
@@ -11,13 +11,26 @@ use super::{ToolContext, ToolError};
 use crate::base::glob::{GlobPattern, check_limits};
 use crate::base::nearest::nearest_few;
 use crate::base::nofollow;
+use crate::base::text::one_line;
 use crate::workspace::ResolvedPath;
+
+/// Most patterns in a list.
+const MAX_PATTERNS: usize = 100;
+/// Most characters of a pattern that an error repeats.
+const MAX_REPEATED: usize = 150;
 
 /// Selects files by name.
 pub(super) struct FileFilter {
-    names: Option<Override>,
+    names: NameFilter,
     types: Option<Types>,
+}
+
+#[derive(Default)]
+struct NameFilter {
+    patterns: Option<Override>,
     hidden_names: Vec<GlobPattern>,
+    /// The folders with which all patterns begin; empty if one may match anywhere.
+    folders: Vec<PathBuf>,
 }
 
 impl FileFilter {
@@ -33,25 +46,28 @@ impl FileFilter {
         cx: &ToolContext,
         starts: &[ResolvedPath],
     ) -> Result<Self, ToolError> {
-        let mut hidden_names = Vec::new();
-        let names = globs.map(|globs| build_name_filter(globs, cx, starts, &mut hidden_names));
+        let names = globs.map(|globs| build_name_filter(globs, cx, starts));
         Ok(Self {
-            names: names.transpose()?,
+            names: names.transpose()?.unwrap_or_default(),
             types: file_type.map(build_type_filter).transpose()?,
-            hidden_names,
         })
     }
 
     /// Returns the hidden names that the filter names.
     pub(super) fn hidden_names(&self) -> Vec<GlobPattern> {
-        self.hidden_names.clone()
+        self.names.hidden_names.clone()
+    }
+
+    /// Returns the only folders that can contain selected files, relative to the start; empty for all.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        self.names.folders.clone()
     }
 
     /// Returns whether the filter selects the file `path`, which is `below` relative to the start of the walk.
     pub(super) fn is_match(&self, path: &Path, below: &Path) -> bool {
         let is_of_type = |types: &Types| types.matched(path, false).is_whitelist();
         let is_named = |names: &Override| !names.matched(below, false).is_ignore();
-        self.types.as_ref().is_none_or(is_of_type) && self.names.as_ref().is_none_or(is_named)
+        self.types.as_ref().is_none_or(is_of_type) && self.names.patterns.as_ref().is_none_or(is_named)
     }
 }
 
@@ -59,9 +75,15 @@ fn build_name_filter(
     globs: &str,
     cx: &ToolContext,
     starts: &[ResolvedPath],
-    hidden_names: &mut Vec<GlobPattern>,
-) -> Result<Override, ToolError> {
-    let mut filter = OverrideBuilder::new("");
+) -> Result<NameFilter, ToolError> {
+    let count = split_list(globs).count();
+    if count > MAX_PATTERNS {
+        return refuse_input(format!(
+            "`glob` has {count} patterns; the limit is {MAX_PATTERNS}. Use fewer, broader patterns, or path"
+        ));
+    }
+    let mut builder = OverrideBuilder::new("");
+    let (mut filter, mut folders) = (NameFilter::default(), Some(Vec::new()));
     for stated in split_list(globs) {
         let (mark, glob) = match stated.strip_prefix('!') {
             Some(glob) => ("!", glob),
@@ -72,20 +94,41 @@ fn build_name_filter(
         let glob = glob.strip_prefix("./").unwrap_or(glob);
         // The files in a folder, not the folder.
         let all = if glob.ends_with('/') { "**" } else { "" };
-        let invalid =
-            |error: String| ToolError::WrongInput(format!("`{stated}` is not a valid pattern: {error}"));
+        let invalid = |error: String| {
+            let stated = one_line(stated, MAX_REPEATED);
+            ToolError::WrongInput(format!("`{stated}` is not a valid pattern: {error}"))
+        };
         check_limits(glob).map_err(|error| invalid(error.to_string()))?;
         if mark.is_empty() {
-            hidden_names.extend(find_hidden_names(glob));
+            filter.hidden_names.extend(find_hidden_names(glob));
+            let folder = find_literal_folder(glob);
+            folders = folders
+                .zip(folder)
+                .map(|(folders, folder)| [folders, vec![folder]].concat());
         }
         for reading in choose_readings(glob, starts) {
-            let added = filter.add(&format!("{mark}{reading}{all}"));
+            let added = builder.add(&format!("{mark}{reading}{all}"));
             added.map_err(|error| invalid(error.to_string()))?;
         }
     }
-    filter
-        .build()
-        .map_err(|error| ToolError::WrongInput(format!("`{globs}` is not a valid pattern: {error}")))
+    let patterns = builder.build().map_err(|error| {
+        let globs = one_line(globs, MAX_REPEATED);
+        ToolError::WrongInput(format!("`{globs}` is not a valid pattern: {error}"))
+    })?;
+    Ok(NameFilter {
+        patterns: Some(patterns),
+        folders: folders.unwrap_or_default(),
+        ..filter
+    })
+}
+
+/// Returns the folder with which a pattern begins; `None` if it may match in any.
+fn find_literal_folder(glob: &str) -> Option<PathBuf> {
+    let glob = glob.trim_start_matches('/');
+    let is_literal = |part: &&str| *part != ".." && !part.contains(['*', '?', '[', '{', '\\']);
+    let (folders, _) = glob.rsplit_once('/')?;
+    let folder: PathBuf = folders.split('/').take_while(is_literal).collect();
+    (!folder.as_os_str().is_empty()).then_some(folder)
 }
 
 /// Returns the readings of the brackets in `glob`. A name that exists wins over a character class; behind a wildcard
@@ -162,4 +205,48 @@ fn build_type_filter(name: &str) -> Result<Types, ToolError> {
     }
     let filter = builder.select(name).build();
     filter.map_err(|error| ToolError::WrongInput(format!("type: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::ToolHarness;
+    use super::*;
+
+    #[test]
+    fn only_the_folders_with_which_all_patterns_begin_are_searched() {
+        let harness = ToolHarness::new();
+        for (globs, folders) in [
+            ("src/**/*.[ch]", &["src"][..]),
+            ("./src/a/*.c, /lib/x.c,!src/a/b.c", &["src/a", "lib"]),
+            ("src/", &["src"]),
+            ("src/{a,b}/*.c", &["src"]),
+            ("src/[id]/*.c", &["src"]),
+            ("**/*.[ch]", &[]),
+            ("*.c", &[]),
+            ("src/*.c,*.h", &[]),
+            ("!src/*.c", &[]),
+            ("../x/*.c", &[]),
+        ] {
+            let filter = FileFilter::new(Some(globs), None, &harness.cx, &[]).unwrap();
+            let folders: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
+            assert_eq!(filter.folders(), folders, "{globs}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_very_many_patterns_is_an_error() {
+        let harness = ToolHarness::new();
+        let build = |globs: String| FileFilter::new(Some(&globs), None, &harness.cx, &[]).err();
+        assert!(build("*.c,".repeat(MAX_PATTERNS)).is_none());
+        let error = build("*.c,".repeat(100_000)).unwrap().to_string();
+        assert!(error.contains("100000 patterns; the limit is 100"), "{error}");
+        let error = build(format!("{{{}}}", "*.c,".repeat(100_000)))
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains("bytes; the limit is 1024") && error.len() < 300,
+            "{}",
+            error.len()
+        );
+    }
 }

@@ -161,6 +161,8 @@ impl GlobSearch {
         WalkScope {
             hidden: input.hidden.unwrap_or(false),
             hidden_names: find_hidden_names(&self.pattern),
+            // The start is the literal folder already.
+            folders: Vec::new(),
             max_depth: is_flat.then_some(1),
             counts_folders: true,
             counts_secrets: false,

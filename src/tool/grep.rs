@@ -307,6 +307,7 @@ impl<'a> GrepSearch<'a> {
         let scope = WalkScope {
             hidden,
             hidden_names: filter.hidden_names(),
+            folders: filter.folders(),
             counts_secrets: true,
             ..WalkScope::default()
         };

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::ToolError;
 use crate::base::glob::GlobPattern;
+use crate::base::text::one_line;
 
 /// Most patterns that braces expand to. With more, all hidden names count as named.
 const MAX_EXPANSIONS: usize = 64;
@@ -36,8 +37,10 @@ impl NamePattern {
             .iter()
             .filter_map(|reading| GlobPattern::for_paths(reading).ok())
             .collect();
-        let classes = GlobPattern::for_paths(&below)
-            .map_err(|error| ToolError::WrongInput(format!("`{pattern}` is not a valid pattern: {error}")));
+        let classes = GlobPattern::for_paths(&below).map_err(|error| {
+            let pattern = one_line(pattern, 150);
+            ToolError::WrongInput(format!("`{pattern}` is not a valid pattern: {error}"))
+        });
         match classes {
             Err(error) if literal.is_empty() => Err(error),
             classes => Ok(Self { literal, classes }),

@@ -53,6 +53,8 @@ pub(super) struct SkippedEntries {
     pub(super) matched: usize,
     /// Files whose name does not match.
     pub(super) unmatched: usize,
+    /// Only folders that the filter names were walked.
+    pub(super) is_narrowed: bool,
     /// Files that look like secrets and were not searched.
     pub(super) secrets: usize,
     /// Hidden or ignored files that look like secrets; to include them does not help.
@@ -132,6 +134,7 @@ impl SkippedEntries {
         self.with_binary_content.absorb(other.with_binary_content);
         self.matched += other.matched;
         self.unmatched += other.unmatched;
+        self.is_narrowed |= other.is_narrowed;
         self.secrets += other.secrets;
         self.unvisited_secrets += other.unvisited_secrets;
         self.unreadable_files += other.unreadable_files;
@@ -144,12 +147,10 @@ impl SkippedEntries {
     pub(super) fn describe_empty(&self, searches_text: bool) -> String {
         let mut text = String::new();
         // Without a filter, every file matches.
-        if searches_text && self.matched == 0 && self.unmatched > 0 {
-            let _ = writeln!(
-                text,
-                "[{} looked at, but none matches glob or type]",
-                count_noun(self.unmatched, "file")
-            );
+        if searches_text && self.matched == 0 && (self.unmatched > 0 || self.is_narrowed) {
+            // All folders may have been passed over.
+            let looked_at = count_noun(self.unmatched, "file");
+            let _ = writeln!(text, "[{looked_at} looked at, but none matches glob or type]");
         }
         for reason in REASONS {
             let count = &self.counts[reason as usize];

@@ -90,6 +90,8 @@ pub(super) struct WalkScope {
     pub(super) hidden: bool,
     /// Includes those with such names anyway.
     pub(super) hidden_names: Vec<GlobPattern>,
+    /// The only folders that are searched, relative to the start; empty for all.
+    pub(super) folders: Vec<PathBuf>,
     pub(super) max_depth: Option<usize>,
     /// Counts folders whose name matches as left out.
     pub(super) counts_folders: bool,
@@ -131,9 +133,12 @@ impl<'a> FileWalk<'a> {
             with_left_out: true,
         };
         let names = std::mem::take(&mut scope.hidden_names);
+        let folders = scope.folders.iter().map(|folder| start.join(folder)).collect();
         let halt: Box<dyn Fn() -> bool + 'a> = Box::new(move || bound.check_end().is_some());
         Self {
-            walk: Walk::new(start, top, options, halt).with_hidden_names(names),
+            walk: Walk::new(start, top, options, halt)
+                .with_hidden_names(names)
+                .with_wanted_folders(folders),
             cx,
             start: start.to_owned(),
             scope,
@@ -146,6 +151,7 @@ impl<'a> FileWalk<'a> {
     pub(super) fn take_skipped(&mut self) -> SkippedEntries {
         let mut skipped = std::mem::take(&mut self.skipped);
         skipped.unreadable_folders = self.walk.unreadable_folders();
+        skipped.is_narrowed = !self.scope.folders.is_empty();
         skipped
     }
 

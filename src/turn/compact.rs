@@ -74,7 +74,7 @@ pub(super) async fn fit_history(
 }
 
 /// Returns whether a request with these messages is made smaller before it is sent.
-fn is_due(cx: &TurnContext, state: &LoopState, items: &[Arc<HistoryItem>]) -> bool {
+pub(super) fn is_due(cx: &TurnContext, state: &LoopState, items: &[Arc<HistoryItem>]) -> bool {
     let tokens = state.estimate_tokens(items);
     cx.settings.context.is_due(tokens, state.model.info.window)
 }
@@ -189,11 +189,13 @@ async fn stub_before_summary(
     replace_by_stubs(cx, state, items, stubs, trigger).await
 }
 
-/// Replaces large old results by stubs, and shortens the long ones among the newest messages until the rest fits.
+/// Replaces large old results by stubs, and shortens the long ones among the newest messages until the rest fits; if
+/// nobody knows the window, until a quarter is left.
 pub(super) async fn shorten_recent_results(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<HistoryItem>],
+    window_unknown: bool,
 ) -> Result<(), TurnStopped> {
     let sizes = state.context_sizes(&cx.settings.context);
     let stubs = Compaction {
@@ -201,7 +203,12 @@ pub(super) async fn shorten_recent_results(
         ..as_it_is(state, items, CompactTrigger::Overflow)
     };
     let rest = compact::apply_to_copy(items, &stubs);
-    let plan = results::plan_shortening(&rest, &sizes, state.overflow_goal(&rest, &sizes));
+    let goal = if window_unknown {
+        compact::estimate_total_tokens(&rest) / 4
+    } else {
+        state.overflow_goal(&rest, &sizes)
+    };
+    let plan = results::plan_shortening(&rest, &sizes, goal);
     let mut shortened = Vec::new();
     for (call, result) in plan.results {
         let location = locate_text(cx, call, result.clone()).await;

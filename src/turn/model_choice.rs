@@ -104,6 +104,12 @@ pub trait ModelSource: Send + Sync {
         let _ = (model, window);
     }
 
+    /// Records that a request of this many tokens was answered, which may be more than a window that was learned. The
+    /// default implementation ignores it.
+    fn confirm_window(&self, model: &ResolvedModel, tokens: u64) {
+        let _ = (model, tokens);
+    }
+
     /// Records that the provider does not have a model that agentls chose. The default implementation ignores it.
     fn learn_missing(&self, model: &ResolvedModel) {
         let _ = model;

@@ -11,6 +11,8 @@ pub(super) struct StepOutcome {
     /// An answer that is kept or retracted, as the next transition decides.
     pub(super) deferred: Option<DeferredMessage>,
     pub(super) output_tokens: u64,
+    /// The request was refused as too long, far below the known window.
+    pub(super) window_unknown: bool,
     /// The answer's text, if the model requested no tools.
     pub(super) answer: Option<String>,
 }
@@ -31,6 +33,7 @@ impl StepOutcome {
             detail: None,
             deferred: None,
             output_tokens: 0,
+            window_unknown: false,
             answer: None,
         }
     }

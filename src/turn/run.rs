@@ -238,6 +238,7 @@ async fn gather_facts(
             && state.auto_compact()
             && (may_shrink || ends_with_results(items))
             && has_long_recent_results(cx, state, items),
+        window_unknown: end.window_unknown,
         compactable: may_shrink && state.may_compact() && find_overflow_range(cx, state, items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_media(items),
         under_target: state.target_used(cx.settings.limits.token_target).is_some(),
@@ -281,7 +282,7 @@ async fn prepare_continuation(
     let nudge = state.conduct.pending_nudge.take();
     match reason {
         ContinueReason::CollapseDrainRetry if state.progress.has_shortened() => {
-            shorten_recent_results(cx, state, items).await
+            shorten_recent_results(cx, state, items, end.window_unknown).await
         }
         ContinueReason::CollapseDrainRetry => collapse_large_results(cx, state, items).await.map(drop),
         ContinueReason::ReactiveCompactRetry => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::accumulate::MAX_CALLS;
 use super::attempt::{ModelAnswer, OutputVisibility};
-use super::compact::learn_window;
+use super::compact::{is_due, learn_window};
 use super::context::TurnContext;
 use super::emit::{emit_late_warning, emit_warning, retract_output};
 use super::left_in_text::{CALL_QUESTION, CALL_SWITCHES, has_call, warn_of_marks};
@@ -46,7 +46,10 @@ pub(super) async fn run_step(
             } else {
                 Outcome::WindowFull
             };
-            return Ok(StepOutcome::from_failure(outcome, error));
+            return Ok(StepOutcome {
+                window_unknown: limit.is_none() && !is_due(cx, state, items),
+                ..StepOutcome::from_failure(outcome, error)
+            });
         }
         CallOutcome::ImageRefused(error) => {
             return Ok(StepOutcome::from_failure(Outcome::ImageRefused, error));
@@ -56,7 +59,11 @@ pub(super) async fn run_step(
             return Ok(StepOutcome::from_failure(Outcome::ProviderFailed, error));
         }
     };
-    state.record_token_count(items, model_answer.spent.usage.total_input_tokens());
+    let input_tokens = model_answer.spent.usage.total_input_tokens();
+    if input_tokens > state.model.info.window {
+        cx.settings.models.confirm_window(&state.model, input_tokens);
+    }
+    state.record_token_count(items, input_tokens);
     let output_tokens = model_answer.spent.usage.output;
     let mut end = process_answer(cx, state, model_answer).await?;
     end.output_tokens = output_tokens;

@@ -141,6 +141,8 @@ pub struct TransitionFacts {
     pub collapsible: bool,
     /// There are long results among the newest messages, of which the start and the end can stay.
     pub shortenable: bool,
+    /// The provider refuses a request far below the known window, and does not name its own.
+    pub window_unknown: bool,
     /// The history may be summarized.
     pub compactable: bool,
     /// The request contained images.
@@ -156,14 +158,12 @@ pub struct TransitionFacts {
     pub call_in_text: bool,
 }
 
-/// What has made the history smaller since the last step that led on. Each step is tried once, in this order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Reduction {
-    #[default]
-    Nothing,
-    OldResults,
-    Summary,
-    NewestResults,
+/// What has made the history smaller since the last step that led on. Each is tried once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reductions {
+    old_results: bool,
+    summary: bool,
+    newest_results: bool,
 }
 
 /// The counters of a turn, which bound its continuations.
@@ -173,7 +173,7 @@ pub struct TurnProgress {
     pub steps: u32,
     escalations: u32,
     recoveries: u32,
-    reduction: Reduction,
+    reduced: Reductions,
     image_retries: u32,
     empty_retries: u32,
     call_questions: u32,
@@ -194,18 +194,26 @@ impl TurnProgress {
 
     /// Returns whether recent results were shortened since the last step that led on.
     pub(super) fn has_shortened(&self) -> bool {
-        self.reduction == Reduction::NewestResults
+        self.reduced.newest_results
     }
 
     /// Returns whether a history that is too long can be made smaller in this step.
     pub(super) fn may_reduce(&self, facts: &TransitionFacts) -> bool {
-        self.may_collapse(facts)
-            || (facts.compactable && self.reduction < Reduction::Summary)
-            || (facts.shortenable && self.reduction < Reduction::NewestResults)
+        self.may_collapse(facts) || self.may_summarize(facts) || self.may_shorten(facts)
     }
 
     fn may_collapse(&self, facts: &TransitionFacts) -> bool {
-        facts.collapsible && self.reduction < Reduction::OldResults
+        facts.collapsible && self.reduced == Reductions::default()
+    }
+
+    fn may_summarize(&self, facts: &TransitionFacts) -> bool {
+        // What was shortened after a summary is the last resort.
+        let is_last = self.reduced.newest_results && !facts.window_unknown;
+        facts.compactable && !self.reduced.summary && !is_last
+    }
+
+    fn may_shorten(&self, facts: &TransitionFacts) -> bool {
+        facts.shortenable && !self.reduced.newest_results
     }
 
     /// Whether a stop hook may object again.
@@ -237,15 +245,15 @@ impl TurnProgress {
                 // Compaction is allowed again only after a step that led on. Otherwise an overflowing turn would
                 // compact forever.
                 // The raised output limit stays for the turn: learning it again costs one truncated answer per step.
-                self.reduction = Reduction::Nothing;
+                self.reduced = Reductions::default();
             }
             ContinueReason::MaxOutputTokensEscalate => self.escalations += 1,
             ContinueReason::MaxOutputTokensRecovery => self.recoveries += 1,
             ContinueReason::CollapseDrainRetry if self.may_collapse(facts) => {
-                self.reduction = Reduction::OldResults;
+                self.reduced.old_results = true;
             }
-            ContinueReason::CollapseDrainRetry => self.reduction = Reduction::NewestResults,
-            ContinueReason::ReactiveCompactRetry => self.reduction = Reduction::Summary,
+            ContinueReason::CollapseDrainRetry => self.reduced.newest_results = true,
+            ContinueReason::ReactiveCompactRetry => self.reduced.summary = true,
             ContinueReason::ImageRetry => self.image_retries += 1,
             ContinueReason::EmptyResponseRetry => self.empty_retries += 1,
             ContinueReason::PauseTurn => self.pauses += 1,
@@ -312,12 +320,16 @@ pub fn next_transition(
         Outcome::PromptTooLong if progress.may_collapse(facts) => {
             Transition::Continue(Go::CollapseDrainRetry)
         }
-        Outcome::PromptTooLong if facts.compactable && progress.reduction < Reduction::Summary => {
+        // If nobody knows how much must go, the request for a summary may be too long as well.
+        Outcome::PromptTooLong if facts.window_unknown && progress.may_shorten(facts) => {
+            Transition::Continue(Go::CollapseDrainRetry)
+        }
+        Outcome::PromptTooLong if progress.may_summarize(facts) => {
             Transition::Continue(Go::ReactiveCompactRetry)
         }
         // The model needs its newest results, so they are shortened only if nothing else helps.
         Outcome::PromptTooLong => continue_or_end(
-            facts.shortenable && progress.reduction < Reduction::NewestResults,
+            progress.may_shorten(facts),
             Go::CollapseDrainRetry,
             End::PromptTooLong,
         ),
@@ -406,6 +418,7 @@ mod tests {
         larger_output: true,
         collapsible: true,
         shortenable: true,
+        window_unknown: false,
         compactable: true,
         pictures: true,
         next_on_route: true,
@@ -495,6 +508,19 @@ mod tests {
                 "collapse_drain_retry",
                 "reactive_compact_retry",
                 "collapse_drain_retry",
+                "prompt_too_long"
+            ]
+        );
+        let unknown = TransitionFacts {
+            window_unknown: true,
+            ..RICH
+        };
+        assert_eq!(
+            state(Outcome::PromptTooLong, &unknown),
+            [
+                "collapse_drain_retry",
+                "collapse_drain_retry",
+                "reactive_compact_retry",
                 "prompt_too_long"
             ]
         );
@@ -676,6 +702,7 @@ mod tests {
                     larger_output: larger,
                     collapsible: collapse,
                     shortenable: shorten,
+                    window_unknown: tokens % 3 == 0,
                     compactable: compact,
                     pictures: picture,
                     next_on_route: hop,

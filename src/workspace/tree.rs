@@ -68,6 +68,8 @@ pub struct Walk<H> {
     repositories: Vec<PathBuf>,
     /// Hidden names that are included whatever the options say.
     hidden_names: Vec<GlobPattern>,
+    /// The only folders below `start` whose contents are returned; empty for all.
+    wanted: Vec<PathBuf>,
     unreadable: usize,
     is_halted: bool,
 }
@@ -100,6 +102,7 @@ impl<H: Fn() -> bool> Walk<H> {
             announced: None,
             repositories: Vec::new(),
             hidden_names: Vec::new(),
+            wanted: Vec::new(),
             unreadable: 0,
             is_halted: false,
         }
@@ -108,6 +111,12 @@ impl<H: Fn() -> bool> Walk<H> {
     /// Includes hidden entries whose name matches one of the patterns.
     pub fn with_hidden_names(mut self, names: Vec<GlobPattern>) -> Self {
         self.hidden_names = names;
+        self
+    }
+
+    /// Opens only these folders, what they contain, and those around them.
+    pub fn with_wanted_folders(mut self, folders: Vec<PathBuf>) -> Self {
+        self.wanted = folders;
         self
     }
 
@@ -132,7 +141,10 @@ impl<H: Fn() -> bool> Walk<H> {
     }
 
     fn open(&mut self, folder: &Path, depth: usize) {
-        if self.options.max_depth.is_some_and(|max| depth >= max) {
+        let leads_to = |wanted: &PathBuf| folder.starts_with(wanted) || wanted.starts_with(folder);
+        if self.options.max_depth.is_some_and(|max| depth >= max)
+            || !self.wanted.is_empty() && !self.wanted.iter().any(leads_to)
+        {
             return;
         }
         if (self.halt)() {
@@ -299,6 +311,25 @@ mod tests {
                     .to_owned()
             })
             .collect()
+    }
+
+    #[test]
+    fn only_wanted_folders_are_opened() {
+        let (_dir, root) = create_tree(&[
+            ("a/b/c.txt", ""),
+            ("a/d/e.txt", ""),
+            ("f/g.txt", ""),
+            ("h.txt", ""),
+        ]);
+        let halts = std::cell::Cell::new(0);
+        let halt = || {
+            halts.set(halts.get() + 1);
+            false
+        };
+        let walk = Walk::new(&root, Some(&root), ALL, halt).with_wanted_folders(vec![root.join("a/b")]);
+        let found: Vec<PathBuf> = walk.map(|entry| entry.path).collect();
+        assert_eq!(found, [root.join("a/b/c.txt"), root.join("h.txt")]);
+        assert_eq!(halts.get(), 3, "the start, a, and a/b");
     }
 
     #[test]

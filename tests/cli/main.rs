@@ -638,11 +638,11 @@ fn version_completions_help_and_usage_errors_work() {
     world
         .run(&["completions", "bash"])
         .assert_exit_code(0)
-        .assert_stdout("_agentls()");
+        .assert_stdout("AGENTLS_COMPLETE");
     world
         .run(&["completions", "fish"])
         .assert_exit_code(0)
-        .assert_stdout("complete -c agentls");
+        .assert_stdout("--command agentls");
     world
         .run(&["--help"])
         .assert_exit_code(0)
@@ -663,6 +663,40 @@ fn version_completions_help_and_usage_errors_work() {
     // The store cannot be created there, and the error says why.
     assert_ne!(done.code, Some(0));
     assert_ne!(done.err, "");
+}
+
+#[test]
+fn shells_complete_the_names_of_sessions_models_and_agents() {
+    let world = World::with(hello());
+    world.run(&["run", "-p", "hi"]).assert_exit_code(0);
+    let complete = |words: &[&str]| {
+        let mut command = world.command(&["--", "agentls"]);
+        command.args(words);
+        command.env("AGENTLS_COMPLETE", "fish");
+        let done = CommandResult::of(&command.output().unwrap());
+        assert_eq!(done.code, Some(0), "{words:?}: {}", done.err);
+        done.out
+    };
+    let sessions = world.run(&["sessions", "--json"]).out;
+    let sessions: Value = serde_json::from_str(&sessions).unwrap();
+    let id = sessions[0]["sessionId"].as_str().unwrap();
+    for words in [
+        &["resume", ""][..],
+        &["chat", "--session", &id[..6]],
+        &["sessions", "show", ""],
+    ] {
+        assert!(complete(words).contains(id), "{words:?}: {}", complete(words));
+    }
+    assert!(!complete(&["resume", "x"]).contains(id));
+    assert!(complete(&["run", "--model", ""]).contains('/'));
+    assert!(complete(&["chat", "--agent", ""]).contains("default"));
+    assert!(complete(&["run", "--provider", "anth"]).contains("anthropic"));
+    assert!(complete(&["chat", "--effort", "m"]).contains("medium"));
+    assert!(complete(&["--mode", "au"]).contains("autoEdit"));
+    // Without the variable of clap itself, which an editor may set, a command runs as always.
+    let mut version = world.command(&["--version"]);
+    version.env("COMPLETE", "fish");
+    CommandResult::of(&version.output().unwrap()).assert_stdout(env!("CARGO_PKG_VERSION"));
 }
 
 #[test]

@@ -475,6 +475,7 @@ const MAY_AWAIT: &[(&str, &str)] = &[
     ("session/models/check.rs", "reads model lists for the edge"),
     ("session/models/credentials.rs", "asks the editor for keys"),
     ("session/models/engines.rs", "reads the windows of local engines"),
+    ("session/models/learnt.rs", "reads the stored windows"),
     ("session/models/lists.rs", "reads model lists"),
     ("session/editor_credentials.rs", "asks the editor for keys"),
     (

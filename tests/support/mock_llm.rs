@@ -219,6 +219,7 @@ struct State {
     lists: usize,
     /// What Ollama and lists say about models, by name.
     shown: HashMap<String, Value>,
+    served: HashMap<String, (u16, Value)>,
 }
 
 struct Shared {
@@ -274,6 +275,7 @@ impl Shared {
                 listed: vec!["mock-model".to_owned()],
                 lists: 0,
                 shown: HashMap::new(),
+                served: HashMap::new(),
                 paused: false,
             }),
             count: watch::channel(0).0,
@@ -385,6 +387,11 @@ impl MockLlm {
     /// Sets what Ollama's API says about a model, and what lists contain besides its name.
     pub fn show_model(&self, name: &str, facts: Value) {
         self.state().shown.insert(name.to_owned(), facts);
+    }
+
+    /// Answers requests whose path ends so with a status and a body, in place of a list of models.
+    pub fn serve_path(&self, path: &str, status: u16, body: Value) {
+        self.state().served.insert(path.to_owned(), (status, body));
     }
 
     /// Returns the number of requests for the list of models.
@@ -618,10 +625,19 @@ impl<R: AsyncRead + Unpin, W: ServerWrite> Connection<R, W> {
             }
             path if gemini::model_in(path).is_some() => Api::Gemini,
             _ => {
-                let (right, listed, shown) = {
+                let (right, listed, shown, served) = {
                     let mut state = shared.state.lock().expect("the mock's state");
                     state.lists += 1;
-                    (state.right_key.clone(), state.listed.clone(), state.shown.clone())
+                    let mut served = state.served.iter();
+                    let served = served
+                        .find(|(end, _)| path.ends_with(*end))
+                        .map(|(_, served)| served.clone());
+                    (
+                        state.right_key.clone(),
+                        state.listed.clone(),
+                        state.shown.clone(),
+                        served,
+                    )
                 };
                 let entry = |key: &str, name: &String| {
                     let mut entry = shown.get(name).cloned().unwrap_or_else(|| json!({}));
@@ -653,6 +669,10 @@ impl<R: AsyncRead + Unpin, W: ServerWrite> Connection<R, W> {
                         }})
                         .to_string(),
                     )
+                };
+                let (status, body) = match served {
+                    Some((status, served)) => (format!("{status} X"), served.to_string()),
+                    None => (status.to_owned(), body),
                 };
                 let head = format!(
                     "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",

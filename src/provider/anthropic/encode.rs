@@ -87,6 +87,7 @@ fn web_search_tool() -> Value {
 }
 
 fn write_messages(request: &ModelRequest, origin: &str, breakpoint: &str, body: &mut BodyPieces) {
+    let needs_thoughts = is_deepseek(&request.model, origin) && request.effort != Some(Effort::None);
     let written: Vec<(&HistoryItem, &Bytes)> = request
         .with_calls()
         .map(|(item, calls)| {
@@ -95,13 +96,17 @@ fn write_messages(request: &ModelRequest, origin: &str, breakpoint: &str, body: 
             } else {
                 |_: &str| true
             };
-            let (shape, ids) = if calls.is_from_origin(origin) {
-                (
-                    RequestShape::Anthropic,
-                    CallIds::from_answer(&calls.message, accepts),
-                )
+            let is_own = calls.is_from_origin(origin);
+            let shape = match (is_own, needs_thoughts) {
+                (true, false) => RequestShape::Anthropic,
+                (false, false) => RequestShape::AnthropicBare,
+                (true, true) => RequestShape::AnthropicThought,
+                (false, true) => RequestShape::AnthropicThoughtBare,
+            };
+            let ids = if is_own {
+                CallIds::from_answer(&calls.message, accepts)
             } else {
-                (RequestShape::AnthropicBare, CallIds::with_own_ids())
+                CallIds::with_own_ids()
             };
             (
                 item,
@@ -166,6 +171,10 @@ fn build_thinking_params(request: &ModelRequest, origin: &str) -> Vec<OptionalFi
                 thinking["display"] = json!("summarized");
             }
             std::iter::once(switch(thinking)).chain(effort).collect()
+        }
+        (Some(_), None) if is_deepseek(&request.model, origin) => {
+            let thinking = switch(json!({"type": "enabled"}));
+            std::iter::once(thinking).chain(effort).collect()
         }
         (Some(_), None) if takes_no_budget(&request.model) => vec![switch(json!({"type": "adaptive"}))],
         (effort, _) => {
@@ -237,10 +246,26 @@ fn may_think(messages: &[std::sync::Arc<HistoryItem>], origin: &str) -> bool {
 
 /// Encodes a message; empty if none of it can be sent to this API.
 fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> Bytes {
-    let sent =
-        |block: &&Block| shape != RequestShape::AnthropicBare || !matches!(block, Block::Reasoning { .. });
-    let blocks = message.content.iter().filter(sent);
-    let blocks: Vec<Value> = blocks.filter_map(|part| encode_block(part, ids)).collect();
+    let is_bare = matches!(
+        shape,
+        RequestShape::AnthropicBare | RequestShape::AnthropicThoughtBare
+    );
+    let needs_thoughts = matches!(
+        shape,
+        RequestShape::AnthropicThought | RequestShape::AnthropicThoughtBare
+    );
+    let blocks = message.content.iter().filter_map(|block| match block {
+        Block::Reasoning { .. } if is_bare => None,
+        Block::Reasoning { text, .. } if needs_thoughts && encode_reasoning(block).is_none() => {
+            (!text.trim().is_empty()).then(|| encode_thought(text))
+        }
+        _ => encode_block(block, ids),
+    });
+    let mut blocks: Vec<Value> = blocks.collect();
+    let is_of_type = |wanted: &str| blocks.iter().any(|block| block["type"] == wanted);
+    if needs_thoughts && is_of_type("tool_use") && !is_of_type("thinking") {
+        blocks.insert(0, encode_thought(" "));
+    }
     // A message may not consist of reasoning alone.
     let has_content = blocks
         .iter()
@@ -257,10 +282,29 @@ fn encode_message(message: &Message, shape: RequestShape, ids: &CallIds<'_>) -> 
     Bytes::from(format!("{{\"role\":\"{role}\",\"content\":{content}}}"))
 }
 
+/// Builds a block of reasoning that has no signature.
+fn encode_thought(text: &str) -> Value {
+    json!({"type": "thinking", "thinking": text, "signature": ""})
+}
+
 /// Recognizes Anthropic's own API, which is strict about ids. Other servers accept the ids that they gave.
 fn is_anthropic(origin: &str) -> bool {
+    has_domain(origin, "anthropic.com")
+}
+
+/// Recognizes DeepSeek's API and its models behind gateways. They think unless told otherwise, and refuse a request with
+/// a call that lacks the reasoning before it, also if another model made that call or there was none. They need no
+/// signature, and ignore a budget. Sources: api-docs.deepseek.com (Thinking Mode); QwenLM/qwen-code, pull request 3788.
+fn is_deepseek(model: &str, origin: &str) -> bool {
+    has_domain(origin, "deepseek.com")
+        || plain_name(model).starts_with("deepseek") && is_thinking_enabled(model, None)
+}
+
+/// Returns whether an origin is a server in this domain.
+fn has_domain(origin: &str, domain: &str) -> bool {
     let host = origin.split(['/', ':']).next().unwrap_or_default();
-    host == "anthropic.com" || host.ends_with(".anthropic.com")
+    let below = host.strip_suffix(domain);
+    below.is_some_and(|below| below.is_empty() || below.ends_with('.'))
 }
 
 /// Reports whether Anthropic's own API accepts a call id.
@@ -354,6 +398,52 @@ mod tests {
             assert_eq!(messages[2]["content"][0]["tool_use_id"], sent, "{id}");
             assert_eq!(messages[2]["content"][1]["tool_use_id"], "call_b");
         }
+    }
+
+    #[test]
+    fn each_call_to_deepseek_begins_with_reasoning() {
+        const HERE: &str = "api.deepseek.com/deepseek-v4-pro";
+        let thought = |text: &str| json!({"type": "thinking", "thinking": text, "signature": ""});
+        let unsigned = Block::Reasoning {
+            text: "hm".to_owned(),
+            signature: None,
+            redacted: false,
+        };
+        for (origin, has_own, effort, expected) in [
+            // None came, or another model made the call.
+            (HERE, false, None, Some(" ")),
+            ("api.anthropic.com/m", false, None, Some(" ")),
+            ("api.anthropic.com/m", true, None, Some(" ")),
+            (HERE, true, None, Some("hm")),
+            (HERE, true, Some(Effort::High), Some("hm")),
+            (HERE, true, Some(Effort::None), None),
+        ] {
+            let mut history = crate::provider::request::tests::build_call_history("call_x", origin);
+            if has_own {
+                history[1].content.insert(0, unsigned.clone());
+            }
+            let mut request = build_request("deepseek-v4-pro", history);
+            request.effort = effort;
+            let body = build_body(&request, HERE, CacheTtl::default()).text();
+            let body: Value = serde_json::from_str(&body).unwrap();
+            let first = &body["messages"][1]["content"][0];
+            let expected = expected.map(thought);
+            assert_eq!(
+                (first["type"] == "thinking").then(|| first.clone()),
+                expected,
+                "{origin} {effort:?}"
+            );
+            let thoughts = body["messages"].to_string().matches("\"thinking\":").count();
+            assert_eq!(
+                thoughts,
+                usize::from(expected.is_some()),
+                "one for each message with calls"
+            );
+        }
+        // Other servers get none that they did not give.
+        let history = crate::provider::request::tests::build_call_history("call_x", HERE);
+        let body = build_body(&build_request("glm-4.6", history), ORIGIN, CacheTtl::default()).text();
+        assert!(!body.contains("\"thinking\""), "{body}");
     }
 
     #[test]
@@ -509,6 +599,13 @@ mod tests {
                 (adaptive, json!("low")),
             ),
             ("glm-4.6", high, 64_000, (budget(24_576), Value::Null)),
+            (
+                "deepseek-v4-pro",
+                high,
+                64_000,
+                (json!({"type": "enabled"}), json!("high")),
+            ),
+            ("deepseek-v4-pro", None, 64_000, (Value::Null, Value::Null)),
             (
                 "glm-4.6",
                 Some(Effort::None),

@@ -29,6 +29,8 @@ pub struct ModelInfo {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelOverride {
     pub window: Option<u64>,
+    /// The most that the window can be: what the model was trained with. A local engine may have loaded less.
+    pub max_window: Option<u64>,
     pub max_output: Option<u32>,
     pub price: Option<Price>,
     pub reasoning: Option<bool>,
@@ -42,7 +44,10 @@ impl ModelOverride {
     /// Returns `info` with the fields that are set here.
     pub fn apply(&self, info: ModelInfo) -> ModelInfo {
         ModelInfo {
-            window: self.window.unwrap_or(info.window),
+            window: self
+                .window
+                .unwrap_or(info.window)
+                .min(self.max_window.unwrap_or(u64::MAX)),
             max_output: self.max_output.unwrap_or(info.max_output),
             knows_max_output: info.knows_max_output || self.max_output.is_some(),
             price: self.price.or(info.price),

@@ -383,6 +383,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                     from: "msg_1".into(),
                     until: "msg_8".into(),
                     kept: Vec::new(),
+                    shortened: Vec::new(),
                     digest: true,
                 }),
                 stubs: vec!["call_1".into()],

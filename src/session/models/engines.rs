@@ -7,57 +7,73 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Models;
+use super::lists::FRESH;
 use crate::config::{ApiKind, ProviderSettings};
-use crate::provider::{self, ModelList, ProviderSpec};
+use crate::provider::{self, ModelList, ModelOverride, ProviderSpec};
 
 /// How long an engine may take to list its models. A turn waits for that.
 const LIMIT: Duration = Duration::from_secs(1);
+
+/// How long nobody asks again after a failure, or for the window of a model that was not loaded. An engine that hangs would
+/// delay each turn.
+const RETRY: Duration = Duration::from_secs(30);
 
 impl Models {
     /// Reads the windows of a local engine, unless they are cached or the user has set that of `model`.
     pub(super) async fn read_engine_windows(&self, settings: &ProviderSettings, model: Option<&str>) {
         let spec = self.provider_spec(settings);
         let is_engine = spec.kind == ApiKind::OpenAi && spec.is_local();
-        let is_set = model.is_some_and(|model| has_configured_window(&spec, model));
-        if !is_engine || is_set || self.lists.find_engine(settings).is_some() {
+        let is_set = model.is_some_and(|model| spec.has_configured_window(model));
+        if !is_engine || is_set || self.lists.find_engine(settings, RETRY).is_some() {
             return;
         }
-        match provider::fetch_engine_list(&spec, LIMIT).await {
-            // Without a list, the catalogue decides.
-            Ok(list) => self
-                .lists
-                .store_engine(settings, Arc::new(list.unwrap_or_default())),
-            Err(error) => tracing::info!(provider = spec.name, %error, "its windows were not read"),
+        let cached = self.lists.find_engine(settings, FRESH);
+        if cached.is_some_and(|list| !is_unloaded(&list, model)) {
+            return;
         }
+        // Without a list, the catalogue decides.
+        let read = provider::fetch_engine_list(&spec, LIMIT).await;
+        let (list, is_whole) = read.unwrap_or_else(|error| {
+            tracing::info!(provider = spec.name, %error, "its windows were not read");
+            // One that does not answer now still has what it had.
+            let last = self.lists.find_last_engine(settings).unwrap_or_default();
+            (ModelList::clone(&last), false)
+        });
+        let valid_for = if is_whole { FRESH } else { RETRY };
+        self.lists.store_engine(settings, Arc::new(list), valid_for);
     }
 
-    /// Returns the window that a local engine has reported for `model`, unless the user has set it.
-    pub(super) fn find_engine_window(&self, spec: &ProviderSpec, model: &str) -> Option<u64> {
+    /// Returns what a local engine has reported about the window of `model`, unless the user has set it.
+    pub(super) fn find_engine_facts(&self, spec: &ProviderSpec, model: &str) -> Option<ModelOverride> {
         let settings = self.settings.providers.get(&spec.name)?;
         // One that has not answered lately still has what it had.
         let list = self.lists.find_last_engine(settings)?;
-        find_window(&list, model).filter(|_| !has_configured_window(spec, model))
+        let facts = find_facts(&list, model).copied();
+        facts.filter(|_| !spec.has_configured_window(model))
     }
 }
 
-fn has_configured_window(spec: &ProviderSpec, model: &str) -> bool {
-    let configured = spec.models.get(model);
-    configured.is_some_and(|configured| configured.window.is_some())
+/// Returns whether `model` was not loaded. The next request loads it.
+fn is_unloaded(list: &ModelList, model: Option<&str>) -> bool {
+    let facts = model.and_then(|model| find_facts(list, model));
+    facts.is_some_and(|facts| facts.window.is_none() && facts.max_window.is_some())
 }
 
-/// Returns the window of `model`. An engine with a single model answers with it to any name.
-fn find_window(list: &ModelList, model: &str) -> Option<u64> {
-    let facts = list.facts.get(model).or_else(|| match &list.names[..] {
+/// Returns what is known about `model`. An engine with a single model answers with it to any name.
+fn find_facts<'a>(list: &'a ModelList, model: &str) -> Option<&'a ModelOverride> {
+    list.facts.get(model).or_else(|| match &list.names[..] {
         [only] => list.facts.get(only),
         _ => None,
-    });
-    facts?.window
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::ModelOverride;
+
+    fn find_window(list: &ModelList, model: &str) -> Option<u64> {
+        find_facts(list, model)?.window
+    }
 
     #[test]
     fn the_only_model_of_an_engine_has_every_name() {

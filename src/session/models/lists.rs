@@ -19,7 +19,7 @@ use crate::provider::{self, ModelList, models};
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// How long a cached list is valid.
-const FRESH: Duration = Duration::from_secs(600);
+pub(super) const FRESH: Duration = Duration::from_secs(600);
 
 /// The cached lists, and the default models that were derived from them.
 #[derive(Debug, Default)]
@@ -40,22 +40,27 @@ struct CachedModelList {
     address: String,
     key: Option<SecretString>,
     read_at: Instant,
+    valid_for: Duration,
     list: Arc<ModelList>,
 }
 
 impl ModelLists {
     /// Returns the cached list of a provider, if it is fresh and was read with this address and key.
     fn get(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
-        find_fresh(&self.entries, provider)
+        find_fresh(&self.entries, provider, FRESH)
     }
 
     fn store_list(&self, provider: &ProviderSettings, list: Arc<ModelList>) {
-        store(&self.entries, provider, list);
+        store(&self.entries, provider, list, FRESH);
     }
 
-    /// Returns what a local engine has said about its windows, under the same conditions.
-    pub(super) fn find_engine(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
-        find_fresh(&self.engines, provider)
+    /// Returns what a local engine has said about its windows, under the same conditions, and not longer ago than `within`.
+    pub(super) fn find_engine(
+        &self,
+        provider: &ProviderSettings,
+        within: Duration,
+    ) -> Option<Arc<ModelList>> {
+        find_fresh(&self.engines, provider, within)
     }
 
     /// Returns the same, however long ago it was said.
@@ -67,8 +72,13 @@ impl ModelLists {
             .map(|entry| entry.list.clone())
     }
 
-    pub(super) fn store_engine(&self, provider: &ProviderSettings, list: Arc<ModelList>) {
-        store(&self.engines, provider, list);
+    pub(super) fn store_engine(
+        &self,
+        provider: &ProviderSettings,
+        list: Arc<ModelList>,
+        valid_for: Duration,
+    ) {
+        store(&self.engines, provider, list, valid_for);
     }
 }
 
@@ -79,18 +89,23 @@ impl CachedModelList {
     }
 }
 
-fn find_fresh(cache: &Mutex<ListCache>, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
+fn find_fresh(
+    cache: &Mutex<ListCache>,
+    provider: &ProviderSettings,
+    age: Duration,
+) -> Option<Arc<ModelList>> {
     let lists = cache.lock().unwrap_or_else(PoisonError::into_inner);
     let entry = lists.get(&provider.name)?;
-    let is_fresh = clock::now().saturating_duration_since(entry.read_at) < FRESH;
+    let is_fresh = clock::now().saturating_duration_since(entry.read_at) < entry.valid_for.min(age);
     (is_fresh && entry.is_of(provider)).then(|| entry.list.clone())
 }
 
-fn store(cache: &Mutex<ListCache>, provider: &ProviderSettings, list: Arc<ModelList>) {
+fn store(cache: &Mutex<ListCache>, provider: &ProviderSettings, list: Arc<ModelList>, valid_for: Duration) {
     let entry = CachedModelList {
         address: provider.base_url.clone(),
         key: provider.api_key.clone(),
         read_at: clock::now(),
+        valid_for,
         list,
     };
     let mut lists = cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +124,7 @@ impl Models {
         let settings = self.settings.providers.get(provider)?;
         let list = self.find_list(settings);
         let today = models::current_day();
-        let is_refused = |name: &String| self.learnt.find(provider, name).is_missing;
+        let is_refused = |name: &String| self.learnt.find(&self.model_key(provider, name)).is_missing;
         let names = list.map(|list| {
             let mut names = list.current_chat_models(today);
             names.retain(|name| !is_refused(name));
@@ -141,7 +156,7 @@ impl Models {
     /// own.
     pub(super) async fn replace_default(&self, provider: &str, missing: &str) -> Option<String> {
         let list = self.read_list(self.settings.providers.get(provider)?).await?;
-        self.learnt.record_missing(provider, missing);
+        self.learnt.record_missing(self.model_key(provider, missing));
         self.default_model(provider).filter(|name| list.contains(name))
     }
 

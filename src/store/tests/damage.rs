@@ -323,6 +323,7 @@ async fn damage_to_an_index_does_not_stop_the_store() {
         }
     }
     fs::write(&path, bytes).unwrap();
+    let before = files::identify_file(&path);
     let rig = StoreFixture::in_folder(folder);
     rig.send(append("ses_3", EVENTS + 1, build_warning("a"))).await;
     assert_eq!(rig.barrier().await, StoreHealth::Ok);
@@ -330,6 +331,32 @@ async fn damage_to_an_index_does_not_stop_the_store() {
     assert!(published[0].contains(" is damaged "), "{published:?}");
     assert_eq!(published[1..], [format!("stored {}", EVENTS + 1)]);
     assert_eq!(list(&rig).await.unwrap().len(), SESSIONS as usize);
+    // Only the index was built again.
+    assert!(published[0].contains("nothing is lost"), "{published:?}");
+    assert_eq!(files_aside(rig.folder.path()), [PathBuf::new(); 0]);
+    assert_eq!(files::identify_file(&path), before);
+}
+
+#[tokio::test]
+async fn a_store_that_the_disk_has_no_room_to_copy_is_left_as_it_is() {
+    let folder = build_store().await;
+    let path = folder.path().join("store.db");
+    overwrite_free_count(&path);
+    let bytes = fs::read(&path).unwrap();
+    // No disk has room for a copy of it, but it takes no room itself.
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(8 << 40).unwrap();
+    let error = recovery::replace_damaged(&path).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("failed: it needs 8388608 MB of free disk space"),
+        "{error}"
+    );
+    assert!(files_aside(folder.path()).is_empty());
+    assert!(!folder.path().join("store.db.new").exists());
+    file.set_len(bytes.len() as u64).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), bytes);
 }
 
 /// SQLite deletes a log next to an empty database when it opens that.

@@ -108,6 +108,45 @@ fn git_works_in_a_subfolder_and_its_settings_stay_protected() {
     }
 }
 
+/// What must fail in a submodule, each as a script that succeeds without the sandbox.
+const SUBMODULE_ATTACKS: [&str; 7] = [
+    "echo >> ../.git/modules/lib/config",
+    "git config a.b c",
+    "echo > ../.git/modules/lib/hooks/post-commit",
+    "mv ../.git/modules/lib ../.git/modules/l && mv ../.git/modules/l ../.git/modules/lib",
+    "echo >> ../.git/config",
+    "echo > ../.git/new",
+    "echo >> ../services/api/file",
+];
+
+#[test]
+fn git_works_in_a_submodule_and_its_settings_stay_protected() {
+    for world in worlds() {
+        for folder in ["library", "mono"] {
+            create_repository(&world, folder);
+        }
+        let add = "git -c protocol.file.allow=always submodule add -q ../library lib && git commit -qm lib";
+        let added = run(&world, "none", "mono", add);
+        assert!(added.status.success(), "{added:?}");
+        for method in ALL.iter().copied().filter(|method| is_available(&world, method)) {
+            for script in WORK {
+                let output = run(&world, method, "mono/lib", script);
+                assert!(output.status.success(), "{method}: {script}: {output:?}");
+            }
+        }
+        for method in FULL.iter().copied().filter(|method| is_available(&world, method)) {
+            for attack in SUBMODULE_ATTACKS {
+                let output = run(&world, method, "mono/lib", &format!("{attack} && echo open"));
+                assert_eq!(output.stdout, b"", "{method}: {attack}");
+            }
+        }
+        for attack in SUBMODULE_ATTACKS {
+            let output = run(&world, "none", "mono/lib", &format!("{attack} && echo open"));
+            assert_eq!(output.stdout, OPEN, "{attack}: {output:?}");
+        }
+    }
+}
+
 #[test]
 fn no_other_repository_of_the_user_can_be_written() {
     let world = World::new(false);

@@ -3,6 +3,7 @@
 mod cli;
 mod configuration;
 mod faults;
+mod manual;
 mod protocol;
 
 use std::fs;
@@ -67,7 +68,12 @@ fn configuration_reference_is_current() {
 
 #[test]
 fn command_line_reference_is_current() {
-    check([("docs/reference/cli.md", cli::page())]);
+    let reference = cli::page();
+    let manual = manual::page(&reference);
+    check([
+        ("docs/reference/cli.md", reference),
+        ("docs/man/agentls.1", manual),
+    ]);
 }
 
 #[test]

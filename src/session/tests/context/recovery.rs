@@ -209,6 +209,30 @@ fn a_new_result_that_fits_no_window_is_shortened_before_the_turn_fails() {
 }
 
 #[test]
+fn the_biggest_results_are_shortened_before_a_summary_if_nobody_knows_the_window() {
+    let scenario = Scenario::new();
+    let lines: String = (0..3_000).map(|line| format!("line {line}\n")).collect();
+    scenario.write("long.txt", lines);
+    scenario.mock().allow_rewrites();
+    let client = scenario.start();
+    let session = session_with_rounds(&client, 6);
+    let from = client.reasons(&session).len();
+    scenario.push_all([read("long.txt"), too_long(), uncounted_ok()]);
+    let outcome = client.ask(&session, "and now?");
+    assert_eq!(
+        course(&client, &session, from, &outcome),
+        ["next_turn", "collapse_drain_retry", "completed", DONE]
+    );
+    let sent = String::from_utf8_lossy(&last_request(&scenario).raw).into_owned();
+    assert!(
+        sent.contains("line 0\\n") && sent.contains("characters cut"),
+        "{}",
+        sent.len()
+    );
+    assert!(sent.contains("q1: lorem"), "nothing is summarized");
+}
+
+#[test]
 fn stubs_of_old_results_say_how_to_get_them_back() {
     let scenario = Scenario::new();
     scenario.write("a.txt", "0123456789\n".repeat(1_000));

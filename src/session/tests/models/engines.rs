@@ -2,6 +2,9 @@
 
 use serde_json::json;
 
+use std::time::Duration;
+
+use super::mock_llm::Reply;
 use super::scenario::{Client, Scenario};
 use crate::domain::*;
 
@@ -40,4 +43,120 @@ fn lm_studio_says_in_its_own_api_what_it_has_loaded() {
     let client = scenario.start();
     assert_eq!(window_of(&client, "other/other-model"), 20_000);
     assert_eq!(window_of(&client, "other/unknown"), 200_000);
+}
+
+#[test]
+fn a_trained_maximum_is_not_the_loaded_window() {
+    let scenario = Scenario::new();
+    scenario.mock().list_models(&["loaded", "idle"]);
+    for (model, loaded) in [("loaded", json!(20_000)), ("idle", json!(null))] {
+        let state = if loaded.is_null() { "not-loaded" } else { "loaded" };
+        let facts = json!({"state": state, "max_context_length": 131_072, "loaded_context_length": loaded});
+        scenario.mock().show_model(model, facts);
+    }
+    let client = scenario.start();
+    assert_eq!(window_of(&client, "other/loaded"), 20_000);
+    // At most what it was trained with.
+    assert_eq!(window_of(&client, "other/idle"), 131_072);
+    // Its first request loads it.
+    let facts = json!({"state": "loaded", "max_context_length": 131_072, "loaded_context_length": 16_384});
+    scenario.mock().show_model("idle", facts);
+    assert_eq!(window_of(&client, "other/idle"), 131_072);
+    scenario.advance(Duration::from_secs(31));
+    assert_eq!(window_of(&client, "other/loaded"), 20_000);
+    assert_eq!(scenario.mock().lists(), 2);
+    assert_eq!(window_of(&client, "other/idle"), 16_384);
+    assert_eq!(scenario.mock().lists(), 4);
+}
+
+#[test]
+fn old_versions_of_llama_cpp_say_elsewhere_what_they_have_loaded() {
+    let scenario = Scenario::new();
+    scenario.mock().list_models(&["qwen3.gguf"]);
+    scenario
+        .mock()
+        .show_model("qwen3.gguf", json!({"meta": {"n_ctx_train": 131_072}}));
+    let props = json!({"default_generation_settings": {"n_ctx": 16_384}});
+    scenario.mock().serve_path("/props", 200, props);
+    assert_eq!(window_of(&scenario.start(), "other/qwen3.gguf"), 16_384);
+}
+
+#[test]
+fn an_engine_that_fails_is_soon_asked_again_but_not_at_each_turn() {
+    let scenario = Scenario::new();
+    scenario.mock().list_models(&["unknown", "other-model"]);
+    scenario
+        .mock()
+        .show_model("other-model", json!({"loaded_context_length": 20_000}));
+    scenario
+        .mock()
+        .serve_path("/api/v0/models", 500, json!({"error": "busy"}));
+    let client = scenario.start();
+    assert_eq!(window_of(&client, "other/other-model"), 200_000);
+    assert_eq!(window_of(&client, "other/other-model"), 200_000);
+    assert_eq!(
+        scenario.mock().lists(),
+        2,
+        "the list, and what LM Studio has loaded"
+    );
+    let found = json!({"data": [{"id": "other-model", "loaded_context_length": 20_000}]});
+    scenario.mock().serve_path("/api/v0/models", 200, found);
+    scenario.advance(Duration::from_secs(31));
+    assert_eq!(window_of(&client, "other/other-model"), 20_000);
+    scenario.advance(Duration::from_secs(500));
+    assert_eq!(window_of(&client, "other/other-model"), 20_000);
+    assert_eq!(scenario.mock().lists(), 4);
+}
+
+fn too_long(window: u64) -> Reply {
+    let message = format!("This model's maximum context length is {window} tokens.");
+    Reply::error(400, "invalid_request_error", &message)
+}
+
+#[test]
+fn a_window_that_a_provider_has_named_outlives_the_server_until_more_fits() {
+    let scenario = Scenario::new();
+    let client = scenario.start();
+    scenario.push(too_long(30_000));
+    let session = client.session_of_model("mock/some-model");
+    client.ask(&session, "hello");
+    assert_eq!(window_of(&client, "mock/some-model"), 30_000);
+    drop(client);
+    let client = scenario.start();
+    assert_eq!(window_of(&client, "mock/some-model"), 30_000);
+    assert_eq!(window_of(&client, "other/some-model"), 200_000);
+    // The provider counts more than the window: it is larger now.
+    scenario.push(Reply::text("ok").tokens(40_000, 1));
+    assert_eq!(window_of(&client, "mock/some-model"), 30_000);
+    assert_eq!(window_of(&client, "mock/some-model"), 200_000);
+    drop(client);
+    let client = scenario.start();
+    assert_eq!(window_of(&client, "mock/some-model"), 200_000);
+    drop(client);
+}
+
+#[test]
+fn a_stored_window_gives_way_to_what_is_known_now_and_to_time() {
+    let scenario = Scenario::new();
+    scenario.mock().list_models(&["engine-model"]);
+    let client = scenario.start();
+    for model in ["mock/some-model", "mock/another", "other/engine-model"] {
+        scenario.push(too_long(30_000));
+        let session = client.session_of_model(model);
+        client.ask(&session, "hello");
+        assert_eq!(window_of(&client, model), 30_000, "{model}");
+    }
+    drop(client);
+    scenario
+        .mock()
+        .show_model("engine-model", json!({"max_model_len": 60_000}));
+    scenario.edit_config(|text| format!("{text}\n[model.some-model]\ncontext_window = 50000\n"));
+    let client = scenario.start();
+    assert_eq!(window_of(&client, "mock/some-model"), 50_000);
+    assert_eq!(window_of(&client, "mock/another"), 30_000);
+    assert_eq!(window_of(&client, "other/engine-model"), 60_000);
+    drop(client);
+    scenario.advance(Duration::from_secs(31 * 24 * 60 * 60));
+    let client = scenario.start();
+    assert_eq!(window_of(&client, "mock/another"), 200_000);
 }

@@ -144,6 +144,7 @@ fn downgrade_store(scenario: &Scenario) {
         ALTER TABLE sessions DROP COLUMN bare_model;
         ALTER TABLE grants DROP COLUMN tool;
         DROP TABLE tools;
+        DROP TABLE windows;
         PRAGMA user_version = 6;";
     store.execute_batch(downgrade).unwrap();
 }

@@ -216,6 +216,7 @@ pub(super) fn sparse_events() -> Vec<Event> {
                 from: "msg_2".into(),
                 until: "msg_3".into(),
                 kept: Vec::new(),
+                shortened: Vec::new(),
                 digest: true,
             }),
             vec!["call_1".into()],
