@@ -57,6 +57,81 @@ fn a_server_that_ends_before_it_reads_is_reported_with_its_exit_code() {
     );
 }
 
+/// Lets the server fail in two turns. Returns how often it has started by the end of each; `script` continues a shell
+/// script that counts that.
+fn count_starts(script: &str) -> [usize; 2] {
+    let world = World::new();
+    let log = world.path("starts.log");
+    let words = format!("echo started >> {}; {script}", log.display());
+    world.configure(Config {
+        tables: format!("[mcp.peer]\ncommand = \"sh\"\nargs = [\"-c\", {words:?}]"),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    std::array::from_fn(|_| {
+        plain_turn(&world, &client, &session);
+        std::fs::read_to_string(&log).unwrap().lines().count()
+    })
+}
+
+#[test]
+fn a_server_that_fails_by_itself_starts_once_in_each_attempt() {
+    // It ends before it reads anything, or at any request: then the first attempt tries both.
+    assert_eq!(count_starts("exit 3"), [1, 2]);
+    assert_eq!(count_starts("read line; exit 3"), [2, 3]);
+}
+
+/// Closes its output when a file appears, and ends only when it is told to.
+const CLOSES_OUTPUT: &str = "\
+import os, signal, sys, time
+def log(word):
+    with open(sys.argv[1], 'a') as file:
+        file.write(word)
+def end(*_):
+    log('ended')
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+sys.stdin.buffer.readline()
+log('read')
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.02)
+os.close(1)
+log('closed')
+while True:
+    time.sleep(0.02)
+";
+
+#[test]
+fn a_program_that_shall_start_in_another_way_is_stopped_properly_even_if_the_time_is_over() {
+    let world = World::new();
+    let (log, go) = (world.path("end.log"), world.path("go"));
+    let words = ["-c", CLOSES_OUTPUT, log.to_str().unwrap(), go.to_str().unwrap()];
+    world.configure(Config {
+        tables: format!("[mcp.peer]\ncommand = \"python3\"\nargs = {words:?}\nstartup_timeout_s = 60"),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    client.wait_for_sandbox();
+    client.freeze();
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "go");
+    let has_logged = |word: &str| std::fs::read_to_string(&log).is_ok_and(|text| text.contains(word));
+    world.wait_until(|| has_logged("read"));
+    client.advance(Duration::from_millis(59_500));
+    std::fs::write(&go, "").unwrap();
+    world.wait_until(|| has_logged("closed"));
+    client.settled();
+    // The time for the start ends, and then the time in which the program may end by itself.
+    client.advance(Duration::from_millis(600));
+    client.settled();
+    client.advance(Duration::from_millis(600));
+    world.wait_until(|| has_logged("ended"));
+    client.thaw();
+    client.prompt_result(&prompt);
+}
+
 #[test]
 fn a_server_that_does_not_start_delays_the_first_call_within_its_limit_and_visibly() {
     let world = world_with(&["--start", "hang"], "startup_timeout_s = 300");
