@@ -201,7 +201,7 @@ impl Settings {
             let secret = headers.iter().filter(move |(name, _)| !is_public(name));
             key.iter().chain(secret.map(|(_, value)| value))
         });
-        keys.chain(self.iter_mcp_credentials())
+        keys.chain(self.logins.keys()).chain(self.iter_mcp_credentials())
     }
 
     /// Iterates over every secret in the settings, for a [`Redactor`](super::Redactor).
