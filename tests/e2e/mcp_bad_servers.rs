@@ -1,6 +1,8 @@
 //! MCP servers that hang, crash, flood, or lie. None of them may hurt a turn, the server, or another MCP server
 //! (R-MCP).
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -963,6 +965,62 @@ fn a_call_ends_soon_when_its_server_over_http_is_gone() {
             json!({"resumable": resumable}),
         );
         assert!(lost.contains(&format!("MCP server peer: {reason}")), "{lost}");
+    }
+}
+
+/// Starts a proxy that answers every request with this status line. Returns its address.
+fn start_refusing_proxy(status: &'static str) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|length| length > 2) {}
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            let _ = reader.get_mut().write_all(answer.as_bytes());
+        }
+    });
+    address.to_string()
+}
+
+#[test]
+fn a_failure_of_the_proxy_on_the_way_to_a_server_names_it() {
+    let asking = start_refusing_proxy("407 Proxy Authentication Required");
+    let refusing = start_refusing_proxy("403 Forbidden");
+    for (scheme, proxy, failure) in [
+        ("https", "127.0.0.1:1", "refused the connection"),
+        (
+            "https",
+            &asking,
+            "asks for a user name and password in [network] proxy",
+        ),
+        (
+            "http",
+            &asking,
+            "asks for a user name and password in [network] proxy",
+        ),
+        (
+            "https",
+            &refusing,
+            "did not connect to mcp.example.invalid: it answered 403 Forbidden",
+        ),
+    ] {
+        let world = World::with(Config {
+            tables: format!(
+                "[network]\nproxy = \"http://{proxy}\"\n[mcp.peer]\nurl = \"{scheme}://mcp.example.invalid/mcp\""
+            ),
+            ..Config::default()
+        });
+        let client = world.start();
+        let session = client.session();
+        plain_turn(&world, &client, &session);
+        let said = warnings(&client, &session);
+        assert!(
+            said.contains(&format!("the proxy {proxy} ([network] proxy) {failure}"))
+                && said.contains("check [network] proxy, or add mcp.example.invalid to NO_PROXY"),
+            "{scheme} {said}"
+        );
     }
 }
 
