@@ -704,6 +704,39 @@ fn messages_are_found_in_every_body_format() {
 }
 
 #[test]
+fn a_refusal_that_is_a_web_page_is_not_a_wrong_key() {
+    for status in [401, 403, 451, 511] {
+        let page = "\n<!DOCTYPE html>\n<html><head><title>Guest Wi-Fi login</title></head></html>";
+        let failure = classify_at(
+            "https://x.example/v1",
+            status,
+            &[("content-type", "text/html")],
+            page,
+        );
+        assert_eq!(failure.fault, ProviderFault::NotTheApi);
+        assert_eq!(
+            failure.message,
+            format!(
+                "a web page (\"Guest Wi-Fi login\") answered for x.example with status {status}: that is not the API but a \
+                 proxy, a firewall, or the login of a network"
+            )
+        );
+        let action = failure.user_action.unwrap();
+        assert!(
+            action.starts_with("log in to the network in a browser, or check the proxy"),
+            "{action}"
+        );
+    }
+    for refusal in ["invalid key", r#"{"error":{"message":"<html>"}}"#, ""] {
+        assert_eq!(
+            classify(401, refusal).fault,
+            ProviderFault::Unauthorized,
+            "{refusal}"
+        );
+    }
+}
+
+#[test]
 fn a_response_from_something_else_is_described() {
     let page = [("content-type", "text/html")];
     let failure = classify_at(
