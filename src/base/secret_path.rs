@@ -112,7 +112,9 @@ const FOLDERS: &[&str] = &[
 
 /// Secret files that are recognized together with their parent folder: (folder, file).
 const IN_FOLDER: &[(&str, &str)] = &[
+    ("agentls", "keys.json"),
     (".docker", "config.json"),
+    ("io.datasette.llm", "keys.json"),
     (".cargo", "credentials.toml"),
     (".composer", "auth.json"),
     ("containers", "auth.json"),
@@ -130,6 +132,7 @@ const IN_FOLDER: &[(&str, &str)] = &[
 
 /// Folders whose whole content is secret, recognized together with their parent folder: (parent, folder).
 const FOLDERS_IN: &[(&str, &str)] = &[
+    ("agentls", "mcp-tokens"),
     (".claude", "projects"),
     (".codex", "sessions"),
     (".config", "anthropic"),
@@ -359,6 +362,10 @@ mod tests {
             "x.kdbx",
             "~/.gnupg/secring.gpg",
             "~/.docker/config.json",
+            "~/.local/share/agentls/keys.json",
+            "/data/agentls/keys.json.bak",
+            "~/.local/share/agentls/mcp-tokens/a.json",
+            "~/.config/io.datasette.llm/keys.json",
             "~/.kube/config",
             "~/.config/gh/hosts.yml",
             "~/.cargo/credentials.toml",
@@ -435,6 +442,8 @@ mod tests {
             "docs/credentials.md",
             "config.json",
             "docker/config.json",
+            "i18n/keys.json",
+            "agentls/config.toml",
             "Cargo.toml",
             "src/key.ts",
             "tokens.css",
@@ -489,6 +498,7 @@ mod tests {
             ("*.tfstate", true),
             (".bash_h*", true),
             (".git/conf*", true),
+            ("agentls/k*.json", true),
             (".gi?/config", true),
             (".m2/*.xml", true),
             ("/proc/[0-9]*/env*", true),

@@ -18,8 +18,8 @@ use super::signals::Signals;
 use super::style::{Color, clean_line, format_path};
 use crate::base::nearest::nearest_name;
 use crate::config::{
-    ApiKind, ConfigSource, DefaultChoice, KeyFile, ProviderSettings, Redactor, Settings, key_variable,
-    providers_with_key, takes_key,
+    ApiKind, ConfigSource, DefaultChoice, KeyFile, LoginKeys, ProviderSettings, Redactor, Settings,
+    key_variable, providers_with_key, takes_key,
 };
 use crate::provider::{self, ProbeResult, ProviderFault};
 
@@ -78,7 +78,7 @@ pub(super) async fn log_out(
     screen: &mut Screen,
 ) -> LoginResult {
     let login = Login::open(source, screen)?;
-    let names: Vec<String> = login.file.load().providers().map(str::to_owned).collect();
+    let names: Vec<String> = login.file.try_load()?.providers().map(str::to_owned).collect();
     let named = match arguments.provider {
         Some(name) => vec![name],
         None if arguments.all || names.len() == 1 => names,
@@ -338,7 +338,10 @@ impl<'a> Login<'a> {
     }
 
     fn list_keys(&mut self, json: bool) -> LoginResult {
-        let keys = self.file.load();
+        let (keys, problem) = match self.file.try_load() {
+            Ok(keys) => (keys, None),
+            Err(problem) => (LoginKeys::default(), Some(problem)),
+        };
         let providers = self.settings.providers.values();
         let mut listed: Vec<ListedKey<'_>> = providers
             .filter_map(|provider| {
@@ -354,7 +357,7 @@ impl<'a> Login<'a> {
         if json {
             let text = serde_json::to_string_pretty(&listed)?;
             print_json(&format!("{text}\n"))?;
-            return Ok(0);
+            return problem.map_or(Ok(0), |problem| Err(problem.into()));
         }
         for key in &listed {
             let unused = if key.unused_login {
@@ -365,6 +368,9 @@ impl<'a> Login<'a> {
             let first = format!("{:<20} ", key.provider);
             self.screen
                 .write_entry(&first, 21, &format!("{}{unused}", key.from));
+        }
+        if let Some(problem) = problem {
+            return Err(problem.into());
         }
         if listed.is_empty() {
             self.screen
@@ -425,8 +431,17 @@ fn describe_choice(settings: &Settings, source: &ConfigSource, name: &str) -> St
 
 fn read_piped_key() -> Result<String, String> {
     let mut text = String::new();
-    let read = std::io::stdin().lock().take(MAX_KEY).read_to_string(&mut text);
-    read.map_err(|error| format!("cannot read the key from standard input: {error}"))?;
+    let read = std::io::stdin()
+        .lock()
+        .take(MAX_KEY + 1)
+        .read_to_string(&mut text);
+    let read = read.map_err(|error| format!("cannot read the key from standard input: {error}"))?;
+    if read as u64 > MAX_KEY {
+        let limit = MAX_KEY / 1024;
+        return Err(format!(
+            "standard input has more than {limit} KiB, which is no key; nothing was stored. Pass only the key"
+        ));
+    }
     Ok(text)
 }
 

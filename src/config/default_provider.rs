@@ -145,7 +145,7 @@ fn select_provider(
         };
     }
     // A login is a choice; a variable may be set for other programs.
-    let logins = settings.logins.iter();
+    let logins = settings.logins.providers();
     let mut logins = logins.filter_map(|name| settings.providers.get(name));
     if let Some(provider) = logins.find(|provider| provider.api_key.is_some()) {
         return build_login_choice(provider, agent, default_model);

@@ -18,10 +18,25 @@ pub(super) struct ExpandedVariables {
     pub(super) problems: Vec<Diagnostic>,
     /// Variables that were named, set or not.
     pub(super) named: BTreeSet<String>,
-    /// The values of credentials that settings of MCP servers contain now.
-    pub(super) secrets: Vec<SecretString>,
+    pub(super) secrets: ExpandedSecrets,
     /// Settings that were removed because a variable is not set or the syntax is wrong.
     pub(super) failed: BTreeSet<String>,
+}
+
+/// What variables have put into settings that people and logs must not see.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ExpandedSecrets {
+    /// The values of credentials in settings of MCP servers.
+    pub(super) mcp: Vec<SecretString>,
+    /// The texts with variables in fields of request bodies.
+    pub(super) bodies: Vec<SecretString>,
+}
+
+impl ExpandedSecrets {
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.mcp.append(&mut other.mcp);
+        self.bodies.append(&mut other.bodies);
+    }
 }
 
 /// What happens to a text that names a variable that is not set.
@@ -92,7 +107,9 @@ fn expand_value(
                 tree.raw = (!named.is_empty()).then(|| raw.into());
                 if path.starts_with("mcp.") {
                     let secrets = named.iter().filter_map(|name| source.find_credential(name));
-                    out.secrets.extend(secrets);
+                    out.secrets.mcp.extend(secrets);
+                } else if !named.is_empty() && path.contains(".extra_body.") {
+                    out.secrets.bodies.push(text.as_str().into());
                 }
                 out.named.extend(named);
                 true

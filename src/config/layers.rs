@@ -13,14 +13,13 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::base::nofollow;
 use crate::domain::Mode;
 
 use super::diagnostics::{Diagnostic, HOW_TO_TRUST};
-use super::expand::{InputVariable, UnsetVariables, expand_variables};
+use super::expand::{ExpandedSecrets, InputVariable, UnsetVariables, expand_variables};
 use super::folder_items::{
     FolderItem, FolderMcpServer, compute_fingerprint, folder_items, folder_mcp_servers,
 };
@@ -173,9 +172,9 @@ fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
         return Vec::new();
     };
     let folder = FolderLayer::read(inputs, UnsetVariables::Remove);
-    let of_folder = |table: &str| folder.tree.find(&[table]).is_some();
     // Only these tables can redirect a request.
-    if !of_folder("provider") && !of_folder("network") {
+    let tables = ["provider", "model", "network"];
+    if tables.iter().all(|table| folder.tree.find(&[table]).is_none()) {
         return Vec::new();
     }
     // A redirect is a difference between these two, so both use all other layers.
@@ -276,7 +275,7 @@ fn assemble_layers(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> MergedLaye
     };
     let unreadable = diagnostics.iter().filter_map(Diagnostic::lost_rules).collect();
     let (mut settings, problems) = resolve_settings(&merged, stated, named, unreadable, inputs);
-    settings.mcp_secrets = secrets;
+    settings.expanded = secrets;
     diagnostics.extend(problems);
     MergedLayers {
         tree: merged,
@@ -336,7 +335,7 @@ struct LayerStack {
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
     /// The values of credentials in settings of MCP servers.
-    secrets: Vec<SecretString>,
+    secrets: ExpandedSecrets,
     /// Providers that a trusted layer configured, so that they may be selected.
     chosen: BTreeSet<String>,
     /// What the models of agents may select, by agent.
@@ -350,7 +349,7 @@ impl LayerStack {
             diagnostics: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
-            secrets: Vec::new(),
+            secrets: ExpandedSecrets::default(),
             chosen: BTreeSet::new(),
             prefixes: BTreeMap::new(),
         }
@@ -364,7 +363,7 @@ impl LayerStack {
             .sort_by_key(|problem| (problem.line, problem.column));
         self.diagnostics.append(&mut layer.problems);
         self.named.append(&mut layer.named);
-        self.secrets.append(&mut layer.secrets);
+        self.secrets.append(std::mem::take(&mut layer.secrets));
         if let Some(Node::Table(providers)) = layer.tree.find(&["provider"]).map(|tree| &tree.node)
             // An untrusted folder must not select a provider by naming it.
             && !layer.restrained
@@ -453,7 +452,7 @@ struct ConfigLayer {
     problems: Vec<Diagnostic>,
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
-    secrets: Vec<SecretString>,
+    secrets: ExpandedSecrets,
     /// The variables that stand for inputs, by their names.
     inputs: BTreeMap<String, InputVariable>,
     /// A file of an untrusted folder.
@@ -622,7 +621,7 @@ impl ConfigLayer {
             problems: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
-            secrets: Vec::new(),
+            secrets: ExpandedSecrets::default(),
             inputs: BTreeMap::new(),
             restrained: false,
         }
@@ -656,7 +655,7 @@ impl ConfigLayer {
         self.problems.extend(expansion.problems);
         self.failed.extend(expansion.failed);
         self.named.extend(expansion.named);
-        self.secrets.extend(expansion.secrets);
+        self.secrets.append(expansion.secrets);
         self.validate_settings();
     }
 

@@ -20,7 +20,7 @@ const MAX_FILE: u64 = 1024 * 1024;
 #[derive(Clone, Debug, Default)]
 pub struct LoginKeys {
     entries: Vec<(String, SecretString)>,
-    /// The file, and why it cannot be used.
+    /// The file, and why it cannot be used. Then the keys are unknown.
     pub(super) problem: Option<(PathBuf, String)>,
 }
 
@@ -47,6 +47,11 @@ impl LoginKeys {
     pub(super) fn with_key(mut self, provider: &str, key: SecretString) -> Self {
         self.entries.insert(0, (provider.to_owned(), key));
         self
+    }
+
+    /// Returns the keys of all providers.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &SecretString> {
+        self.entries.iter().map(|(_, key)| key)
     }
 
     /// Returns the names of the providers, the newest login first.
@@ -89,7 +94,7 @@ impl KeyFile {
         Some((meta.ino(), meta.mtime(), meta.mtime_nsec()))
     }
 
-    /// Reads the keys. Blocks briefly.
+    /// Reads the keys; none if the file cannot be used, which the configuration reports. Blocks briefly.
     pub fn load(&self) -> LoginKeys {
         match self.read() {
             Ok(entries) => LoginKeys {
@@ -100,6 +105,18 @@ impl KeyFile {
                 entries: Vec::new(),
                 problem: Some((self.path.clone(), format!("cannot be used: {error}"))),
             },
+        }
+    }
+
+    /// Reads the keys for somebody who has to know whether there are any. Blocks briefly.
+    ///
+    /// # Errors
+    /// Fails if the file is there and cannot be used.
+    pub fn try_load(&self) -> io::Result<LoginKeys> {
+        let loaded = self.load();
+        match &loaded.problem {
+            Some((path, problem)) => Err(io::Error::other(format!("{} {problem}", path.display()))),
+            None => Ok(loaded),
         }
     }
 
@@ -169,7 +186,7 @@ impl KeyFile {
         };
         // The error would quote the file.
         let stored: Vec<StoredKey> = serde_json::from_slice(&text)
-            .map_err(|_| io::Error::other("it has the wrong form; remove it and log in again"))?;
+            .map_err(|_| io::Error::other("it is damaged; move it away and log in again"))?;
         let entries = stored.into_iter();
         Ok(entries
             .map(|entry| (entry.provider, SecretString::from(entry.key)))
@@ -209,5 +226,17 @@ mod tests {
         assert!(open.find("groq").is_none());
         assert!(open.problem.unwrap().1.contains("others can read it"));
         assert!(file.store("groq", &"k".into()).is_err());
+        // A damaged file is kept, and is not taken for an empty one.
+        fs::set_permissions(file.path(), PermissionsExt::from_mode(0o600)).unwrap();
+        let whole = fs::read_to_string(file.path()).unwrap();
+        let damaged = &whole[..whole.len() - 5];
+        fs::write(file.path(), damaged).unwrap();
+        let said = file.try_load().unwrap_err().to_string();
+        assert!(
+            said.ends_with("is damaged; move it away and log in again"),
+            "{said}"
+        );
+        assert!(file.remove("groq").is_err() && file.store("groq", &"k".into()).is_err());
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), damaged);
     }
 }

@@ -2,12 +2,20 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use secrecy::ExposeSecret;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use url::{Host, Url};
 
 use super::settings::{NetworkSettings, ProxyAddress};
+use crate::base::clock;
 use crate::base::error_chain::{find, innermost_message};
+use crate::base::text::{one_line, reveal_hidden_characters};
+
+/// How long a proxy may take to repeat the status with which it refused.
+const TUNNEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// To a proxy, these names mean the proxy itself.
 const NEVER_PROXIED: &str = "localhost,127.0.0.0/8,::1";
@@ -23,6 +31,38 @@ impl ProxyAddress {
         let port = url.as_ref().and_then(Url::port_or_known_default);
         let port = port.map_or_else(String::new, |port| format!(":{port}"));
         format!("the proxy {host}{port} ({})", self.set_by)
+    }
+
+    /// Returns the status with which the proxy has refused a tunnel to `target`, which the HTTP client drops: asks an
+    /// `http:` proxy once more. `None` if `error` is another one.
+    pub async fn read_tunnel_refusal(&self, target: &Url, error: &reqwest::Error) -> Option<String> {
+        if innermost_message(error) != "tunnel error: unsuccessful" {
+            return None;
+        }
+        let status = self.ask_for_tunnel(target);
+        clock::timeout(TUNNEL_TIMEOUT, status).await.ok().flatten()
+    }
+
+    async fn ask_for_tunnel(&self, target: &Url) -> Option<String> {
+        let url = Url::parse(self.url.expose_secret()).ok()?;
+        if url.scheme() != "http" || !url.username().is_empty() {
+            return None;
+        }
+        let address = (url.host_str()?, url.port_or_known_default()?);
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        let host = format!("{}:{}", target.host_str()?, target.port_or_known_default()?);
+        let request = format!("CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = Vec::new();
+        while !answer.contains(&b'\n') && answer.len() < 1024 {
+            if stream.read_buf(&mut answer).await.ok()? == 0 {
+                break;
+            }
+        }
+        let answer = String::from_utf8_lossy(&answer);
+        let (_, status) = answer.lines().next()?.split_once(' ')?;
+        let status = one_line(&reveal_hidden_characters(status), 100);
+        Some(format!("it answered {status}"))
     }
 
     /// Says how the proxy failed for a request to `host`; `None` if `error` is not the proxy's. The HTTP client does not
@@ -93,10 +133,11 @@ impl NetworkSettings {
     }
 
     /// Says how the proxy of a URL failed; `None` if it has none, or if `error` is not the proxy's.
-    pub fn explain_proxy_failure(&self, url: &Url, error: &reqwest::Error) -> Option<String> {
+    pub async fn explain_proxy_failure(&self, url: &Url, error: &reqwest::Error) -> Option<String> {
         let host = url.host_str().unwrap_or_default();
         let proxy = self.find_proxy(url)?;
-        let failure = proxy.explain_failure(host, error, None)?;
+        let status = proxy.read_tunnel_refusal(url, error).await;
+        let failure = proxy.explain_failure(host, error, status.as_deref())?;
         Some(format!("{failure}; {}", proxy.suggest_action(host)))
     }
 

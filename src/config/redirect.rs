@@ -1,9 +1,9 @@
 //! Redirects: where a trusted folder's files would send the user's keys. Each one is held back until the user
 //! accepts exactly that address (R-CONF).
 //!
-//! Fails closed: whatever the folder sets for a provider's address, headers or key counts as a redirect. Exceptions:
-//! it leads where the user's own configuration leads, or none of the user's secrets can go there. Must not know how
-//! acceptances are stored.
+//! Fails closed: whatever the folder sets for a provider's address, headers or key counts as a redirect, and so does a
+//! text in the bodies of requests, where a gateway may read an address. Exceptions: it leads where the user's own
+//! configuration leads, or none of the user's secrets can go there. Must not know how acceptances are stored.
 
 use std::collections::BTreeSet;
 
@@ -18,12 +18,12 @@ use super::names::find_preset;
 use super::settings::{ProviderSettings, Settings};
 use super::tree::{Node, SpannedValue, join_keys};
 
-/// The provider's name in a redirect of all providers, by a proxy or certificates.
+/// The provider's name in a redirect of all providers, by a proxy, certificates, or fields for a model.
 const ALL: &str = "*";
 /// The longest target that can be accepted, in bytes, because a user must see all of it.
 const MAX_TARGET: usize = 2_000;
 /// The settings that decide where a provider's key goes, and which key.
-const KEYS: [&str; 4] = ["kind", "base_url", "api_key", "headers"];
+const KEYS: [&str; 5] = ["kind", "base_url", "api_key", "headers", "extra_body"];
 /// Headers that neither route a request nor carry a secret.
 const HARMLESS_HEADERS: [&str; 9] = [
     "accept",
@@ -83,7 +83,7 @@ pub(super) fn find_redirects(
     let mut redirects: Vec<_> = providers
         .filter_map(|provider| finder.of_provider(provider))
         .collect();
-    redirects.extend(finder.of_network());
+    redirects.extend(finder.of_all_providers());
     for redirect in &mut redirects {
         redirect.accepted = redirect.can_be_accepted() && is_accepted(&redirect.provider, &redirect.to);
     }
@@ -100,8 +100,12 @@ pub(super) fn hold_back(
     let mut failed = Vec::new();
     for redirect in redirects.iter().filter(|redirect| !redirect.accepted) {
         let provider = redirect.provider.as_str();
+        let models = table_names(tree.find(&["model"]));
         let paths: Vec<Vec<&str>> = match provider {
-            ALL => vec![vec!["network", "proxy"], vec!["network", "ca_file"]],
+            ALL => [vec!["network", "proxy"], vec!["network", "ca_file"]]
+                .into_iter()
+                .chain(models.iter().map(|model| vec!["model", model, "extra_body"]))
+                .collect(),
             _ => KEYS.iter().map(|key| vec!["provider", provider, *key]).collect(),
         };
         let removed: Vec<_> = paths
@@ -165,7 +169,8 @@ impl RedirectFinder<'_> {
             None => find_preset(name).map(|known| known.base_url),
         };
         let is_moved = usual.map(normalize_url) != Some(normalize_url(&provider.base_url));
-        let extras = self.describe_headers_and_key(name);
+        let mut extras = self.describe_headers_and_key(name);
+        extras.extend(self.describe_body_texts(["provider", name]));
         if !is_moved && extras.is_empty() {
             return None;
         }
@@ -182,9 +187,29 @@ impl RedirectFinder<'_> {
         })
     }
 
-    /// Finds a redirect of the network. A proxy sees only the host of a TLS connection. With the folder's
-    /// certificates, or without TLS, it sees everything.
-    fn of_network(&self) -> Option<ProviderRedirect> {
+    /// Finds a redirect of all providers, by the network or by fields of the requests to a model.
+    fn of_all_providers(&self) -> Option<ProviderRedirect> {
+        let mut extras: Vec<String> = self.describe_network().into_iter().collect();
+        let mut providers = self.full.settings.providers.values();
+        if providers.any(|provider| provider.kind != ApiKind::Script && self.carries_secret(provider)) {
+            for model in table_names(self.folder.tree.find(&["model"])) {
+                let fields = self.describe_body_texts(["model", &model]).into_iter();
+                let model = reveal_hidden_characters(&model).into_owned();
+                extras.extend(fields.map(|field| format!("{field} of the model {model}")));
+            }
+        }
+        (!extras.is_empty()).then(|| ProviderRedirect {
+            provider: ALL.to_owned(),
+            from: Some("your own settings".to_owned()),
+            to: format!("all providers{}", extras.concat()),
+            sends: vec!["the keys of all providers".to_owned()],
+            accepted: false,
+        })
+    }
+
+    /// Describes the folder's network. A proxy sees only the host of a TLS connection. With the folder's certificates, or
+    /// without TLS, it sees everything.
+    fn describe_network(&self) -> Option<String> {
         let certificates = self.set_by_folder(&["network", "ca_file"]);
         let proxy = self.set_by_folder(&["network", "proxy"]);
         let mut keyed = self.full.settings.providers.values();
@@ -198,16 +223,26 @@ impl RedirectFinder<'_> {
         let named = named
             .iter()
             .filter_map(|(label, value)| Some(format!("{label} {}", raw_text((*value)?))));
-        Some(ProviderRedirect {
-            provider: ALL.to_owned(),
-            from: Some("your own network settings".to_owned()),
-            to: format!(
-                "all providers through {}",
-                named.collect::<Vec<_>>().join(" with ")
-            ),
-            sends: vec!["the keys of all providers".to_owned()],
-            accepted: false,
-        })
+        Some(format!(" through {}", named.collect::<Vec<_>>().join(" with ")))
+    }
+
+    /// Describes the folder's texts in the request bodies of a provider or a model. Numbers and switches lead nowhere.
+    fn describe_body_texts(&self, owner: [&str; 2]) -> Vec<String> {
+        let root = [owner[0], owner[1], "extra_body"];
+        let mut texts = Vec::new();
+        if let Some(body) = self.folder.tree.find(&root) {
+            collect_texts(body, &mut Vec::new(), &mut texts);
+        }
+        let in_effect = texts.into_iter().filter(|(path, _)| {
+            let path: Vec<&str> = root.iter().chain(path).copied().collect();
+            self.set_by_folder(&path).is_some()
+        });
+        in_effect
+            .map(|(path, text)| {
+                let path = join_keys(&path);
+                format!(" with the field `{}: {text}`", reveal_hidden_characters(&path))
+            })
+            .collect()
     }
 
     /// Returns whether a secret of the user's may go to this provider.
@@ -319,6 +354,43 @@ impl RedirectFinder<'_> {
         let mut seen = BTreeSet::new();
         sends.retain(|sent| seen.insert(sent.clone()));
         sends
+    }
+}
+
+/// Returns the names in a table; none if it is not there.
+fn table_names(table: Option<&SpannedValue>) -> Vec<String> {
+    match table.map(|table| &table.node) {
+        Some(Node::Table(entries)) => entries.keys().cloned().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Collects the texts below a value, those of a list together, each with its path.
+fn collect_texts<'a>(
+    value: &'a SpannedValue,
+    path: &mut Vec<&'a str>,
+    found: &mut Vec<(Vec<&'a str>, String)>,
+) {
+    match &value.node {
+        Node::Table(entries) => {
+            for (key, entry) in entries {
+                path.push(key);
+                collect_texts(entry, path, found);
+                path.pop();
+            }
+        }
+        Node::List(items) => {
+            let mut texts = Vec::new();
+            for item in items {
+                collect_texts(item, &mut Vec::new(), &mut texts);
+            }
+            if !texts.is_empty() {
+                let texts: Vec<String> = texts.into_iter().map(|(_, text)| text).collect();
+                found.push((path.clone(), texts.join(", ")));
+            }
+        }
+        Node::Text(_) => found.push((path.clone(), raw_text(value))),
+        Node::Integer(_) | Node::Float(_) | Node::Bool(_) | Node::Date(_) => {}
     }
 }
 

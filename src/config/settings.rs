@@ -25,6 +25,8 @@ use crate::base::credential_env::is_credential;
 use crate::domain::Price;
 
 use super::env::Env;
+use super::expand::ExpandedSecrets;
+use super::login_keys::LoginKeys;
 use super::names::key_variables;
 use super::untrusted::Untrusted;
 use super::values::{Milliseconds, Seconds, StringList};
@@ -107,12 +109,12 @@ pub struct Settings {
     /// Variables that the configuration names in `${…}`.
     #[serde(skip)]
     pub(super) named_variables: BTreeSet<String>,
-    /// The values of those variables in settings of MCP servers that are credentials.
+    /// What those variables have put into settings.
     #[serde(skip)]
-    pub(super) mcp_secrets: Vec<SecretString>,
-    /// The providers with a key from `agentls login`, the newest login first.
+    pub(super) expanded: ExpandedSecrets,
+    /// The keys from `agentls login`, also those that are not in effect.
     #[serde(skip)]
-    pub logins: Vec<String>,
+    pub logins: LoginKeys,
 }
 
 impl Settings {
@@ -201,7 +203,7 @@ impl Settings {
             let secret = headers.iter().filter(move |(name, _)| !is_public(name));
             key.iter().chain(secret.map(|(_, value)| value))
         });
-        keys.chain(self.iter_mcp_credentials())
+        keys.chain(self.logins.keys()).chain(self.iter_mcp_credentials())
     }
 
     /// Iterates over every secret in the settings, for a [`Redactor`](super::Redactor).
@@ -222,8 +224,10 @@ impl Settings {
         let servers = self.mcp.values();
         let mcp = servers.flat_map(|server| server.headers.values().chain(&server.bearer_token));
         keys.chain(headers)
+            .chain(self.logins.keys())
             .chain(proxies)
             .chain(mcp)
+            .chain(&self.expanded.bodies)
             .chain(self.iter_mcp_credentials())
     }
 
@@ -236,7 +240,7 @@ impl Settings {
         secret
             .map(|(_, value)| value)
             .chain(clients)
-            .chain(&self.mcp_secrets)
+            .chain(&self.expanded.mcp)
     }
 }
 

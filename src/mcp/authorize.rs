@@ -22,13 +22,14 @@ use rmcp::transport::streamable_http_client::{
 use secrecy::{ExposeSecret, SecretString};
 use sse_stream::Sse;
 use tokio::sync::watch;
+use url::Url;
 
 use super::answer_stream::{complete_answer, describe_unreadable};
 use super::connection::McpError;
 use crate::base::clock::timeout;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::text::{one_line, one_line_of_words, reveal_hidden_characters};
-use crate::config::Redactor;
+use crate::config::{NetworkSettings, Redactor};
 use crate::oauth::{OAuthError, TokenSource};
 
 /// Attempts in a row to resume streams after which the connection is lost; the SDK would try without end.
@@ -70,10 +71,18 @@ impl EndReason {
     }
 }
 
+/// How the proxy on the way to a server failed, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct ProxyFailure(String);
+
 /// An HTTP client of the SDK whose requests carry the token of a login.
 #[derive(Clone)]
 pub(super) struct AuthorizedClient {
     pub(super) http: reqwest::Client,
+    pub(super) address: Url,
+    /// Names the proxy.
+    pub(super) network: NetworkSettings,
     /// `None` if requests are authorized in another way.
     pub(super) tokens: Option<Arc<TokenSource>>,
     /// What it means that the server demands authorization.
@@ -100,7 +109,7 @@ impl AuthorizedClient {
         F: Future<Output = HttpResult<T>>,
     {
         let Some(tokens) = &self.tokens else {
-            return send(stated).await.map_err(mend_error);
+            return self.mend_result(send(stated).await).await;
         };
         // The connection ends, so what it still sends needs no other refresh.
         if self.end_reason.get().is_some() {
@@ -151,9 +160,10 @@ impl AuthorizedClient {
         F: Future<Output = HttpResult<T>>,
     {
         let Some(token) = tokens.get_access_token().await.map_err(to_http_error)? else {
-            return send(None).await.map_err(mend_error);
+            return self.mend_result(send(None).await).await;
         };
-        let refused = match send(Some(self.expose_token(&token))).await.map_err(mend_error) {
+        let sent = send(Some(self.expose_token(&token))).await;
+        let refused = match self.mend_result(sent).await {
             Err(error @ StreamableHttpError::AuthRequired(_)) => error,
             other => return other,
         };
@@ -162,7 +172,8 @@ impl AuthorizedClient {
             Err(OAuthError::LoginNeeded) => return Err(refused),
             Err(error) => return Err(to_http_error(error)),
         };
-        send(Some(self.expose_token(&fresh))).await.map_err(mend_error)
+        self.mend_result(send(Some(self.expose_token(&fresh))).await)
+            .await
     }
 
     /// Ends the connection if the server refuses it. The SDK loses the reason of a refused introduction.
@@ -188,6 +199,49 @@ impl AuthorizedClient {
         }
     }
 
+    /// Recognizes a refusal without a challenge, which the SDK reports as any other status, and a failure of the proxy.
+    /// Removes the address, whose query may contain a secret: the SDK logs such errors.
+    async fn mend_result<T>(&self, result: HttpResult<T>) -> HttpResult<T> {
+        let Err(error) = result else { return result };
+        let status = match &error {
+            StreamableHttpError::Client(error) => error.status().map(|status| status.as_u16()),
+            StreamableHttpError::UnexpectedServerResponse(text) => text
+                .strip_prefix("HTTP ")
+                .and_then(|rest| rest.get(..3)?.parse().ok()),
+            _ => None,
+        };
+        if status == Some(401) {
+            return Err(to_http_error(OAuthError::LoginNeeded));
+        }
+        if let Some(failure) = self.explain_proxy(&error, status).await {
+            return Err(StreamableHttpError::Io(io::Error::other(failure)));
+        }
+        Err(match error {
+            StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
+            other => other,
+        })
+    }
+
+    /// Returns how the proxy failed, if it did.
+    async fn explain_proxy(
+        &self,
+        error: &StreamableHttpError<reqwest::Error>,
+        status: Option<u16>,
+    ) -> Option<ProxyFailure> {
+        let proxy = self.network.find_proxy(&self.address)?;
+        // Such a proxy sees the request, and answers itself.
+        if status == Some(407) && self.address.scheme() == "http" {
+            let host = self.address.host_str().unwrap_or_default();
+            let (failure, action) = (proxy.explain_authentication(), proxy.suggest_action(host));
+            return Some(ProxyFailure(format!("{failure}; {action}")));
+        }
+        let StreamableHttpError::Client(error) = error else {
+            return None;
+        };
+        let failure = self.network.explain_proxy_failure(&self.address, error).await;
+        failure.map(ProxyFailure)
+    }
+
     fn expose_token(&self, token: &SecretString) -> String {
         self.redactor.learn_provider_key(token);
         token.expose_secret().to_owned()
@@ -211,6 +265,9 @@ pub(super) fn to_transport_error(error: &(dyn std::error::Error + 'static)) -> M
 
 /// Describes why an HTTP request failed; `None` if the error is of another kind.
 fn describe_http_failure(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if let Some(failure) = find::<ProxyFailure>(error) {
+        return Some(failure.to_string());
+    }
     let error = match find::<StreamableHttpError<reqwest::Error>>(error)? {
         StreamableHttpError::Client(error) => error,
         StreamableHttpError::UnexpectedContentType(kind) => {
@@ -313,21 +370,6 @@ fn says_session_is_gone(text: &str) -> bool {
     ];
     let text = text.to_lowercase();
     text.contains("session") && WORDS.iter().any(|word| text.contains(word))
-}
-
-/// Recognizes a refusal without a challenge, which the SDK reports as any other status. Removes the address, whose query
-/// may contain a secret: the SDK logs such errors.
-fn mend_error(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpError<reqwest::Error> {
-    let is_refusal = match &error {
-        StreamableHttpError::Client(error) => error.status() == Some(reqwest::StatusCode::UNAUTHORIZED),
-        StreamableHttpError::UnexpectedServerResponse(text) => text.starts_with("HTTP 401"),
-        _ => false,
-    };
-    match error {
-        _ if is_refusal => to_http_error(OAuthError::LoginNeeded),
-        StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
-        other => other,
-    }
 }
 
 fn is_about_scope(refused: &InsufficientScopeError) -> bool {

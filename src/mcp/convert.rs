@@ -12,7 +12,7 @@ use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use serde_json::Value;
 use url::Url;
 
-use super::authorize::to_transport_error;
+use super::authorize::{ProxyFailure, to_transport_error};
 use super::connection::{
     McpCallResult, McpError, McpPeer, McpPrompt, McpPromptArgument, McpPromptMessage, McpResource, McpTool,
 };
@@ -292,7 +292,9 @@ pub(super) fn may_have_refused_probe(error: &ClientInitializeError) -> bool {
             matches!(**fallback, ClientInitializeError::TransportError { .. })
         }
         ClientInitializeError::TransportError { error, .. } => {
-            find::<reqwest::Error>(error.error.as_ref()).is_some_and(|error| error.status().is_none())
+            let error = error.error.as_ref();
+            find::<ProxyFailure>(error).is_some()
+                || find::<reqwest::Error>(error).is_some_and(|error| error.status().is_none())
         }
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
             !server_supported.iter().any(|version| version.has_initialize())

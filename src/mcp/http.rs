@@ -46,11 +46,13 @@ pub(super) async fn build_transport(
     access: HttpAccess,
 ) -> Result<StreamableHttpClientTransport<AuthorizedClient>, McpError> {
     let address = Url::parse(url).map_err(|error| McpError::Failed(format!("unusable address: {error}")))?;
-    let network = network.clone();
+    let (target, proxies) = (address.clone(), network.clone());
     // Reading the system's certificates takes some milliseconds.
-    let built = tokio::task::spawn_blocking(move || build_client(&address, &network)).await;
+    let built = tokio::task::spawn_blocking(move || build_client(&target, &proxies)).await;
     let client = AuthorizedClient {
         http: built.map_err(|error| McpError::Failed(error.to_string()))??,
+        address,
+        network: network.clone(),
         tokens: access.tokens,
         redactor: access.redactor,
         unauthorized: explain_unauthorized(server),

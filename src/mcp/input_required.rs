@@ -10,11 +10,17 @@ use rmcp::model::{
 use serde_json::Value;
 
 use super::connection::McpError;
+use crate::base::backoff::{Backoff, JITTER};
 
 /// How often a server may ask for more before it answers.
 pub(super) const MAX_ROUNDS: usize = 10;
-/// Pause before a request is sent again whose server needs nothing but time.
-pub(super) const IDLE_PAUSE: Duration = Duration::from_millis(250);
+/// Pauses before a request is sent again whose server needs nothing but time. The time limit of the request ends that.
+pub(super) const BACKOFF: Backoff = Backoff {
+    initial: Duration::from_millis(250),
+    factor: 1.5,
+    max: Duration::from_secs(5),
+    jitter: JITTER,
+};
 
 /// What a server needs.
 pub(super) struct InputRequired {
@@ -44,17 +50,21 @@ impl InputRequired {
     /// Reads what a server needs; `None` if `result` is its final answer.
     ///
     /// # Errors
-    /// It needs something that cannot be read.
+    /// It needs something that cannot be read, or does not say what it needs.
     pub(super) fn read(result: &ServerResult) -> Result<Option<Self>, McpError> {
-        match result {
-            ServerResult::InputRequiredResult(required) => Ok(Some(Self::from_known(required))),
+        let malformed = || McpError::Malformed("it does not say what it needs".to_owned());
+        let required = match result {
+            ServerResult::InputRequiredResult(required) => Self::from_known(required),
             // The SDK could not read one of the requests, such as a form with a field of an unknown kind.
             ServerResult::CustomResult(CustomResult(result)) if result["resultType"] == "input_required" => {
-                let malformed = || McpError::Malformed("it does not say what it needs".to_owned());
-                Self::from_json(result).map(Some).ok_or_else(malformed)
+                Self::from_json(result).ok_or_else(malformed)?
             }
-            _ => Ok(None),
+            _ => return Ok(None),
+        };
+        if required.requests.is_empty() && required.state.is_none() {
+            return Err(malformed());
         }
+        Ok(Some(required))
     }
 
     fn from_known(required: &InputRequiredResult) -> Self {
@@ -77,7 +87,11 @@ impl InputRequired {
     }
 
     fn from_json(result: &Value) -> Option<Self> {
-        let requests = result.get("inputRequests")?.as_object()?.iter();
+        let requests = match result.get("inputRequests") {
+            Some(requests) => Some(requests.as_object()?),
+            None => None,
+        };
+        let requests = requests.into_iter().flatten();
         let requests = requests.map(|(key, request)| InputRequest::from_json(key, request));
         Some(Self {
             requests: requests.collect::<Option<_>>()?,

@@ -2,6 +2,7 @@
 //!
 //! The announcements themselves are delivered by `transport_guard`, in order with the answers.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::RoleClient;
@@ -32,6 +33,7 @@ pub(super) struct ListSubscription {
     filter: SubscriptionFilter,
     /// The first subscription, until it is followed.
     first: Mutex<Option<Subscription>>,
+    is_announced: AtomicBool,
 }
 
 impl ListSubscription {
@@ -49,11 +51,18 @@ impl ListSubscription {
         filter.tools_list_changed = has_tools.then_some(true);
         filter.prompts_list_changed = has_prompts.then_some(true);
         let first = timeout(ORDER, peer.listen(filter.clone())).await;
+        let first = first.ok().and_then(Result::ok);
         Some(Self {
             peer: peer.clone(),
             filter,
-            first: Mutex::new(first.ok().and_then(Result::ok)),
+            is_announced: AtomicBool::new(first.is_some()),
+            first: Mutex::new(first),
         })
+    }
+
+    /// Returns whether the server announces changes now.
+    pub(super) fn is_announced(&self) -> bool {
+        self.is_announced.load(Ordering::Relaxed)
     }
 
     /// Orders the announcements again whenever that ends. What changed meanwhile was not announced, so the lists count as
@@ -66,6 +75,7 @@ impl ListSubscription {
             if let Some(subscription) = &mut current {
                 // `transport_guard` has taken what it announces.
                 while let Ok(Some(_)) = subscription.next().await {}
+                self.is_announced.store(false, Ordering::Relaxed);
             }
             failures = if started.elapsed() < HEALTHY {
                 failures + 1
@@ -75,6 +85,7 @@ impl ListSubscription {
             clock::sleep(BACKOFF.delay_after(failures, random::random_unit())).await;
             current = match self.peer.listen(self.filter.clone()).await {
                 Ok(subscription) => {
+                    self.is_announced.store(true, Ordering::Relaxed);
                     client.note_lists_changed();
                     Some(subscription)
                 }

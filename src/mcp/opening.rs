@@ -5,7 +5,9 @@
 //! something else, or they end.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleClient;
@@ -29,6 +31,9 @@ pub(super) enum Opening {
     Either,
     /// By `initialize`.
     Initialize,
+    /// By `initialize`, since the last start failed in both ways, so probably for another reason. Each further start is
+    /// tried only once.
+    InitializeAgain,
     /// By `server/discover`.
     Discover,
 }
@@ -41,8 +46,22 @@ impl Opening {
                 preferred_versions,
                 legacy_version: None,
             },
-            Self::Initialize => ClientLifecycleMode::Initialize,
+            Self::Initialize | Self::InitializeAgain => ClientLifecycleMode::Initialize,
             Self::Discover => ClientLifecycleMode::Discover { preferred_versions },
+        }
+    }
+
+    /// Returns what a start shows that has worked without any surprise.
+    pub(super) fn after_success(self) -> Option<Self> {
+        (self == Self::InitializeAgain).then_some(Self::Initialize)
+    }
+
+    /// Returns how a server is opened after a start that has taken all its time: another start by `server/discover` would
+    /// wait as long if that has blocked the server.
+    pub(super) fn after_silence(self) -> Self {
+        match self {
+            Self::Either | Self::InitializeAgain => Self::InitializeAgain,
+            Self::Initialize | Self::Discover => Self::Either,
         }
     }
 
@@ -69,8 +88,43 @@ impl KnownOpenings {
         };
     }
 
+    /// Forgets what only failures have shown.
+    pub(super) fn forget_failures(&self, server: u64) {
+        let mut openings = self.lock();
+        if openings.get(&server) == Some(&Opening::InitializeAgain) {
+            openings.remove(&server);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Opening>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The input of a program, to find out whether the program has read it. Dropped before the program shall end by the end
+/// of its input.
+pub(super) struct ProgramInput {
+    pipe: OwnedFd,
+    is_refused: Arc<AtomicBool>,
+}
+
+impl ProgramInput {
+    pub(super) fn of(pipe: &impl AsFd) -> Option<Self> {
+        Some(Self {
+            pipe: pipe.as_fd().try_clone_to_owned().ok()?,
+            is_refused: Arc::default(),
+        })
+    }
+
+    /// Returns where it is noted that a write failed because the program reads no more.
+    pub(super) fn refusal(&self) -> Arc<AtomicBool> {
+        self.is_refused.clone()
+    }
+
+    /// Returns whether the program has not read all; false where the system does not tell.
+    pub(super) fn has_unread(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+            || rustix::io::ioctl_fionread(&self.pipe).is_ok_and(|count| count > 0)
     }
 }
 
@@ -117,6 +171,11 @@ impl Probe {
     /// Returns whether the server did not answer in time.
     pub(super) fn has_expired(&self) -> bool {
         matches!(self.state, ProbeState::Expired { .. } | ProbeState::LateDiscovery)
+    }
+
+    /// Returns whether the answer is still due.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, ProbeState::Open { .. })
     }
 
     /// Returns whether the server answered properly, but after the limit.

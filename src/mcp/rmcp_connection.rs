@@ -1,6 +1,6 @@
 //! A connection through the official SDK, `rmcp`. With the transports, the only place that knows it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -33,20 +33,23 @@ use super::convert::{
     to_call_result, to_document, to_error, to_peer, to_prompt_message, to_start_error,
 };
 use super::elicitation::{Elicitation, ElicitationAnswer, ElicitationRequest, Requested};
-use super::input_required::{CollectedInputs, IDLE_PAUSE, InputRequired, MAX_ROUNDS};
+use super::input_required::{BACKOFF, CollectedInputs, InputRequired, MAX_ROUNDS};
 use super::list_subscription::ListSubscription;
-use super::opening::{Opening, Probe, SilentServer};
+use super::opening::{Opening, Probe, ProgramInput, SilentServer};
 use super::request_router::RequestRouter;
 use super::server_request::ServerRequest;
 use super::transport_guard::{GuardedTransport, ProgressReceiver, ProgressReceivers};
-use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
 use crate::base::text::{one_line, reveal_hidden_characters};
+use crate::base::{CancellationToken, random};
 
 /// How long a cancel of a call may take to reach the server (R-MCP).
 const CANCEL: Duration = Duration::from_millis(500);
 /// How long the end of a connection may take.
 const CLOSE: Duration = Duration::from_millis(500);
+/// The keys of the lists that are kept.
+const TOOLS: &str = "tools";
+const PROMPTS: &str = "prompts";
 /// The most entries of a list: one more than are used, which shows that there are others.
 const MAX_ENTRIES: usize = MAX_TOOLS + 1;
 /// The most pages of a list that are read, so that also pages with one entry are enough.
@@ -61,8 +64,8 @@ pub(super) struct RmcpConnection {
     progress: Arc<ProgressReceivers>,
     requests: Arc<RequestRouter>,
     lists: Option<ListSubscription>,
-    /// When the list of tools may be out of date, if the server says so.
-    tools_expire: Mutex<Option<Instant>>,
+    /// When each list may be out of date, by its key, if the server says so.
+    expiries: Mutex<HashMap<String, Instant>>,
     closed: CancellationToken,
     end_reason: EndReason,
     /// Dropping it ends the connection.
@@ -82,6 +85,8 @@ pub(super) struct ConnectOptions {
     /// How long the server may take to start.
     pub(super) limit: Duration,
     pub(super) silent: SilentServer,
+    /// The input of the server, if it is a program.
+    pub(super) input: Option<ProgramInput>,
 }
 
 impl RmcpConnection {
@@ -98,6 +103,7 @@ impl RmcpConnection {
             opening,
             limit,
             silent,
+            input,
         } = options;
         let probe = Arc::new(Mutex::new(Probe::new(opening, limit, silent)));
         let transport = GuardedTransport::new(
@@ -114,7 +120,9 @@ impl RmcpConnection {
             .await;
         let next = {
             let probe = probe.lock().unwrap_or_else(PoisonError::into_inner);
-            choose_next(&probe, opening, served.as_ref().err())
+            // A program that ends before it reads the question does not end because of it.
+            let is_unread = probe.is_open() && input.is_some_and(|input| input.has_unread());
+            choose_next(&probe, opening, served.as_ref().err().filter(|_| !is_unread))
         };
         let result = match served {
             Ok(service) => {
@@ -123,7 +131,7 @@ impl RmcpConnection {
                 check_version(&peer).map(|()| Self {
                     info: to_peer(&peer),
                     lists,
-                    tools_expire: Mutex::default(),
+                    expiries: Mutex::default(),
                     peer,
                     client,
                     side,
@@ -160,15 +168,15 @@ impl RmcpConnection {
             .map_err(|error| to_error(&error))
     }
 
-    /// Takes note of how long a page of the list of tools is valid, in ms. Zero means that the server does not know.
-    fn note_expiry(&self, valid_ms: Option<u64>, is_first: bool) {
-        let valid_ms = valid_ms.filter(|valid_ms| *valid_ms > 0 && self.lists.is_none());
+    /// Takes note of how long a page of a list is valid, in ms. Zero means that the server does not know.
+    fn note_expiry(&self, key: &str, valid_ms: Option<u64>, is_first: bool) {
+        let valid_ms = valid_ms.filter(|valid_ms| *valid_ms > 0);
         let expiry = valid_ms.and_then(|valid_ms| clock::now().checked_add(Duration::from_millis(valid_ms)));
-        let mut known = self.tools_expire.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = match *known {
-            Some(earlier) if !is_first => Some(expiry.map_or(earlier, |expiry| expiry.min(earlier))),
-            _ => expiry,
-        };
+        let mut known = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = known.remove(key).filter(|_| !is_first);
+        if let Some(expiry) = [earlier, expiry].into_iter().flatten().min() {
+            known.insert(key.to_owned(), expiry);
+        }
     }
 
     /// Reads all pages of a list. One bad entry must not hide the others, so each is read by itself.
@@ -191,9 +199,7 @@ impl RmcpConnection {
             let entries = page.get(key).and_then(Value::as_array);
             let entries = entries.ok_or_else(|| McpError::Malformed(format!("no list of {key}")))?;
             listed.extend(entries.iter().filter_map(&read));
-            if key == "tools" {
-                self.note_expiry(page.get("ttlMs").and_then(Value::as_u64), number == 0);
-            }
+            self.note_expiry(key, page.get("ttlMs").and_then(Value::as_u64), number == 0);
             match page.get("nextCursor").and_then(Value::as_str) {
                 // A cursor that comes again would never end.
                 Some(next) if listed.len() < MAX_ENTRIES && seen.insert(next.to_owned()) => {
@@ -249,15 +255,24 @@ impl RmcpConnection {
         expired: impl Future<Output = McpError>,
     ) -> Result<ServerResult, McpError> {
         let (mut inputs, mut expired) = (CollectedInputs::default(), std::pin::pin!(expired));
-        for _ in 0..MAX_ROUNDS {
+        let (mut rounds, mut pauses) = (0, 0);
+        loop {
             let request = build(std::mem::take(&mut inputs));
             let result = self.request_until(request, cancel, expired.as_mut()).await?;
             let Some(InputRequired { requests, state }) = InputRequired::read(&result)? else {
                 return Ok(result);
             };
+            if requests.is_empty() {
+                pauses += 1;
+            } else if rounds == MAX_ROUNDS {
+                let reason = format!("it needs more each time, also after {MAX_ROUNDS} answers");
+                return Err(McpError::Refused(reason));
+            } else {
+                rounds += 1;
+            }
             let collecting = async {
                 if requests.is_empty() {
-                    clock::sleep(IDLE_PAUSE).await;
+                    clock::sleep(BACKOFF.delay_after(pauses, random::random_unit())).await;
                 }
                 self.side.answer_inputs(requests, call).await
             };
@@ -273,8 +288,6 @@ impl RmcpConnection {
                 state,
             };
         }
-        let reason = format!("it needs more each time, also after {MAX_ROUNDS} answers");
-        Err(McpError::Refused(reason))
     }
 
     async fn request_within(
@@ -406,11 +419,13 @@ fn choose_next(probe: &Probe, opening: Opening, error: Option<&ClientInitializeE
     };
     if probe.is_late_discovery() || is_refusal_of_older(error) {
         Some(Opening::Discover)
-    } else if opening != Opening::Either {
-        // What was known of the server does not hold any more.
-        Some(Opening::Either)
     } else {
-        may_have_refused_probe(error).then_some(Opening::Initialize)
+        match opening {
+            Opening::Either => may_have_refused_probe(error).then_some(Opening::Initialize),
+            // What was known of the server does not hold any more.
+            Opening::Initialize | Opening::Discover => Some(Opening::Either),
+            Opening::InitializeAgain => None,
+        }
     }
 }
 
@@ -429,7 +444,7 @@ impl McpConnection for RmcpConnection {
 
     fn list_tools(&self) -> BoxFuture<'_, Result<Vec<McpTool>, McpError>> {
         let request = |params| ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-        self.list_all("tools", request, read_tool).boxed()
+        self.list_all(TOOLS, request, read_tool).boxed()
     }
 
     fn call_tool(&self, call: McpCall) -> BoxFuture<'_, Result<McpCallResult, McpError>> {
@@ -438,7 +453,7 @@ impl McpConnection for RmcpConnection {
 
     fn list_prompts(&self) -> BoxFuture<'_, Result<Vec<McpPrompt>, McpError>> {
         let request = |params| ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
-        self.list_all("prompts", request, read_prompt).boxed()
+        self.list_all(PROMPTS, request, read_prompt).boxed()
     }
 
     fn get_prompt(&self, name: &str, arguments: Map<String, Value>, wait: McpWait) -> PromptReply<'_> {
@@ -472,8 +487,14 @@ impl McpConnection for RmcpConnection {
     }
 
     fn are_lists_stale(&self) -> bool {
-        let expiry = *self.tools_expire.lock().unwrap_or_else(PoisonError::into_inner);
-        expiry.is_some_and(|expiry| clock::now() >= expiry)
+        if self.lists.as_ref().is_some_and(ListSubscription::is_announced) {
+            return false;
+        }
+        let expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = clock::now();
+        [TOOLS, PROMPTS]
+            .iter()
+            .any(|key| expiries.get(*key).is_some_and(|expiry| now >= *expiry))
     }
 
     fn follow_lists(&self) -> BoxFuture<'_, ()> {

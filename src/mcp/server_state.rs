@@ -202,6 +202,8 @@ impl ServerShared {
 
     /// Starts the server again at once.
     pub(super) fn start_again(&self) {
+        let server = self.setup.settings.connection_fingerprint();
+        self.host.openings.forget_failures(server);
         let begun = self.phase.send_if_modified(|phase| {
             // While the phase is locked, so that the supervisor never sees one without the other.
             self.restart.notify_one();

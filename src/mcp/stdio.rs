@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::base::clock::timeout_at;
@@ -45,6 +46,8 @@ const MAX_UNANSWERED: usize = 32;
 pub(super) struct StdioTransport {
     /// `None` once our side has been closed.
     stdin: Arc<Mutex<Option<pipe::Sender>>>,
+    /// Set when the program reads no more.
+    is_refused: Arc<AtomicBool>,
     output: Output,
     stderr: Arc<StderrTail>,
     lines: LineBuffer,
@@ -55,8 +58,14 @@ pub(super) struct StdioTransport {
 }
 
 impl StdioTransport {
-    pub(super) fn new(stdin: Option<pipe::Sender>, output: Output, stderr: Arc<StderrTail>) -> Self {
+    pub(super) fn new(
+        stdin: Option<pipe::Sender>,
+        output: Output,
+        stderr: Arc<StderrTail>,
+        is_refused: Arc<AtomicBool>,
+    ) -> Self {
         Self {
+            is_refused,
             stdin: Arc::new(Mutex::new(stdin)),
             // A server that can answer no more is lost, even if its program lives.
             output: output.ending_with_stdout(),
@@ -117,7 +126,7 @@ impl Transport<RoleClient> for StdioTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        let stdin = self.stdin.clone();
+        let (stdin, is_refused) = (self.stdin.clone(), self.is_refused.clone());
         async move {
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
@@ -128,6 +137,7 @@ impl Transport<RoleClient> for StdioTransport {
                 // A program that reads no more is about to end. An error would drop what it has written until then, such
                 // as the reason; the end of its output ends the connection.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    is_refused.store(true, Ordering::Relaxed);
                     stdin.take();
                     Ok(())
                 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use crate::base::clock::timeout;
+use crate::base::clock::{timeout, timeout_at};
 use futures::FutureExt;
 use futures::future::{BoxFuture, pending};
 use secrecy::ExposeSecret;
@@ -16,7 +16,7 @@ use super::authorize::EndReason;
 use super::connection::{McpClient, McpConnection, McpError, McpPrompt, McpTool};
 use super::environment::collect_variables;
 use super::http;
-use super::opening::{Opening, SilentServer};
+use super::opening::{Opening, ProgramInput, SilentServer};
 use super::program_folder::choose_folder;
 use super::request_router::{CallHostPrompt, RequestRouter};
 use super::rmcp_connection::{ConnectOptions, OpenAttempt, RmcpConnection};
@@ -168,44 +168,77 @@ impl RunningProgram {
     }
 }
 
-/// Starts the server and lists its tools, within the time limit of the settings.
+/// What a start has begun, and what its end has to know.
+#[derive(Default)]
+struct StartAttempt {
+    program: Option<RunningProgram>,
+    end_reason: EndReason,
+    /// How the connection is being opened; `None` before and after that.
+    opening: Option<Opening>,
+    /// The opening failed, but may work in another way, which is remembered.
+    can_open_otherwise: bool,
+}
+
+/// Starts the server and lists its tools, within the time limit of the settings. A server that the question for its
+/// revision has confused is started again, without the question.
 async fn start(shared: &Arc<ServerShared>) -> Result<RunningServer, McpError> {
     let limit = shared.setup.settings.startup_timeout_s.0;
-    let (mut program, end_reason) = (None, EndReason::default());
-    let connecting = connect(shared, &mut program, &end_reason);
-    let started = tokio::select! { biased;
-        () = shared.stop.cancelled() => Err(McpError::Cancelled),
-        started = timeout(limit, connecting) => started.unwrap_or(Err(McpError::TimedOut(limit))),
-    };
-    match started {
-        Ok((connection, late_prompts)) => Ok(RunningServer {
-            connection,
-            late_prompts,
+    let due = clock::now() + limit;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let mut attempt = StartAttempt::default();
+        let connecting = connect(shared, &mut attempt, attempts);
+        let started = tokio::select! { biased;
+            () = shared.stop.cancelled() => Err(McpError::Cancelled),
+            started = timeout_at(due, connecting) => started.unwrap_or(Err(McpError::TimedOut(limit))),
+        };
+        let StartAttempt {
             program,
             end_reason,
-        }),
-        Err(error) => {
-            let status = match program {
-                Some(program) => {
-                    let earlier = program.list_changes().await;
-                    stop_program(shared, program, earlier, error == McpError::Closed).await
-                }
-                None => None,
-            };
-            Err(explain_end(shared, end_reason.get().unwrap_or(error), status))
+            opening,
+            can_open_otherwise,
+        } = attempt;
+        let error = match started {
+            Ok((connection, late_prompts)) => {
+                return Ok(RunningServer {
+                    connection,
+                    late_prompts,
+                    program,
+                    end_reason,
+                });
+            }
+            Err(error) => error,
+        };
+        if let (McpError::TimedOut(_), Some(opening)) = (&error, opening) {
+            let server = shared.setup.settings.connection_fingerprint();
+            shared.host.openings.remember(server, opening.after_silence());
         }
+        // Nothing cancels this: no program stays, and its new files are checked.
+        let status = match program {
+            Some(program) => {
+                let earlier = program.list_changes().await;
+                stop_program(shared, program, earlier, error == McpError::Closed).await
+            }
+            None => None,
+        };
+        let is_over = attempts >= MAX_OPENINGS || clock::now() >= due;
+        if !can_open_otherwise || is_over || end_reason.get().is_some() {
+            return Err(explain_end(shared, end_reason.get().unwrap_or(error), status));
+        }
+        tracing::debug!(server = shared.setup.settings.name, %error, "an MCP server is opened in another way");
     }
 }
 
 async fn connect(
     shared: &Arc<ServerShared>,
-    started: &mut Option<RunningProgram>,
-    end_reason: &EndReason,
+    attempt: &mut StartAttempt,
+    attempts: u32,
 ) -> Result<(Arc<dyn McpConnection>, LatePrompts), McpError> {
     let client: Arc<dyn McpClient> = shared.clone();
     let connection = match &shared.host.connector {
         Some(connector) => connector.connect(&shared.setup.settings, client).await?,
-        None => Arc::new(connect_by_settings(shared, client, started, end_reason).await?),
+        None => Arc::new(connect_by_settings(shared, client, attempt, attempts).await?),
     };
     let list_changes = shared.list_changes();
     let limit = shared.setup.settings.startup_timeout_s.0;
@@ -237,52 +270,50 @@ async fn list_first_prompts(connection: Arc<dyn McpConnection>, limit: Duration)
         })
 }
 
-/// Connects to a server. One that the question for its revision has confused is started again, without the question.
+/// Opens a connection once, and remembers what that has shown about the server.
 async fn connect_by_settings(
     shared: &Arc<ServerShared>,
     client: Arc<dyn McpClient>,
-    started: &mut Option<RunningProgram>,
-    end_reason: &EndReason,
+    attempt: &mut StartAttempt,
+    attempts: u32,
 ) -> Result<RmcpConnection, McpError> {
     let (server, openings) = (
         shared.setup.settings.connection_fingerprint(),
         &shared.host.openings,
     );
-    let mut attempts = 0;
-    loop {
-        let opening = openings.get(server);
-        let attempt = try_opening(shared, client.clone(), started, end_reason, opening).await?;
-        if let Some(next) = attempt.next {
-            openings.remember(server, next);
-        }
-        attempts += 1;
-        let can_help = attempt.next.is_some_and(|next| next != Opening::Either);
-        let error = match attempt.result {
-            Err(error) if can_help && attempts < MAX_OPENINGS && end_reason.get().is_none() => error,
-            result => return result,
-        };
-        tracing::debug!(server = shared.setup.settings.name, %error, "an MCP server is opened in another way");
-        if let Some(program) = started.take() {
-            let earlier = program.list_changes().await;
-            stop_program(shared, program, earlier, error == McpError::Closed).await;
-        }
+    let opening = openings.get(server);
+    attempt.opening = Some(opening);
+    let OpenAttempt { result, next } = try_opening(shared, client, attempt, opening).await?;
+    attempt.opening = None;
+    let next = match (&result, next) {
+        (Ok(_), None) => opening.after_success(),
+        // Both ways failed, so the reason is another one.
+        (Err(_), Some(Opening::Either)) if attempts > 1 => Some(Opening::InitializeAgain),
+        (_, next) => next,
+    };
+    if let Some(next) = next {
+        openings.remember(server, next);
     }
+    attempt.can_open_otherwise = result.is_err()
+        && matches!(next, Some(Opening::Initialize | Opening::Discover))
+        && next != Some(opening);
+    result
 }
 
 /// Starts the program of a server, or turns to its address, and opens the connection.
 async fn try_opening(
     shared: &Arc<ServerShared>,
     client: Arc<dyn McpClient>,
-    started: &mut Option<RunningProgram>,
-    end_reason: &EndReason,
+    attempt: &mut StartAttempt,
     opening: Opening,
 ) -> Result<OpenAttempt, McpError> {
     let settings = &shared.setup.settings;
     let (stderr, requests) = (shared.reset_stderr(), Arc::<RequestRouter>::default());
-    let options = |silent| ConnectOptions {
+    let options = |silent, input| ConnectOptions {
         opening,
         limit: settings.startup_timeout_s.0,
         silent,
+        input,
     };
     match (&settings.command, &settings.url) {
         (Some(program), _) => {
@@ -296,22 +327,25 @@ async fn try_opening(
             let child = launcher.spawn_until(&shared.stop, command).await;
             let started_child = watched.finish_unless_started(child).await;
             let (child, watched) = started_child.map_err(|error| McpError::Failed(error.to_string()))?;
-            let transport = StdioTransport::new(child.stdin, child.output, stderr);
-            *started = Some(RunningProgram {
+            let input = child.stdin.as_ref().and_then(ProgramInput::of);
+            let is_refused = input.as_ref().map(ProgramInput::refusal).unwrap_or_default();
+            let transport = StdioTransport::new(child.stdin, child.output, stderr, is_refused);
+            attempt.program = Some(RunningProgram {
                 process: child.process,
                 workspace,
                 cwd,
                 watched,
             });
-            Ok(RmcpConnection::open(transport, client, requests, options(SilentServer::Goes)).await)
+            Ok(RmcpConnection::open(transport, client, requests, options(SilentServer::Goes, input)).await)
         }
         (None, Some(url)) => {
+            let end_reason = &attempt.end_reason;
             let access = shared.build_access(end_reason, opening);
             let transport = http::build_transport(settings, url, &shared.setup.network, access).await?;
-            let mut attempt =
-                RmcpConnection::open(transport, client, requests, options(SilentServer::Closes)).await;
-            attempt.result = attempt.result.map(|connection| connection.watch_end(end_reason));
-            Ok(attempt)
+            let mut opened =
+                RmcpConnection::open(transport, client, requests, options(SilentServer::Closes, None)).await;
+            opened.result = opened.result.map(|connection| connection.watch_end(end_reason));
+            Ok(opened)
         }
         // `config` lets no such server through.
         (None, None) => Err(McpError::Failed("it has no command and no address".to_owned())),

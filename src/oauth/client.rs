@@ -153,14 +153,17 @@ impl OAuthClient {
     ) -> Result<Response, OAuthError> {
         self.check_proxied_host(what, url).await?;
         let sent = request.timeout(LIMIT).send().await;
-        let response = sent.map_err(|error| match find::<NotPublic>(&error) {
-            Some(NotPublic(kind)) => refused(what, url, kind),
-            None => {
-                let proxy = self.network.explain_proxy_failure(url, &error);
+        let response = match sent {
+            Ok(response) => response,
+            Err(error) => {
+                if let Some(NotPublic(kind)) = find::<NotPublic>(&error) {
+                    return Err(refused(what, url, kind));
+                }
+                let proxy = self.network.explain_proxy_failure(url, &error).await;
                 let direct = || format!("no answer from {}: {}", host(url), innermost_message(&error));
-                endpoint(what, proxy.unwrap_or_else(direct))
+                return Err(endpoint(what, proxy.unwrap_or_else(direct)));
             }
-        })?;
+        };
         if response.status().is_redirection() {
             return Err(endpoint(
                 what,

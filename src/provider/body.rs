@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::extra_fields::ExtraFields;
+use super::extra_fields::{ExtraFields, merge_fields};
 use super::request_part::{OptionalField, RequestPart, RequestParts};
 use crate::config::Redactor;
 
@@ -159,34 +159,6 @@ impl BodyPieces {
     fn flush(&mut self) {
         if !self.tail.is_empty() {
             self.pieces.push(self.tail.split().freeze());
-        }
-    }
-}
-
-/// Merges `added`, an object, into `fields`. Tables are merged, and other values replaced. Leaves out each field whose
-/// path, such as `options.top_k`, is not admitted. `within` is the path of `fields`, with a dot at its end.
-fn merge_fields(
-    fields: &mut Map<String, Value>,
-    added: Value,
-    within: &str,
-    admits: &mut dyn FnMut(&str) -> bool,
-) {
-    let Value::Object(added) = added else { return };
-    for (key, value) in added {
-        let path = format!("{within}{key}");
-        if !admits(&path) {
-            continue;
-        }
-        if value.is_object() {
-            let field = fields.entry(key).or_insert_with(|| json!({}));
-            if !field.is_object() {
-                *field = json!({});
-            }
-            if let Value::Object(inner) = field {
-                merge_fields(inner, value, &format!("{path}."), admits);
-            }
-        } else {
-            fields.insert(key, value);
         }
     }
 }

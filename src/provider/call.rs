@@ -231,6 +231,23 @@ fn no_first_event(account: &ProviderAccount, timeout: &IdleTimeout, setting: Dur
     failure
 }
 
+/// Returns the failure for an answer that does not go on in time; `setting` is the limit without keep-alives.
+fn stalled(account: &ProviderAccount, timeout: &IdleTimeout, setting: Duration) -> Failure {
+    let mut failure = timed_out(account, TimeoutPhase::Gap, setting);
+    let limit = timeout.limit();
+    if timeout.is_extended() && limit >= KEEP_ALIVE_LIMIT {
+        let (host, limit) = (account.host_and_port(), limit.as_secs());
+        failure.message = format!(
+            "{host} stalled: only keep-alives for {limit} s; to wait longer, set event_gap_timeout_s above {limit}"
+        );
+    } else if timeout.is_extended() {
+        failure
+            .message
+            .push_str(" after its last keep-alive; to wait longer, raise event_gap_timeout_s");
+    }
+    failure
+}
+
 /// The events of one answer. Dropping it drops the body, which closes the connection.
 struct AnswerStream {
     /// `None` after the end.
@@ -311,7 +328,7 @@ impl AnswerStream {
     fn record_progress(&mut self, progress: StreamProgress) {
         let counts = match self.waiting_for {
             TimeoutPhase::FirstEvent | TimeoutPhase::Connect => progress >= StreamProgress::Event,
-            // Pings and empty deltas do not show that a model is still answering (R-PROV-2).
+            // Pings and empty deltas show that the connection lives, not that a model is still answering.
             TimeoutPhase::Gap => progress == StreamProgress::Content,
         };
         if self.decoder.may_end() && !self.out.has_stopped() {
@@ -319,9 +336,16 @@ impl AnswerStream {
         } else if counts {
             self.waiting_for = TimeoutPhase::Gap;
             self.idle_timeout.restart(self.limits.gap);
-        } else if self.waiting_for == TimeoutPhase::FirstEvent {
-            self.idle_timeout
-                .extend(self.limits.first_event, KEEP_ALIVE_LIMIT);
+        } else {
+            self.idle_timeout.extend(self.phase_limit(), KEEP_ALIVE_LIMIT);
+        }
+    }
+
+    /// Returns the limit of the current phase without keep-alives.
+    fn phase_limit(&self) -> Duration {
+        match self.waiting_for {
+            TimeoutPhase::FirstEvent | TimeoutPhase::Connect => self.limits.first_event,
+            TimeoutPhase::Gap => self.limits.gap,
         }
     }
 
@@ -349,7 +373,7 @@ impl AnswerStream {
         let failure = if self.waiting_for == TimeoutPhase::FirstEvent {
             no_first_event(&self.account, &self.idle_timeout, self.limits.first_event)
         } else {
-            timed_out(&self.account, self.waiting_for, self.idle_timeout.limit())
+            stalled(&self.account, &self.idle_timeout, self.limits.gap)
         };
         self.pending_error = Some(DecodeError::Failed(failure.fault, failure.message));
     }
@@ -451,8 +475,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_missing_first_event_names_its_setting() {
+    async fn a_missing_event_names_its_setting() {
+        let begun = |rest: Vec<_>| [vec![(0, START), (0, BLOCK), (0, TEXT)], rest].concat();
         for (script, words) in [
+            (begun(vec![]), "stalled: nothing new for 90 s"),
+            (
+                begun(vec![(10, PING)]),
+                "stalled: nothing new for 90 s after its last keep-alive; to wait longer, raise event_gap_timeout_s",
+            ),
+            (
+                begun(vec![(10, PING); 100]),
+                "stalled: only keep-alives for 300 s; to wait longer, set event_gap_timeout_s above 300",
+            ),
             (
                 vec![],
                 "sent nothing for 60 s; to wait longer, set first_event_timeout_s",
@@ -473,10 +507,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_content_restarts_the_gap_limit() {
+    async fn keep_alives_extend_the_gap_limit_up_to_five_minutes_and_content_restarts_it() {
         let stalled = Err(ProviderFault::TimedOut(TimeoutPhase::Gap));
-        let script = vec![(59, START), (50, PING), (20, EMPTY), (19, BLOCK)];
-        assert_eq!(ending(messages(script)).await, (149, stalled.clone()));
+        assert_eq!(ending(messages(vec![(59, START)])).await, (149, stalled.clone()));
+        let script = vec![
+            (59, START),
+            (50, PING),
+            (20, EMPTY),
+            (19, BLOCK),
+            (89, ": hi\n\n"),
+        ];
+        assert_eq!(ending(messages(script)).await, (327, stalled.clone()));
+        let pings = vec![(10, PING); 100];
+        let script = [vec![(59, START)], pings].concat();
+        assert_eq!(ending(messages(script)).await, (359, stalled.clone()));
+        let script = vec![
+            (1, START),
+            (1, BLOCK),
+            (0, TEXT),
+            (80, PING),
+            (80, PING),
+            (80, TEXT),
+            (0, STOP),
+        ];
+        assert_eq!(ending(messages(script)).await, (242, Ok(StopReason::EndTurn)));
         let script = vec![(1, START), (1, BLOCK), (80, TEXT), (80, TEXT), (80, TEXT)];
         assert_eq!(ending(messages(script)).await, (332, stalled));
         let script = vec![(59, START), (89, BLOCK), (0, TEXT), (89, TEXT), (80, STOP)];

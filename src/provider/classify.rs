@@ -63,12 +63,21 @@ pub(crate) fn classify_response(refusal: &RefusedResponse<'_>) -> Failure {
         status => choose_fault(Some(status), &body, refusal),
     };
     let message = match (&fault, body.message.is_empty()) {
-        (ProviderFault::NotTheApi, _) => not_the_api(refusal),
+        (ProviderFault::NotTheApi, _) => not_the_api(refusal, &body),
         (_, false) => body.message.clone(),
         (_, true) => format!("status {} without a message", refusal.status),
     };
+    let is_page = fault == ProviderFault::NotTheApi && is_refusal_page(Some(refusal.status), refusal);
+    let user_action = if is_page {
+        let name = &refusal.account.name;
+        Some(format!(
+            "log in to the network in a browser, or check the proxy and [provider.{name}] base_url"
+        ))
+    } else {
+        suggest_user_action(&fault, refusal.account, refusal.model, &body)
+    };
     Failure {
-        user_action: suggest_user_action(&fault, refusal.account, refusal.model, &body),
+        user_action,
         request_id: request_id(refusal.headers).or(body.request_id),
         status: Some(refusal.status),
         should_retry: should_retry(refusal.headers),
@@ -116,9 +125,32 @@ pub(crate) fn classify_stream_error(account: &ProviderAccount, model: &str, data
     }
 }
 
-fn not_the_api(refusal: &RefusedResponse<'_>) -> String {
+/// Returns whether a refusal is a web page. An API refuses with JSON or plain text; a page is from a firewall, a proxy, or
+/// the login of a network.
+fn is_refusal_page(status: Option<u16>, refusal: &RefusedResponse<'_>) -> bool {
+    matches!(status, Some(401 | 403 | 451 | 511)) && is_web_page(refusal)
+}
+
+fn is_web_page(refusal: &RefusedResponse<'_>) -> bool {
+    let start: String = refusal.body.trim_start().chars().take(14).collect();
+    let start = start.to_ascii_lowercase();
+    start.starts_with("<!doctype html") || start.starts_with("<html")
+}
+
+fn not_the_api(refusal: &RefusedResponse<'_>, body: &ErrorBody) -> String {
     let host = refusal.account.host_and_port();
     let header = |name: &str| refusal.headers.get(name).and_then(|value| value.to_str().ok());
+    if is_refusal_page(Some(refusal.status), refusal) {
+        let title = match body.message.as_str() {
+            "" => String::new(),
+            title => format!(" ({title:?})"),
+        };
+        return format!(
+            "a web page{title} answered for {host} with status {}: that is not the API but a proxy, a firewall, or the \
+             login of a network",
+            refusal.status
+        );
+    }
     match (refusal.status, header("location"), header("content-type")) {
         (300..400, Some(to), _) => {
             // The query of a login page may contain a token, so it stays out of the message.
@@ -175,6 +207,7 @@ fn choose_fault(status: Option<u16>, body: &ErrorBody, response: &RefusedRespons
         };
     }
     match status {
+        status if is_refusal_page(status, response) => ProviderFault::NotTheApi,
         Some(400 | 401 | 403 | 422) | None if is_model_missing(body, response.model) => {
             ProviderFault::NotFound
         }

@@ -14,16 +14,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt};
 use secrecy::ExposeSecret;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::OnceCell;
-use url::Url;
 
 use super::account::ProviderAccount;
 use super::error::{Failure, ProviderFault, TimeoutPhase};
 use crate::base::clock;
 use crate::base::error_chain::{find, innermost_message};
 use crate::base::spawn::{AbortOnDrop, spawn};
-use crate::base::text::{one_line, reveal_hidden_characters};
 use crate::base::tls::{self, TlsError};
 use crate::config::ProxyAddress;
 
@@ -32,9 +29,6 @@ pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> +
 
 /// How long to read the rest of a finished answer, so that its connection can be reused.
 const READ_ON: Duration = Duration::from_millis(50);
-
-/// How long a proxy may take to repeat the status with which it refused.
-const TUNNEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most finished answers whose rest is read concurrently. Also the most idle connections in the pool.
 const MAX_DRAINS: usize = 32;
@@ -108,12 +102,7 @@ impl Http {
             return no_response(&self.account, self.settings.connect, error);
         };
         let host = self.account.host_and_port();
-        let status = if innermost_message(error) == "tunnel error: unsuccessful" {
-            let asked = read_tunnel_status(proxy, &self.account.base);
-            clock::timeout(TUNNEL_TIMEOUT, asked).await.ok().flatten()
-        } else {
-            None
-        };
+        let status = proxy.read_tunnel_refusal(&self.account.base, error).await;
         match proxy.explain_failure(&host, error, status.as_deref()) {
             Some(message) => {
                 let host = self.account.base.host_str().unwrap_or_default();
@@ -202,31 +191,6 @@ fn build_tls_config(
             TlsError::Versions(_) | TlsError::Roots(_) | TlsError::RootVariables(_) => failure,
         }
     })
-}
-
-/// Asks an `http:` proxy once more for a tunnel to `target` and returns its status line, which the HTTP client drops.
-async fn read_tunnel_status(proxy: &ProxyAddress, target: &Url) -> Option<String> {
-    let url = Url::parse(proxy.url.expose_secret()).ok()?;
-    if url.scheme() != "http" || !url.username().is_empty() {
-        return None;
-    }
-    let address = (url.host_str()?, url.port_or_known_default()?);
-    let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;
-    let host = format!("{}:{}", target.host_str()?, target.port_or_known_default()?);
-    let request = format!("CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.ok()?;
-    let mut answer = Vec::new();
-    while !answer.contains(&b'\n') && answer.len() < 1024 {
-        if stream.read_buf(&mut answer).await.ok()? == 0 {
-            break;
-        }
-    }
-    let answer = String::from_utf8_lossy(&answer);
-    let (_, status) = answer.lines().next()?.split_once(' ')?;
-    Some(format!(
-        "it answered {}",
-        one_line(&reveal_hidden_characters(status), 100)
-    ))
 }
 
 /// Classifies a request that got no response, and for which no proxy is to blame.

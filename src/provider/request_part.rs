@@ -26,6 +26,8 @@ pub enum RequestPart {
     /// The `reasoning_content` of earlier answers.
     ReasoningContent,
     CacheMarks,
+    /// How long the prompt cache is kept, in each of its marks.
+    CacheTtl,
     CacheKey,
     /// The request for token counts in the stream.
     TokenCounts,
@@ -79,7 +81,7 @@ const fn rule(
 }
 
 /// All parts except extra fields, whose names the user gives. The first one that an error fits counts.
-pub(super) static REFUSAL_RULES: [RefusalRule; 18] = [
+pub(super) static REFUSAL_RULES: [RefusalRule; 19] = [
     rule(
         RequestPart::Reasoning,
         "reasoning_refused",
@@ -179,6 +181,14 @@ pub(super) static REFUSAL_RULES: [RefusalRule; 18] = [
             "when `thinking` is enabled",
         ],
         Some(("the switch of its reasoning", " until you set another effort")),
+    ),
+    // Before the marks, whose name is in the path of this field.
+    rule(
+        RequestPart::CacheTtl,
+        "cache_ttl_refused",
+        &["ttl"],
+        &["extended-cache-ttl"],
+        Some(("the setting `cache_ttl`", "; its prompt cache lasts 5 minutes")),
     ),
     rule(
         RequestPart::CacheMarks,

@@ -275,7 +275,7 @@ impl ConfigStore {
     pub fn forget_logins(&self) -> std::io::Result<bool> {
         let file = self.lock().source.places.as_ref().map(|places| places.key_file());
         let Some(file) = file else { return Ok(false) };
-        let keys = file.load();
+        let keys = file.try_load()?;
         let mut names = keys.providers();
         names.try_fold(false, |any, name| Ok(file.remove(name)? || any))
     }

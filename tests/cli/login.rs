@@ -160,6 +160,51 @@ fn a_key_that_cannot_be_tried_is_stored_only_on_request() {
 }
 
 #[test]
+fn a_key_file_that_cannot_be_used_is_reported_and_kept() {
+    let world = world_at(&start_provider());
+    let file = world.key_file();
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    for (text, mode, problem) in [
+        ("[{", 0o600, "it is damaged; move it away and log in again"),
+        ("[]", 0o644, "others can read it; remove it and log in again"),
+    ] {
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+        for args in [
+            &["logout"][..],
+            &["logout", "groq"],
+            &["login", "--list"],
+            &["login", "--list", "--json"],
+        ] {
+            let done = world.run(args);
+            done.assert_exit_code(1).assert_stderr(problem);
+            assert!(
+                !done.out.contains("no provider has a key"),
+                "{args:?}: {}",
+                done.out
+            );
+        }
+        let stored = world.pipe_key(&["anthropic"], GOOD, &[]);
+        stored.assert_exit_code(1).assert_stderr(problem);
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
+}
+
+#[test]
+fn more_than_a_key_is_refused_and_not_cut() {
+    let world = world_at(&start_provider());
+    let long = "k".repeat(64 * 1024 + 1);
+    world
+        .pipe_key(&["anthropic", "--no-check"], &long, &[])
+        .assert_exit_code(1)
+        .assert_stderr("standard input has more than 64 KiB, which is no key; nothing was stored");
+    assert!(!world.key_file().exists());
+    world
+        .pipe_key(&["anthropic", "--no-check"], &long[1..], &[])
+        .assert_exit_code(0);
+}
+
+#[test]
 fn a_terminal_asks_for_provider_and_key_and_shows_no_key() {
     let world = world_at(&start_provider());
     let mut login = world.terminal(&["acp", "login"], &[], 80);

@@ -1,6 +1,8 @@
 //! MCP servers that hang, crash, flood, or lie. None of them may hurt a turn, the server, or another MCP server
 //! (R-MCP).
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -55,6 +57,81 @@ fn a_server_that_ends_before_it_reads_is_reported_with_its_exit_code() {
         (&server["reason"], &server["stderr"]),
         (&json!("it ended with exit code 3"), &json!(["no database"]))
     );
+}
+
+/// Lets the server fail in two turns. Returns how often it has started by the end of each; `script` continues a shell
+/// script that counts that.
+fn count_starts(script: &str) -> [usize; 2] {
+    let world = World::new();
+    let log = world.path("starts.log");
+    let words = format!("echo started >> {}; {script}", log.display());
+    world.configure(Config {
+        tables: format!("[mcp.peer]\ncommand = \"sh\"\nargs = [\"-c\", {words:?}]"),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    std::array::from_fn(|_| {
+        plain_turn(&world, &client, &session);
+        std::fs::read_to_string(&log).unwrap().lines().count()
+    })
+}
+
+#[test]
+fn a_server_that_fails_by_itself_starts_once_in_each_attempt() {
+    // It ends before it reads anything, or at any request: then the first attempt tries both.
+    assert_eq!(count_starts("exit 3"), [1, 2]);
+    assert_eq!(count_starts("read line; exit 3"), [2, 3]);
+}
+
+/// Closes its output when a file appears, and ends only when it is told to.
+const CLOSES_OUTPUT: &str = "\
+import os, signal, sys, time
+def log(word):
+    with open(sys.argv[1], 'a') as file:
+        file.write(word)
+def end(*_):
+    log('ended')
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+sys.stdin.buffer.readline()
+log('read')
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.02)
+os.close(1)
+log('closed')
+while True:
+    time.sleep(0.02)
+";
+
+#[test]
+fn a_program_that_shall_start_in_another_way_is_stopped_properly_even_if_the_time_is_over() {
+    let world = World::new();
+    let (log, go) = (world.path("end.log"), world.path("go"));
+    let words = ["-c", CLOSES_OUTPUT, log.to_str().unwrap(), go.to_str().unwrap()];
+    world.configure(Config {
+        tables: format!("[mcp.peer]\ncommand = \"python3\"\nargs = {words:?}\nstartup_timeout_s = 60"),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    client.wait_for_sandbox();
+    client.freeze();
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "go");
+    let has_logged = |word: &str| std::fs::read_to_string(&log).is_ok_and(|text| text.contains(word));
+    world.wait_until(|| has_logged("read"));
+    client.advance(Duration::from_millis(59_500));
+    std::fs::write(&go, "").unwrap();
+    world.wait_until(|| has_logged("closed"));
+    client.settled();
+    // The time for the start ends, and then the time in which the program may end by itself.
+    client.advance(Duration::from_millis(600));
+    client.settled();
+    client.advance(Duration::from_millis(600));
+    world.wait_until(|| has_logged("ended"));
+    client.thaw();
+    client.prompt_result(&prompt);
 }
 
 #[test]
@@ -888,6 +965,62 @@ fn a_call_ends_soon_when_its_server_over_http_is_gone() {
             json!({"resumable": resumable}),
         );
         assert!(lost.contains(&format!("MCP server peer: {reason}")), "{lost}");
+    }
+}
+
+/// Starts a proxy that answers every request with this status line. Returns its address.
+fn start_refusing_proxy(status: &'static str) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|length| length > 2) {}
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            let _ = reader.get_mut().write_all(answer.as_bytes());
+        }
+    });
+    address.to_string()
+}
+
+#[test]
+fn a_failure_of_the_proxy_on_the_way_to_a_server_names_it() {
+    let asking = start_refusing_proxy("407 Proxy Authentication Required");
+    let refusing = start_refusing_proxy("403 Forbidden");
+    for (scheme, proxy, failure) in [
+        ("https", "127.0.0.1:1", "refused the connection"),
+        (
+            "https",
+            &asking,
+            "asks for a user name and password in [network] proxy",
+        ),
+        (
+            "http",
+            &asking,
+            "asks for a user name and password in [network] proxy",
+        ),
+        (
+            "https",
+            &refusing,
+            "did not connect to mcp.example.invalid: it answered 403 Forbidden",
+        ),
+    ] {
+        let world = World::with(Config {
+            tables: format!(
+                "[network]\nproxy = \"http://{proxy}\"\n[mcp.peer]\nurl = \"{scheme}://mcp.example.invalid/mcp\""
+            ),
+            ..Config::default()
+        });
+        let client = world.start();
+        let session = client.session();
+        plain_turn(&world, &client, &session);
+        let said = warnings(&client, &session);
+        assert!(
+            said.contains(&format!("the proxy {proxy} ([network] proxy) {failure}"))
+                && said.contains("check [network] proxy, or add mcp.example.invalid to NO_PROXY"),
+            "{scheme} {said}"
+        );
     }
 }
 

@@ -189,7 +189,7 @@ impl OddWorld {
         world.configure(Config {
             tables: peer_table(
                 &["--discover", discover, "--log", log.to_str().unwrap()],
-                &format!("startup_timeout_s = 60\n{ALLOW}"),
+                &format!("startup_timeout_s = 60\ntimeout_s = 300\n{ALLOW}"),
             ),
             ..Config::default()
         });
@@ -261,16 +261,81 @@ fn a_server_that_knows_only_the_current_revision_gets_nothing_else() {
 
 #[test]
 fn a_list_is_read_again_once_it_is_older_than_the_server_allows() {
-    let odd = OddWorld::new("only");
+    // Also if the server refuses to announce the changes that it promises.
+    for discover in ["only", "unsubscribed"] {
+        let odd = OddWorld::new(discover);
+        odd.world.mock().allow_rewrites();
+        let client = odd.world.start();
+        let session = client.session();
+        call_tool(&odd.world, &client, &session, "change", json!({}));
+        let early = call_tool(&odd.world, &client, &session, "added", json!({}));
+        assert!(!early.contains("added ran"), "{discover}: {early}");
+        client.advance(Duration::from_secs(61));
+        let added = call_tool(&odd.world, &client, &session, "added", json!({}));
+        assert!(added.contains("added ran"), "{discover}: {added}");
+    }
+}
+
+#[test]
+fn prompts_are_listed_again_once_their_list_is_older_than_the_server_allows() {
+    let odd = OddWorld::new("unsubscribed");
     odd.world.mock().allow_rewrites();
     let client = odd.world.start();
     let session = client.session();
-    call_tool(&odd.world, &client, &session, "change", json!({}));
-    let early = call_tool(&odd.world, &client, &session, "added", json!({}));
-    assert!(!early.contains("added ran"), "{early}");
+    let lists_added = || {
+        let listed: Value = client.call("agent/listCommands", json!({"sessionId": session}));
+        listed.to_string().contains("mcp__peer__added")
+    };
+    call_tool(&odd.world, &client, &session, "change_prompts", json!({}));
+    odd.works(&client, &session);
+    assert!(!lists_added());
     client.advance(Duration::from_secs(61));
-    let added = call_tool(&odd.world, &client, &session, "added", json!({}));
-    assert!(added.contains("added ran"), "{added}");
+    odd.works(&client, &session);
+    assert!(lists_added());
+}
+
+#[test]
+fn a_server_that_needs_only_time_is_called_again_until_the_limit_of_the_call() {
+    let odd = OddWorld::new("only");
+    let client = odd.world.start();
+    let session = client.session();
+    let call_later = |count: usize| {
+        odd.world
+            .mock()
+            .push(Reply::tool("mcp__peer__later", json!({"count": count})));
+        let requests = odd.world.requests();
+        let prompt = client.prompt(&session, "go");
+        // In small steps, so that each call has its time.
+        odd.world.wait_until(|| {
+            client.advance(Duration::from_millis(500));
+            odd.world.requests() == requests + 2
+        });
+        client.prompt_result(&prompt);
+        let request = odd.world.wait_for_request(requests + 1);
+        request.messages().last().unwrap()["content"][0].to_string()
+    };
+    odd.works(&client, &session);
+    let done = call_later(12);
+    assert!(done.contains("called again 12 times"), "{done}");
+    let expired = call_later(100_000);
+    assert!(expired.contains("timed out after 300 s"), "{expired}");
+}
+
+#[test]
+fn an_old_server_that_its_first_request_blocks_gets_the_other_one_at_the_next_start() {
+    let odd = OddWorld::new("block");
+    odd.world.mock().allow_rewrites();
+    let client = odd.world.start();
+    let session = client.session();
+    odd.world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "go");
+    odd.world.wait_until(|| odd.openings() == ["server/discover"]);
+    client.advance(PROBE);
+    client.advance(Duration::from_secs(60));
+    client.prompt_result(&prompt);
+    odd.works(&client, &session);
+    assert_eq!(odd.openings(), ["server/discover", "initialize"]);
+    assert_eq!(odd.restart(&client, &session), ["initialize"]);
 }
 
 #[test]

@@ -152,6 +152,9 @@ PROMPTS = [
 ]
 
 
+# Of revision 2026-07-28 only.
+LATER = {"name": "later", "description": "Wants to be called again, COUNT times.", "inputSchema": COUNT_INPUT}
+
 DISCOVERY = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "resultType": "complete", "ttlMs": 0,
              "cacheScope": "private"}
 
@@ -177,6 +180,10 @@ class Connection:
         filler = " ".join(["It does a thing with a file, and says what it did."] * 4)
         self.tools += [{"name": f"extra_{number:03}", "description": f"Extra tool {number}. {filler}", "inputSchema": TEXT_INPUT}
                        for number in range(options.tools)]
+        # Whether it refuses older revisions.
+        self.is_current = options.discover in ("only", "unsubscribed")
+        if self.is_current:
+            self.tools.append(LATER)
         self.waiting = {}
         self.next_id = 0
         self.lock = threading.Lock()
@@ -198,6 +205,8 @@ class Connection:
             if message["method"] == "notifications/cancelled":
                 self.cancelled.add(message["params"].get("requestId"))
             return None
+        if message["method"] == "server/discover" and self.options.discover == "block":
+            threading.Event().wait()
         thread = threading.Thread(target=self.answer, args=(message,), daemon=True)
         thread.start()
         return thread
@@ -224,7 +233,7 @@ class Connection:
 
     def notify(self, method, params, request=None):
         # Since revision 2026-07-28, changes are announced only if the client has asked for that, which this peer ignores.
-        if self.options.discover == "only" and method.endswith("list_changed"):
+        if self.is_current and method.endswith("list_changed"):
             return
         self.send({"jsonrpc": "2.0", "method": method, "params": params}, request)
 
@@ -248,7 +257,7 @@ class Connection:
             return self.read_resource(params["uri"])
         if method == "prompts/list":
             time.sleep(self.options.slow_prompts)
-            return {"prompts": self.prompts}
+            return {"prompts": self.prompts, **self.validity()}
         if method == "prompts/get":
             return self.get_prompt(params["name"], params.get("arguments") or {})
         if method == "logging/setLevel":
@@ -270,12 +279,14 @@ class Connection:
             return None
         if way in ("only", "late"):
             return DISCOVERY
+        if way == "unsubscribed":
+            return {**DISCOVERY, "capabilities": {"tools": {"listChanged": True}, "prompts": {"listChanged": True}}}
         raise RequestError(-32601, "Method not found: server/discover")
 
     def initialize(self, params):
         if self.discovery is not None:
             self.send({"jsonrpc": "2.0", "id": self.discovery, "result": DISCOVERY})
-        if self.options.discover in ("only", "late"):
+        if self.is_current or self.options.discover == "late":
             raise RequestError(-32022, "Unsupported protocol version", {"supported": ["2026-07-28"]})
         start, _, value = self.options.start.partition(":")
         if start == "hang":
@@ -303,12 +314,14 @@ class Connection:
             threading.Event().wait()
         first = int(params.get("cursor") or 0)
         end = first + self.options.page
-        page = {"tools": self.tools[first:end]}
-        if self.options.discover == "only":
-            page |= {"ttlMs": 60_000, "cacheScope": "private", "resultType": "complete"}
+        page = {"tools": self.tools[first:end], **self.validity()}
         if self.options.endless_pages or end < len(self.tools):
             page["nextCursor"] = str(first if self.options.endless_pages else end)
         return page
+
+    def validity(self):
+        """Returns how long a list is valid, which older revisions do not say."""
+        return {"ttlMs": 60_000, "cacheScope": "private", "resultType": "complete"} if self.is_current else {}
 
     def read_resource(self, uri):
         if uri == "note://pixel":
@@ -349,6 +362,8 @@ class Connection:
             if name.startswith("extra_"):
                 return text(f"{name} ran")
             raise RequestError(-32602, f"Unknown tool: {name}")
+        if name == "later":
+            return handler(arguments, params.get("requestState"))
         return handler(arguments, request, params.get("_meta") or {})
 
     def call_echo(self, arguments, request, _meta):
@@ -356,6 +371,12 @@ class Connection:
             self.tools = [REDEFINED, *self.tools[1:]]
             self.notify("notifications/tools/list_changed", {}, request)
         return text(str(arguments.get("text")))
+
+    def call_later(self, arguments, state):
+        calls = int(state or 0)
+        if calls == arguments["count"]:
+            return text(f"called again {calls} times")
+        return {"resultType": "input_required", "requestState": str(calls + 1)}
 
     def call_odd_arguments(self, arguments, _request, _meta):
         return text(" ".join(f"{name}={value}" for name, value in sorted(arguments.items())))
@@ -589,8 +610,10 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--start", default="well", help="well, hang, exit, error, garbage, version, silent, batch, "
                         "indent, slow:SECONDS")
-    parser.add_argument("--discover", default="refuse", help="what `server/discover` does: refuse, never, exit, garbage, "
-                        "only (and `initialize` is refused), late (the same, but the first process answers after `initialize`)")
+    parser.add_argument("--discover", default="refuse", help="what `server/discover` does: refuse, never, block (and nothing else "
+                        "is read), exit, garbage, only (and `initialize` is refused), unsubscribed (the same, and it claims to "
+                        "announce changes but refuses the subscription), late (as only, but the first process answers after "
+                        "`initialize`)")
     parser.add_argument("--tools", type=int, default=0, help="how many further tools to list")
     parser.add_argument("--page", type=int, default=100, help="how many tools a page of their list has")
     parser.add_argument("--slow-prompts", type=float, default=0, help="seconds until prompts are listed")

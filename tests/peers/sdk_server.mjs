@@ -44,7 +44,7 @@ function makeServer() {
         if (answer) return text(answer.roots.map((root) => root.uri).join());
         return inputRequired({ inputRequests: { folders: inputRequired.listRoots() } });
     });
-    add("insist", {}, () => inputRequired({ requestState: "again" }));
+    add("insist", {}, () => inputRequired({ inputRequests: { folders: inputRequired.listRoots() } }));
     const added = () => add("added", {}, () => text("new"));
     add("grow", {}, () => {
         hasGrown = true;

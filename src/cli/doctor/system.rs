@@ -191,7 +191,7 @@ impl Doctor<'_> {
             [] => "no key variable of a known provider is set".to_owned(),
             set => format!("in the environment: {}", set.join(", ")),
         };
-        let logins: Vec<&str> = settings.logins.iter().map(String::as_str).collect();
+        let logins: Vec<&str> = settings.logins.providers().collect();
         let found = match logins.as_slice() {
             [] => found,
             logins => format!("{found}; from `agentls login`: {}", logins.join(", ")),

@@ -47,7 +47,7 @@ impl Resolver<'_> {
             }
         }
         self.prune_fallbacks(settings);
-        settings.logins = self.inputs.keys.providers().map(str::to_owned).collect();
+        settings.logins = self.inputs.keys.clone();
     }
 
     /// Completes one provider. `Err` says why it cannot be used.

@@ -111,7 +111,8 @@ pub struct ProviderSettings {
     /// for local addresses and with reasoning on.
     #[schemars(range(min = 0.001, max = 86_400), extend("x-untrusted" = Untrusted::Any))]
     pub first_event_timeout_s: Option<Seconds>,
-    /// The time limit between two pieces of content, in seconds. Default: 90; 300 if the API does not stream reasoning.
+    /// The time limit between two pieces of content, in seconds. Keep-alives extend it to up to 300. Default: 90; 300 if
+    /// the API does not stream reasoning.
     #[schemars(range(min = 0.001, max = 86_400), extend("x-untrusted" = Untrusted::Any))]
     pub event_gap_timeout_s: Option<Seconds>,
     /// How long OpenAI's models answer: `low`, `medium`, `high`, or `off` to leave that to the model. A value that you

@@ -30,6 +30,22 @@ fn a_login_gives_a_provider_its_key_unless_the_file_or_a_variable_does() {
 }
 
 #[test]
+fn the_keys_of_all_logins_are_secret_also_those_without_effect() {
+    let layers = TestLayers {
+        env: &[("GROQ_API_KEY", "gsk-0123456789abcdef-variable")],
+        logins: &[
+            ("groq", "gsk-0123456789abcdef-stored"),
+            ("removed", "key-0123456789abcdef"),
+        ],
+        ..TestLayers::default()
+    };
+    let redactor = Redactor::from_settings(&layers.load().settings);
+    let text = "a gsk-0123456789abcdef-stored b key-0123456789abcdef";
+    assert_eq!(redactor.redact_text(text), "a *** b ***");
+    assert_eq!(redactor.redact_content(text).as_deref(), Some("a *** b ***"));
+}
+
+#[test]
 fn the_newest_login_selects_its_provider_unless_the_configuration_does() {
     let choose = |user: &str, env: &[(&str, &str)]| {
         let layers = TestLayers {

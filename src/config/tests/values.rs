@@ -679,6 +679,26 @@ fn ollama_speaks_its_own_api_except_at_the_address_of_the_other() {
 }
 
 #[test]
+fn variables_in_request_bodies_are_hidden_in_logs_and_still_sent() {
+    let text = "[provider.openai]\nextra_body = { user = '${GATEWAY_USER}', models = ['other-model'] }\n\
+                [model.m]\nextra_body = { options = { team = ['t-${GATEWAY_TEAM}'] } }";
+    let loaded = TestLayers {
+        user: text,
+        env: &[
+            ("OPENAI_API_KEY", "k"),
+            ("GATEWAY_USER", "user-0123456789abcdef"),
+            ("GATEWAY_TEAM", "team-0123456789abcdef"),
+        ],
+        ..TestLayers::default()
+    }
+    .load();
+    let redactor = Redactor::from_settings(&loaded.settings);
+    let body = "user-0123456789abcdef t-team-0123456789abcdef other-model";
+    assert_eq!(redactor.redact_text(body), "*** *** other-model");
+    assert_eq!(redactor.redact_content(body), None);
+}
+
+#[test]
 fn fields_that_agentls_always_sets_cannot_be_configured() {
     let text = "[provider.openai]\ntemperature = 0.2\n\
                 extra_body = { top_k = 20, messages = [], options = { num_ctx = 9, seed = 7 } }\n\

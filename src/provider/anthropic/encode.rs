@@ -40,7 +40,8 @@ const LEAST_BUDGET: u32 = 1_024;
 pub(super) fn build_body(request: &ModelRequest, origin: &str, ttl: CacheTtl) -> BodyPieces {
     let mut body = BodyPieces::default();
     let breakpoint = if body.admit_part(&request.omitted, RequestPart::CacheMarks) {
-        breakpoint(ttl)
+        let is_long = ttl == CacheTtl::OneHour && body.admit_part(&request.omitted, RequestPart::CacheTtl);
+        breakpoint(if is_long { ttl } else { CacheTtl::FiveMinutes })
     } else {
         ""
     };
@@ -738,6 +739,16 @@ mod tests {
                 .count()
         };
         assert_eq!((count(CacheTtl::FiveMinutes), count(CacheTtl::OneHour)), (0, 3));
+    }
+
+    #[test]
+    fn a_refused_life_of_the_cache_leaves_its_marks() {
+        let mut request = build_request("claude-sonnet-5-5", every_block());
+        request.omitted.insert(RequestPart::CacheTtl);
+        let body = build_body(&request, ORIGIN, CacheTtl::OneHour);
+        assert!(!body.parts().contains(&RequestPart::CacheTtl));
+        let marks = r#""cache_control":{"type":"ephemeral"}"#;
+        assert_eq!(body.text().matches(marks).count(), 3);
     }
 
     #[test]

@@ -506,7 +506,9 @@ fn refused_parts_are_recognized_in_the_words_of_every_server() {
         (parameter("include[0]"), RequestPart::EncryptedReasoning),
         (error("Unexpected value(s) `interleaved-thinking-2025-05-14` for the `anthropic-beta` header."), RequestPart::InterleavedThinking),
         (error("system.0.cache_control: Extra inputs are not permitted"), RequestPart::CacheMarks),
-        (error("tools.3.custom.cache_control.ephemeral.ttl: Extra inputs are not permitted"), RequestPart::CacheMarks),
+        (error("tools.3.custom.cache_control.ephemeral.ttl: Extra inputs are not permitted"), RequestPart::CacheTtl),
+        (error("cache_control.ttl: Input should be '5m'"), RequestPart::CacheTtl),
+        (error("Unexpected value(s) `extended-cache-ttl-2025-04-11` for the `anthropic-beta` header."), RequestPart::CacheTtl),
         (error("Unknown parameter: 'prompt_cache_key'."), RequestPart::CacheKey),
         (error("Usage is not supported"), RequestPart::CostReport),
         (error("this model: thinking is not allowed"), RequestPart::Thinking),
@@ -698,6 +700,39 @@ fn messages_are_found_in_every_body_format() {
         ),
     ] {
         assert_eq!(classify(502, &body).message, message, "{body}");
+    }
+}
+
+#[test]
+fn a_refusal_that_is_a_web_page_is_not_a_wrong_key() {
+    for status in [401, 403, 451, 511] {
+        let page = "\n<!DOCTYPE html>\n<html><head><title>Guest Wi-Fi login</title></head></html>";
+        let failure = classify_at(
+            "https://x.example/v1",
+            status,
+            &[("content-type", "text/html")],
+            page,
+        );
+        assert_eq!(failure.fault, ProviderFault::NotTheApi);
+        assert_eq!(
+            failure.message,
+            format!(
+                "a web page (\"Guest Wi-Fi login\") answered for x.example with status {status}: that is not the API but a \
+                 proxy, a firewall, or the login of a network"
+            )
+        );
+        let action = failure.user_action.unwrap();
+        assert!(
+            action.starts_with("log in to the network in a browser, or check the proxy"),
+            "{action}"
+        );
+    }
+    for refusal in ["invalid key", r#"{"error":{"message":"<html>"}}"#, ""] {
+        assert_eq!(
+            classify(401, refusal).fault,
+            ProviderFault::Unauthorized,
+            "{refusal}"
+        );
     }
 }
 

@@ -128,10 +128,13 @@ impl Web {
             .header(ACCEPT, WANTED)
             .header(ACCEPT_ENCODING, "gzip")
             .header(ACCEPT_LANGUAGE, "en, *;q=0.5");
-        request.send().await.map_err(|error| {
-            let proxy = self.network.explain_proxy_failure(url, &error);
-            proxy.map_or_else(|| no_answer(url, &error), FetchError::NoAnswer)
-        })
+        match request.send().await {
+            Ok(response) => Ok(response),
+            Err(error) => {
+                let proxy = self.network.explain_proxy_failure(url, &error).await;
+                Err(proxy.map_or_else(|| no_answer(url, &error), FetchError::NoAnswer))
+            }
+        }
     }
 
     /// Returns whether the user has named the host.

@@ -1,5 +1,6 @@
 //! Sign-in: the methods that are offered, the error that asks for one, and keys that are stored meanwhile.
 
+use std::fs;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -102,6 +103,17 @@ fn a_missing_key_asks_for_a_login_whose_key_the_running_server_uses() {
     // Without an effect it is no success.
     let nothing = client.answer(client.request("logout", json!({})));
     assert_eq!(nothing["error"]["code"], -32600, "{nothing}");
+    // A damaged file is not taken for an empty one.
+    log_in(&world, &world.secrets()[2]);
+    let file = world.data().join("keys.json");
+    fs::write(&file, "[{").unwrap();
+    let failed = client.answer(client.request("logout", json!({})));
+    let message = failed["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("is damaged; move it away and log in again"),
+        "{message}"
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "[{");
 }
 
 #[test]
