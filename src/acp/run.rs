@@ -21,7 +21,7 @@ use crate::session::{ServiceParts, Services, SessionManager};
 use crate::store::Store;
 use crate::transport::outbox::Outbox;
 use crate::transport::{self, ClientRequests, Connection, Dialect, FrameWriter, Framing, Stdio};
-use crate::workspace::{STEERING_RECORDS, WorkspaceShared};
+use crate::workspace::WorkspaceShared;
 
 /// The environment of the process.
 pub struct AcpOptions {
@@ -50,10 +50,9 @@ pub async fn run_acp(options: AcpOptions) -> std::io::Result<i32> {
     // driver takes them without waiting for anything.
     let (signal_sender, signals) = mpsc::unbounded_channel();
     let feeds = Feeds::new(outbox.clone(), signal_sender);
-    let records = options.data.join(STEERING_RECORDS);
-    let (store, store_thread) = Store::start(options.data, Box::new(feeds.clone()))?;
     let workspace = WorkspaceShared::new(&[], options.home);
-    workspace.keep_steering_records(records);
+    let (store, store_thread) = Store::start(options.data.clone(), Box::new(feeds.clone()))?;
+    workspace.use_data_folder(&options.data);
     workspace.overlay().set_encoding(PositionEncoding::Utf8);
     let facts: Arc<ClientFacts> = Arc::default();
     let requests = ClientRequests::new(outbox.clone(), Dialect::AgentClient);

@@ -6,11 +6,11 @@
 
 use super::command::find_secret_word;
 use super::read_only::{GitLimits, reading_parts, review_command};
-use super::shell::{self, ShellWord, SimpleCommand};
+use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
 use crate::base::secret_path::git_exclusions;
-use crate::domain::{FileFinding, FindingKind, NarrowedCommand};
+use crate::domain::{FileFinding, FindingKind, HiddenCommits, NarrowedCommand};
 
-/// Longest line that is narrowed, in bytes: each place in it may have to be tried.
+/// Longest line that is narrowed, in bytes. It is read once or twice for each of its commands.
 const MAX_LINE: usize = 4_000;
 /// The most commands of a line that are narrowed. Each gets several kilobytes of pathspecs.
 const MAX_PARTS: usize = 8;
@@ -22,6 +22,7 @@ const MAX_PARTS: usize = 8;
 pub fn leave_out_secrets(line: &str, findings: &mut Vec<FileFinding>) -> Option<NarrowedCommand> {
     let can_be_left_out =
         |finding: &FileFinding| finding.kind == FindingKind::History || finding.tracked_as.is_some();
+    let is_general = |finding: &FileFinding| finding.kind == FindingKind::LeftOut;
     if line.len() > MAX_LINE || !findings.iter().any(can_be_left_out) {
         return None;
     }
@@ -46,10 +47,13 @@ pub fn leave_out_secrets(line: &str, findings: &mut Vec<FileFinding>) -> Option<
         };
         limited = line;
         let names = found.iter().filter_map(|finding| finding.tracked_as.clone());
+        let others = found.iter().filter(|finding| is_general(finding));
         narrowed_parts.push(NarrowedPart {
             part,
             names: names.collect(),
+            others: others.map(|finding| finding.file.clone()).collect(),
             shows_commits: limits.shows_commits,
+            hidden_commits: limits.hidden_commits,
         });
     }
     if narrowed_parts.is_empty() {
@@ -57,17 +61,22 @@ pub fn leave_out_secrets(line: &str, findings: &mut Vec<FileFinding>) -> Option<
     }
     let line = append_pathspecs(&limited, &narrowed_parts)?;
     let is_narrowed = |part: usize| narrowed_parts.iter().any(|narrowed| narrowed.part == part);
-    findings.retain(|finding| !is_narrowed(finding.part) || !can_be_left_out(finding));
+    findings
+        .retain(|finding| !is_narrowed(finding.part) || !can_be_left_out(finding) && !is_general(finding));
     let mut left_out: Vec<String> = Vec::new();
-    for name in narrowed_parts.iter().flat_map(|narrowed| &narrowed.names) {
-        if !left_out.contains(name) {
-            left_out.push(name.clone());
+    let names = |narrowed: &'_ NarrowedPart| [narrowed.names.clone(), narrowed.others.clone()].concat();
+    for name in narrowed_parts.iter().flat_map(names) {
+        if !left_out.contains(&name) {
+            left_out.push(name);
         }
     }
     Some(NarrowedCommand {
         line,
         left_out,
         shows_commits: narrowed_parts.iter().any(|narrowed| narrowed.shows_commits),
+        hidden_commits: (narrowed_parts.iter().map(|narrowed| narrowed.hidden_commits))
+            .max()
+            .unwrap_or_default(),
     })
 }
 
@@ -76,43 +85,42 @@ struct NarrowedPart {
     part: usize,
     /// What git tracks and its names do not cover.
     names: Vec<String>,
+    /// What else git tracks and the general pathspecs leave out, in words.
+    others: Vec<String>,
     shows_commits: bool,
+    hidden_commits: HiddenCommits,
 }
 
 /// Returns the line with one of its commands prepared for pathspecs at its end; `None` if they cannot be there.
 fn limit(line: &str, part: usize, limits: &GitLimits) -> Option<String> {
-    let mut line = line.to_owned();
-    for (old, new) in &limits.commits {
-        line = replace_word(&line, part, old, new)?;
-    }
+    let mut line = replace_words(line, part, &limits.commits)?;
     if !limits.options.is_empty() {
         let options = limits.options.iter();
         let options: Vec<ShellWord> = options
             .map(|option| ShellWord::from_plain_text(*option))
             .collect();
-        let place = find_place(&line, part, limits.options_at, options.first()?)?;
-        let mut wanted = shell::parse(&line).commands;
+        let parsed = shell::parse(&line);
+        let place = find_place(&line, &parsed, part, limits.options_at)?;
+        let mut wanted = parsed.commands;
         let words = &mut wanted.get_mut(part)?.words;
         words.splice(limits.options_at..limits.options_at, options.iter().cloned());
         line = read_as(put(&line, place, &options)?, &wanted)?;
     }
-    let end = shell::parse(&line).commands.get(part)?.words.len();
-    find_place(&line, part, end, &list_pathspecs(&[]).next()?)?;
+    let parsed = shell::parse(&line);
+    find_place(&line, &parsed, part, parsed.commands.get(part)?.words.len())?;
     Some(line)
 }
 
 /// Returns the line with pathspecs at the end of some of its commands, which leave out what is a secret by its name, and
 /// the names of each. The places are sought before any of them is there: they are long.
 fn append_pathspecs(line: &str, parts: &[NarrowedPart]) -> Option<String> {
-    let mut wanted = shell::parse(line).commands;
+    let parsed = shell::parse(line);
+    let mut wanted = parsed.commands.clone();
     let mut additions = Vec::new();
     for NarrowedPart { part, names, .. } in parts {
         let words = &mut wanted.get_mut(*part)?.words;
         let pathspecs: Vec<ShellWord> = list_pathspecs(names).collect();
-        additions.push((
-            find_place(line, *part, words.len(), pathspecs.first()?)?,
-            pathspecs.clone(),
-        ));
+        additions.push((find_place(line, &parsed, *part, words.len())?, pathspecs.clone()));
         words.extend(pathspecs);
     }
     additions.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
@@ -129,32 +137,42 @@ fn list_pathspecs(names: &[String]) -> impl Iterator<Item = ShellWord> {
     all.map(|text| ShellWord::from_plain_text(&text))
 }
 
-/// Returns the line with a word of one of its commands replaced.
-fn replace_word(line: &str, part: usize, old: &str, new: &str) -> Option<String> {
-    let mut wanted = shell::parse(line).commands;
+/// Returns the line with words of one of its commands replaced; `None` if it is not clear which ones are meant.
+fn replace_words(line: &str, part: usize, replacements: &[(String, String)]) -> Option<String> {
+    if replacements.is_empty() {
+        return Some(line.to_owned());
+    }
+    let parsed = shell::parse(line);
+    let ends = parsed.word_ends.get(part)?;
+    let mut wanted = parsed.commands;
     let words = &mut wanted.get_mut(part)?.words;
-    let mut same = words.iter_mut().filter(|word| word.as_literal() == Some(old));
-    let word = same.next().filter(|_| same.next().is_none())?;
-    *word = ShellWord::from_plain_text(new);
-    let text = word.to_rule_text()?;
-    let mut places = line.match_indices(old).map(|(at, _)| at);
-    places.find_map(|at| {
-        read_as(
-            format!("{}{text}{}", &line[..at], &line[at + old.len()..]),
-            &wanted,
-        )
-    })
+    let mut places = Vec::new();
+    for (old, new) in replacements {
+        let mut same = (0..words.len()).filter(|index| words[*index].as_literal() == Some(old));
+        let index = same.next().filter(|_| same.next().is_none())?;
+        let start = index.checked_sub(1).map_or(0, |before| ends[before]);
+        let at = start + line.get(start..*ends.get(index)?)?.rfind(old.as_str())?;
+        places.push((at, old.len(), ShellWord::from_plain_text(new), index));
+    }
+    places.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
+    let mut line = line.to_owned();
+    for (at, length, word, index) in places {
+        line.replace_range(at..at + length, &word.to_rule_text()?);
+        words[index] = word;
+    }
+    read_as(line, &wanted)
 }
 
 /// Returns the place in the line at which a word comes before another one of a command, or at its end.
-fn find_place(line: &str, part: usize, before: usize, word: &ShellWord) -> Option<usize> {
-    let mut wanted = shell::parse(line).commands;
+fn find_place(line: &str, parsed: &ParsedCommand, part: usize, before: usize) -> Option<usize> {
+    let place = *parsed.word_ends.get(part)?.get(before.checked_sub(1)?)?;
+    // What is inside a substitution has its place in another text.
+    let word = ShellWord::from_plain_text(git_exclusions().first()?);
+    let mut wanted = parsed.commands.clone();
     wanted.get_mut(part)?.words.insert(before, word.clone());
-    let ends = |(_, c): &(usize, char)| c.is_whitespace() || "|&;)<>".contains(*c);
-    let places = line.char_indices().filter(ends).map(|(at, _)| at);
-    places.chain([line.len()]).find(|at| {
-        put(line, *at, std::slice::from_ref(word)).is_some_and(|line| read_as(line, &wanted).is_some())
-    })
+    line.is_char_boundary(place)
+        .then(|| read_as(put(line, place, &[word])?, &wanted))?
+        .map(|_| place)
 }
 
 /// Returns the line with words at a place; `None` if one of them cannot be written.
@@ -228,6 +246,14 @@ mod tests {
             ("git log -p -- src/*.rs", 0, "git log -p -- src/*.rs … ENV"),
             ("git log -p src", 0, "git log -p src … ENV"),
             (
+                "git log -p main --",
+                0,
+                "git log --full-history --sparse -p main -- … ENV",
+            ),
+            ("git grep -c x main", 0, "git grep -c x main … ENV"),
+            ("git grep -lq x", 0, "git grep -lq x … ENV"),
+            ("git grep -L x", 0, "git grep -L x … ENV"),
+            (
                 "if git show; then ls; fi",
                 0,
                 "if git show --sparse … ENV; then ls; fi",
@@ -259,6 +285,55 @@ mod tests {
         // The part that cannot leave it out still has its findings.
         let one = narrow("git diff; git stash show -p", &[(0, None), (1, Some(".env"))]);
         assert_eq!(one, Some(("git diff …; git stash show -p".to_owned(), 2)));
+    }
+
+    #[test]
+    fn a_narrowed_line_says_what_it_leaves_out() {
+        use HiddenCommits::{None, OfSecrets, WithMerges};
+        for (line, shows_commits, hidden_commits) in [
+            ("git diff", false, None),
+            ("git grep -c x", false, None),
+            ("git grep -c x main", true, None),
+            ("git show main", true, None),
+            ("git log -p", true, None),
+            ("git log -p HEAD~3..", true, None),
+            ("git log -p main --", true, None),
+            ("git log -p main", true, WithMerges),
+            ("git log -p -- src", true, OfSecrets),
+            ("git log -p main -- src", true, OfSecrets),
+        ] {
+            let find = |kind, file: &str| FileFinding {
+                part: 0,
+                kind,
+                file: file.to_owned(),
+                tracked_as: Option::None,
+            };
+            let mut findings = vec![
+                find(FindingKind::LeftOut, "notes~, and 2 more"),
+                find(FindingKind::History, ".git"),
+            ];
+            let narrowed = leave_out_secrets(line, &mut findings).unwrap();
+            assert_eq!(findings, [], "{line}");
+            assert_eq!(narrowed.left_out, ["notes~, and 2 more"], "{line}");
+            assert_eq!(
+                (narrowed.shows_commits, narrowed.hidden_commits),
+                (shows_commits, hidden_commits),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn as_many_commands_as_allowed_fit_into_a_line() {
+        let line = [
+            ["git log -p HEAD~2.."; 4].join("; "),
+            ["git diff"; 4].join(" && "),
+        ]
+        .join("; ");
+        let found: Vec<_> = (0..MAX_PARTS).map(|part| (part, Some("src/.env"))).collect();
+        assert_eq!(narrow(&line, &found).unwrap().1, 0);
+        let words = format!("git diff {}{}", "1234 ".repeat(2), "feed7 ".repeat(600));
+        assert_eq!(narrow(&words, &[(0, None)]), None, "one word twice");
     }
 
     #[test]

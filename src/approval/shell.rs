@@ -17,6 +17,7 @@ mod test_command;
 mod word;
 
 pub(crate) use parsed::{ParsedCommand, Redirect, ShellWord, SimpleCommand};
+pub(crate) use syntax::is_assignment;
 
 /// The longest command line, in bytes, that is parsed.
 const MAX_BYTES: usize = 64 * 1024;
@@ -49,6 +50,8 @@ struct ShellReader<'a> {
     depth: usize,
     /// Whether the next command follows a `|`.
     piped: bool,
+    /// Where the words of the command end that is being read.
+    word_ends: Vec<usize>,
     line: &'a mut ParsedCommand,
     /// The here-documents whose text begins after this line, for each script that is being read.
     documents: Vec<Vec<HereDocument>>,
@@ -127,6 +130,7 @@ impl<'a> ShellReader<'a> {
             at: 0,
             depth,
             piped: false,
+            word_ends: Vec::new(),
             line,
             documents: Vec::new(),
         }
@@ -466,6 +470,7 @@ impl<'a> ShellReader<'a> {
             self.abort_parse("it has too many commands");
         } else {
             self.line.commands.push(part);
+            self.line.word_ends.push(std::mem::take(&mut self.word_ends));
         }
     }
 
@@ -473,6 +478,7 @@ impl<'a> ShellReader<'a> {
 
     fn read_simple_command(&mut self) -> SimpleCommand {
         let mut part = SimpleCommand::default();
+        self.word_ends.clear();
         loop {
             self.skip_blanks();
             self.skip_comment();
@@ -534,7 +540,10 @@ impl<'a> ShellReader<'a> {
                 self.abort_parse("it sets an element of an array");
             }
             part.assignments.push(word);
-        } else if let (true, ShellWord::Literal { text, glob: true, .. }) = (part.words.is_empty(), &word) {
+            return;
+        }
+        self.word_ends.push(self.at);
+        if let (true, ShellWord::Literal { text, glob: true, .. }) = (part.words.is_empty(), &word) {
             // Which program runs depends on the files of the folder.
             let end = text.find(['*', '?', '[']).unwrap_or(text.len());
             part.words.push(ShellWord::Dynamic {

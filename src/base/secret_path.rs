@@ -6,7 +6,7 @@ mod git_exclusions;
 
 use std::path::Path;
 
-pub use git_exclusions::git_exclusions;
+pub use git_exclusions::{git_exclusions, is_left_out_by_git};
 
 use super::glob::GlobPattern;
 

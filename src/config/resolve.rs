@@ -250,6 +250,15 @@ impl Resolver<'_> {
             let problem = Diagnostic::new_warning(at, "approvals.allow", message);
             self.problems.push(problem.with_hint(hint));
         }
+        if let Some(assignment) = rule.find_open_assignment() {
+            let name = assignment.split('=').next().unwrap_or_default();
+            let message = format!(
+                "`{rule}` allows nothing: it leaves open which value `{name}` has before the command"
+            );
+            let hint = format!("write one rule for each value, as in `bash({name}=1 make)`");
+            let problem = Diagnostic::new_warning(at, "approvals.allow", message);
+            self.problems.push(problem.with_hint(hint));
+        }
         if rule.allows_every_command() {
             let message =
                 format!("`{rule}` allows every command without a question, also outside the sandbox");

@@ -234,6 +234,18 @@ pub struct NarrowedCommand {
     pub left_out: Vec<String>,
     /// Whether they show commits, so they may leave out more.
     pub shows_commits: bool,
+    pub hidden_commits: HiddenCommits,
+}
+
+/// Which commits a narrowed command does not list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HiddenCommits {
+    #[default]
+    None,
+    /// Those that change only what is left out.
+    OfSecrets,
+    /// These, and merges, unless `--` says that no word before it is a file.
+    WithMerges,
 }
 
 /// What is special about a file that a command names.
@@ -245,6 +257,8 @@ pub enum FindingKind {
     Secret,
     /// Git may show it as it is in any commit, also if it is a secret.
     History,
+    /// Is no secret, but the pathspecs that leave out secrets leave it out, too. Needs no question.
+    LeftOut,
     /// Has a name that begins with `-`, so the command takes it for an option.
     OptionName,
     /// Could not be checked, so anything may be true of it.

@@ -35,8 +35,8 @@ pub(crate) mod words;
 pub use answer::FinalAnswer;
 pub use approval::{
     Approval, CommandFiles, Decision, DecisionKind, Effect, EffectKind, FileFinding, FileUsage, FileWord,
-    FindingKind, ForeignTool, GitContents, Grant, GrantScope, Mode, NarrowedCommand, OpenApproval,
-    ResolvedBy, Risk,
+    FindingKind, ForeignTool, GitContents, Grant, GrantScope, HiddenCommits, Mode, NarrowedCommand,
+    OpenApproval, ResolvedBy, Risk,
 };
 pub use argument_schema::ArgumentSchema;
 pub use checkpoint::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, TurnDiff};

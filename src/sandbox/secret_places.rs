@@ -3,6 +3,7 @@
 //! Must not know the plan around them: [`super::scope`] decides in which order the rules apply.
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::caches::FOLDER_VARIABLES;
@@ -294,9 +295,6 @@ const KEY_FOLDERS: &[&str] = &[
 /// Endings of password databases and key files, in lower case.
 const KEY_ENDINGS: &[&str] = &[".kdbx", ".kdb", ".p12", ".pfx", ".ppk", ".jks", ".agekey"];
 
-/// The most names that are looked at in each of these folders. Every command pays for them.
-const MAX_KEY_NAMES: usize = 1_000;
-
 /// Configurations of programs that may contain tokens, relative to the home folder.
 const TOKEN_FILES: &[&str] = &[
     ".config/dart/pub-credentials.json",
@@ -431,30 +429,45 @@ pub(super) const SYSTEM_SECRETS: &[&str] = &[
 pub(super) fn list_home_secrets(home: &Path) -> Vec<(PathRule, PathBuf)> {
     let hidden = SECRETS.iter().map(|name| (PathRule::Hide, home.join(name)));
     let blank = TOKEN_FILES.iter().map(|name| (PathRule::Blank, home.join(name)));
-    hidden.chain(blank).chain(list_key_files(home)).collect()
+    let keys = list_key_files(home).into_iter();
+    let keys = keys.map(|path| (PathRule::Hide, path));
+    hidden.chain(blank).chain(keys).collect()
 }
 
-/// Lists the password databases and key files in the usual folders. Those in further folders stay readable.
-fn list_key_files(home: &Path) -> impl Iterator<Item = (PathRule, PathBuf)> {
-    let folders = KEY_FOLDERS.iter().map(|name| home.join(name));
-    let entries = folders.flat_map(|folder| {
-        fs::read_dir(folder)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .take(MAX_KEY_NAMES)
-    });
-    entries
-        .filter(|entry| {
-            let name = entry.file_name().to_string_lossy().to_lowercase();
-            KEY_ENDINGS.iter().any(|ending| name.ends_with(ending))
-        })
-        .map(|entry| (PathRule::Hide, entry.path()))
+/// Lists the password databases and key files in the usual folders, in order. Those in further folders stay readable.
+///
+/// Looks at all names: a limit would leave out some of them, whichever the system lists last.
+fn list_key_files(home: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for name in KEY_FOLDERS {
+        let folder = home.join(name);
+        match list_keys_in(&folder) {
+            Ok(found) => files.extend(found),
+            // Its files may be readable, though it cannot be listed.
+            Err(error) if error.kind() != ErrorKind::NotFound && !name.is_empty() => files.push(folder),
+            Err(_) => {}
+        }
+    }
+    files.sort_unstable();
+    files
 }
 
-/// Lists the places of secrets in the home folder.
+fn list_keys_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().to_lowercase();
+        if KEY_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            files.push(entry.path());
+        }
+    }
+    Ok(files)
+}
+
+/// Lists the places of secrets in the home folder, with the key files in its usual folders.
 pub fn list_secret_places(home: &Path) -> impl Iterator<Item = PathBuf> {
-    SECRETS.iter().chain(TOKEN_FILES).map(|name| home.join(name))
+    let known = SECRETS.iter().chain(TOKEN_FILES).map(|name| home.join(name));
+    known.chain(list_key_files(home))
 }
 
 /// Lists the secrets whose place a variable names, and those below a folder that a variable moves.
@@ -496,4 +509,30 @@ fn list_addressed_paths(address: &Path) -> Vec<PathBuf> {
         parts.filter(|part| part.starts_with("///") || part.starts_with('/') && !part.starts_with("//"));
     // Collecting the components drops the further slashes.
     paths.map(|path| Path::new(path).components().collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_key_files_are_listed_in_order_however_many_files_there_are() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("Documents");
+        fs::create_dir(&folder).unwrap();
+        let mut keys: Vec<PathBuf> = (0..1_200)
+            .map(|number| folder.join(format!("{number:04}.KDBX")))
+            .collect();
+        keys.push(home.path().join("all.p12"));
+        for path in keys.iter().chain(&[folder.join("notes.txt")]) {
+            fs::write(path, "").unwrap();
+        }
+        keys.sort();
+        assert_eq!(list_key_files(home.path()), keys);
+        let hidden = list_home_secrets(home.path());
+        assert!(
+            keys.iter()
+                .all(|key| hidden.contains(&(PathRule::Hide, key.clone())))
+        );
+    }
 }

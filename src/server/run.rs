@@ -24,7 +24,7 @@ use crate::store::Store;
 use crate::tool;
 use crate::transport::outbox::Outbox;
 use crate::transport::{self, ClientRequests, Connection, Dialect, FrameWriter, Framing, Stdio};
-use crate::workspace::{STEERING_RECORDS, WorkspaceShared};
+use crate::workspace::WorkspaceShared;
 
 /// The environment of the server.
 pub struct ServeOptions {
@@ -59,10 +59,9 @@ pub async fn run_server(options: ServeOptions) -> std::io::Result<i32> {
     let outbox = Outbox::new(options.delta_frame);
     let notices = ServerWarnings::default();
     let outlet = WireEventSink::new(outbox.clone(), notices.clone());
-    let records = options.data.join(STEERING_RECORDS);
-    let (store, store_thread) = Store::start(options.data, Box::new(outlet))?;
     let workspace = WorkspaceShared::new(&[], options.home);
-    workspace.keep_steering_records(records);
+    let (store, store_thread) = Store::start(options.data.clone(), Box::new(outlet))?;
+    workspace.use_data_folder(&options.data);
     let client: Arc<Mutex<ClientInfo>> = Arc::default();
     let requests = ClientRequests::new(outbox.clone(), Dialect::LanguageServer);
     let editor = Arc::new(ClientEditor::new(

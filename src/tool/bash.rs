@@ -16,7 +16,7 @@ use super::terminal_output::collect_in_background;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::text::{one_line, reveal_hidden_characters};
-use crate::domain::{Confinement, Effect, NarrowedCommand};
+use crate::domain::{Confinement, Effect, HiddenCommits, NarrowedCommand};
 use crate::workspace::process::Command;
 use crate::workspace::{BackgroundError, ResolvedPath};
 
@@ -156,16 +156,29 @@ impl Tool for Bash {
 
 /// Returns what the model should know about a narrowed command; nothing if it shows all that it would have shown.
 fn explain_left_out(narrowed: &NarrowedCommand) -> Option<String> {
+    let in_commits = if narrowed.shows_commits {
+        "files with names of secrets, such as .env, if commits have any"
+    } else {
+        ""
+    };
     let files = match narrowed.left_out.join(", ") {
-        names if !names.is_empty() => format!(
-            "what looks like it holds secrets: {names}; commits that change only these may be missing"
-        ),
-        _ if narrowed.shows_commits => {
-            "files with names of secrets, such as .env, if there are any".to_owned()
+        names if !names.is_empty() && narrowed.shows_commits => {
+            format!("what looks like it holds secrets: {names}; and {in_commits}")
         }
+        names if !names.is_empty() => format!("what looks like it holds secrets: {names}"),
+        _ if narrowed.shows_commits => in_commits.to_owned(),
         _ => return None,
     };
-    Some(format!("[git left out {files}; name a file to ask for it]"))
+    let missing = match narrowed.hidden_commits {
+        HiddenCommits::None => "",
+        HiddenCommits::OfSecrets => "; commits that change only these may be missing",
+        HiddenCommits::WithMerges => {
+            "; merges and commits that change only these may be missing: put -- after the last branch to see them"
+        }
+    };
+    Some(format!(
+        "[git left out {files}{missing}; name a file to ask for it]"
+    ))
 }
 
 fn build_command(input: &BashInput, cx: &ToolContext) -> Result<Command, ToolError> {
@@ -319,6 +332,56 @@ mod tests {
                 want,
                 "{requested:?} {configured:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_note_says_what_a_narrowed_command_leaves_out() {
+        for (left_out, shows_commits, hidden_commits, want) in [
+            (&[][..], false, HiddenCommits::None, None),
+            (
+                &["a~", ".env"],
+                false,
+                HiddenCommits::None,
+                Some("[git left out what looks like it holds secrets: a~, .env; name a file to ask for it]"),
+            ),
+            (
+                &[],
+                true,
+                HiddenCommits::None,
+                Some(
+                    "[git left out files with names of secrets, such as .env, if commits have any; name a file to ask \
+                     for it]",
+                ),
+            ),
+            (
+                &[".env"],
+                true,
+                HiddenCommits::OfSecrets,
+                Some(
+                    "[git left out what looks like it holds secrets: .env; and files with names of secrets, such as \
+                     .env, if commits have any; commits that change only these may be missing; name a file to ask for \
+                     it]",
+                ),
+            ),
+            (
+                &[],
+                true,
+                HiddenCommits::WithMerges,
+                Some(
+                    "[git left out files with names of secrets, such as .env, if commits have any; merges and commits \
+                     that change only these may be missing: put -- after the last branch to see them; name a file to \
+                     ask for it]",
+                ),
+            ),
+        ] {
+            let narrowed = NarrowedCommand {
+                line: String::new(),
+                left_out: left_out.iter().map(|name| (*name).to_owned()).collect(),
+                shows_commits,
+                hidden_commits,
+            };
+            assert_eq!(explain_left_out(&narrowed).as_deref(), want);
         }
     }
 

@@ -167,10 +167,12 @@ mod tests {
 
     /// Keeps the records in order, as the store does.
     #[derive(Debug, Default)]
-    struct KeptRecords(Mutex<Vec<FileChange>>);
+    struct KeptRecords(Mutex<Vec<FileChange>>, Mutex<Vec<String>>);
 
     impl Checkpoints for KeptRecords {
         fn store_content(&self, bytes: &[u8]) -> Result<(), String> {
+            let mut contents = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+            contents.push(String::from_utf8_lossy(bytes).into_owned());
             NoCheckpoints.store_content(bytes)
         }
 
@@ -306,6 +308,37 @@ mod tests {
         let kept = Arc::new(KeptRecords::default());
         harness.cx.checkpoints = kept.clone();
         (harness, kept)
+    }
+
+    #[tokio::test]
+    async fn no_copy_is_made_of_what_must_not_be_read() {
+        let (harness, kept) = harness_with_records();
+        let secrets = ["denied/notes", "data/a.txt", ".env", "id.pem"];
+        for name in secrets.iter().chain(&["plain"]) {
+            harness.write(name, &format!("old {name}"));
+        }
+        for (file, link) in [(".env", "link-of-env"), ("data/a.txt", "link-of-a")] {
+            fs::hard_link(harness.path(file), harness.path(link)).unwrap();
+        }
+        let entries = ["denied", "data/*.txt"].map(str::to_owned);
+        harness
+            .cx
+            .workspace
+            .shared()
+            .set_read_deny(&harness.cx.cwd, entries.into());
+        // What the agent was allowed to read.
+        harness
+            .call_tool("read_file", json!({"path": ".env"}))
+            .await
+            .unwrap();
+        let (command, _) = begin(&harness).await;
+        for name in ["denied/notes", "link-of-env", "link-of-a", "id.pem", "plain"] {
+            harness.write(name, &format!("new text of {name}"));
+        }
+        let changes = command.record_changes(&harness.cx).await.unwrap();
+        let stored = kept.1.lock().unwrap().clone();
+        assert_eq!(stored, ["old plain", "new text of plain"]);
+        assert!(changes.len() > 5, "all are listed: {changes:?}");
     }
 
     /// A claim lasts while diagnostics are awaited, and a save is announced before it is written.

@@ -10,12 +10,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::own_work::{self, store_file_state};
+use super::own_work::{self, is_secret, store_file_state};
 use super::{PartialReason, ToolContext, git_blobs};
 use crate::base::secret_path::is_secret_like;
 use crate::base::spawn::run_blocking;
 use crate::base::text::one_line;
 use crate::domain::{FileChange, FileState};
+use crate::workspace::ReadDeny;
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::file_stamp::FileStamp;
 use crate::workspace::git_index::GitIndex;
@@ -62,8 +63,10 @@ pub(super) async fn snapshot_files(cx: &ToolContext, text: String, folder: PathB
         let stamps = known
             .iter()
             .filter_map(|path| Some((path, watched.get_stamp(path)?)));
+        let denied = own_work::read_denied(&inner);
         for (path, stamp) in watched.iter_links().chain(stamps) {
-            if !inner.workspace.known_files().is_kept(path, stamp) {
+            let is_secret = !stamp.is_link() && is_secret(&denied, path, &stamp);
+            if !is_secret && !inner.workspace.known_files().is_kept(path, stamp) {
                 store_file_state(&inner, path, stamp);
             }
         }
@@ -272,6 +275,7 @@ type FoundChanges = Vec<(ChangedFile, FileChange)>;
 
 fn collect_changes(cx: &ToolContext, changed: &[ChangedFile], base: &CommandBase) -> FoundChanges {
     let mut available = READ_AFTER;
+    let denied = own_work::read_denied(cx);
     let mut created = HashMap::new();
     let mut found = FoundChanges::new();
     for change in changed {
@@ -305,7 +309,7 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile], base: &CommandBase
         let after = match change.is {
             None => FileState::Absent,
             Some(_) if was_moved_in && change.was.is_some() => FileState::Unknown,
-            Some(is) => read_current_state(cx, &change.path, is, &mut available),
+            Some(is) => read_current_state(cx, &denied, (&change.path, is), &mut available),
         };
         if let Some(is) = change.is
             && change
@@ -325,6 +329,7 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile], base: &CommandBase
             }) = created.get(&was.inode_number())
             && is.is_same_file(&was)
             && was.bytes() <= available.min(MAX_FILE_BYTES)
+            && !is_secret(&denied, &change.path, &was)
             && let Some(state) = store_file_state(cx, path, *is)
         {
             available -= was.bytes();
@@ -334,13 +339,18 @@ fn collect_changes(cx: &ToolContext, changed: &[ChangedFile], base: &CommandBase
     found
 }
 
-/// Returns what is at `path`, within the limit for reading.
-fn read_current_state(cx: &ToolContext, path: &Path, stamp: FileStamp, available: &mut u64) -> FileState {
+/// Returns what is at `path`, within the limit for reading. Of a secret, no copy is made.
+fn read_current_state(
+    cx: &ToolContext,
+    denied: &ReadDeny,
+    (path, stamp): (&Path, FileStamp),
+    available: &mut u64,
+) -> FileState {
     let Some(remaining) = available.checked_sub(stamp.bytes()) else {
         return FileState::Unknown;
     };
     *available = remaining;
-    if stamp.bytes() <= MAX_STORED_AFTER {
+    if stamp.bytes() <= MAX_STORED_AFTER && !is_secret(denied, path, &stamp) {
         return store_file_state(cx, path, stamp).unwrap_or(FileState::Unknown);
     }
     match checkpoint::inspect_file(path) {

@@ -15,6 +15,7 @@ use crate::base::glob::GlobPattern;
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::word_list::WordList;
 use crate::domain::{CommandLosses, Loss, LossList, LossReach, LossTarget, Losses, MAX_LISTED_LOSSES};
+use crate::workspace::ReadDeny;
 use crate::workspace::excluded_files::is_product_folder;
 use crate::workspace::file_stamp::read_stamp;
 use crate::workspace::resolve::real_path;
@@ -41,6 +42,7 @@ pub fn find_losses(cx: &ToolContext, command: &CommandLosses, is_recorded: bool)
     };
     let mut lookup = LossLookup {
         cx,
+        denied: own_work::read_denied(cx),
         is_recorded,
         roots: live_tree.roots().to_vec(),
         watched,
@@ -67,6 +69,7 @@ pub fn find_losses(cx: &ToolContext, command: &CommandLosses, is_recorded: bool)
 
 struct LossLookup<'a> {
     cx: &'a ToolContext,
+    denied: ReadDeny,
     is_recorded: bool,
     roots: Vec<PathBuf>,
     watched: WatchedTree,
@@ -248,7 +251,8 @@ impl LossLookup<'_> {
         {
             self.unkept.contains_key(path)
         } else {
-            !(self.is_recorded && own_work::keep_file(self.cx, path, stamp, RoomKind::OwnWork))
+            !(self.is_recorded
+                && own_work::keep_file(self.cx, &self.denied, (path, stamp), RoomKind::OwnWork))
         };
         if is_lost {
             self.files.insert(path.to_owned(), Some(stamp.bytes()));

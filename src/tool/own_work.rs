@@ -1,7 +1,7 @@
 //! Keeps what people have and git does not, before a command can change it: uncommitted changes, and new files.
 //!
-//! Blocks. A content is kept once, by its hash, so a second command costs nothing. Secrets are not copied; who deletes one is
-//! asked. Must not judge commands.
+//! Blocks. A content is kept once, by its hash, so a second command costs nothing. Secrets are not copied: files with such
+//! names, those that `read_deny` names, and hard links of either. Who deletes one is asked. Must not judge commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use super::{RoomKind, ToolContext};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::FileState;
+use crate::workspace::ReadDeny;
 use crate::workspace::checkpoint::{self, MAX_FILE_BYTES};
 use crate::workspace::excluded_files::has_product_name;
 use crate::workspace::file_stamp::{FileStamp, read_stamp};
@@ -41,7 +42,8 @@ pub(super) fn read_indexes(cx: &ToolContext, watched: &WatchedTree) -> Vec<GitIn
 pub(super) fn keep_own_work(cx: &ToolContext, watched: &WatchedTree, indexes: &[GitIndex]) -> UnkeptFiles {
     let mut own = cx.workspace.live_tree(&cx.cwd).own_files().find(watched, indexes);
     own.sort_by_key(|(_, stamp)| stamp.bytes());
-    own.retain(|(path, stamp)| !keep_file(cx, path, *stamp, RoomKind::OwnWork));
+    let denied = read_denied(cx);
+    own.retain(|(path, stamp)| !keep_file(cx, &denied, (path, *stamp), RoomKind::OwnWork));
     to_sizes(own)
 }
 
@@ -58,8 +60,9 @@ pub(super) fn keep_excluded_files(cx: &ToolContext, watched: &mut WatchedTree) {
     watched.forget_excluded_files(made.iter().map(|(path, _)| path));
     own.retain(|(_, stamp)| stamp.bytes() <= MAX_EXCLUDED_BYTES);
     own.sort_by_key(|(_, stamp)| stamp.bytes());
+    let denied = read_denied(cx);
     for (path, stamp) in own {
-        keep_file(cx, &path, stamp, RoomKind::Excluded);
+        keep_file(cx, &denied, (&path, stamp), RoomKind::Excluded);
     }
 }
 
@@ -81,6 +84,7 @@ pub(super) fn keep_mentioned_files(cx: &ToolContext, watched: &WatchedTree, comm
     let folders = named.filter(|path| nofollow::kind(path) == Some(FileKind::Folder));
     let mut folders: Vec<PathBuf> = folders.take(MAX_FOLDERS).collect();
     folders.push(folder.to_owned());
+    let denied = read_denied(cx);
     for folder in &folders {
         for path in words.iter().filter_map(|word| inside(folder.join(word))) {
             let below = path.strip_prefix(&cx.cwd).unwrap_or(&path);
@@ -89,7 +93,7 @@ pub(super) fn keep_mentioned_files(cx: &ToolContext, watched: &WatchedTree, comm
                 && (watched.is_excluded(&path) || watched.get_stamp(&path).is_none())
                 && let Some(stamp) = read_stamp(&path)
             {
-                keep_file(cx, &path, stamp, RoomKind::OwnWork);
+                keep_file(cx, &denied, (&path, stamp), RoomKind::OwnWork);
             }
         }
     }
@@ -107,12 +111,27 @@ fn to_sizes(files: Vec<(PathBuf, FileStamp)>) -> UnkeptFiles {
         .collect()
 }
 
-/// Keeps a file, if there is room. Returns whether it is kept.
-pub(super) fn keep_file(cx: &ToolContext, path: &Path, stamp: FileStamp, room: RoomKind) -> bool {
+/// Reads which files are secrets whatever their names are.
+pub(super) fn read_denied(cx: &ToolContext) -> ReadDeny {
+    cx.workspace.shared().read_deny(Some(&cx.cwd))
+}
+
+/// Returns whether a file is a secret, of which no copy is made.
+pub(super) fn is_secret(denied: &ReadDeny, path: &Path, stamp: &FileStamp) -> bool {
+    is_secret_like(path) || denied.covers_stamped(path, stamp)
+}
+
+/// Keeps a file, if it is no secret and there is room. Returns whether it is kept.
+pub(super) fn keep_file(
+    cx: &ToolContext,
+    denied: &ReadDeny,
+    (path, stamp): (&Path, FileStamp),
+    room: RoomKind,
+) -> bool {
     cx.workspace.known_files().is_kept(path, stamp)
         || !cx.cancel.is_cancelled()
             && stamp.bytes() <= MAX_FILE_BYTES
-            && !is_secret_like(path)
+            && !is_secret(denied, path, &stamp)
             // Changes are stored with UTF-8 paths.
             && path.to_str().is_some()
             && (cx.workspace.known_files().is_probably_kept(path, stamp)

@@ -667,6 +667,18 @@ mod tests {
             [FindingKind::Secret, FindingKind::History]
         );
         assert_eq!(look(GitContents::None), []);
+        run_git(&ws, &["rm", "-q", "--cached", ".env"]);
+        for name in ["notes.txt~", "key.pem.png", "notes.bak", ".env.example"] {
+            fixture.write(&format!("ws/{name}"), "x");
+        }
+        run_git(&ws, &["add", "."]);
+        run_git(&ws, &["rm", "-q", "--cached", ".env"]);
+        assert_eq!(look(GitContents::Named), [], "these are no secrets");
+        assert_eq!(
+            look(GitContents::Any),
+            [FindingKind::LeftOut, FindingKind::History]
+        );
+        run_git(&ws, &["add", ".env"]);
         run_git(&ws, &["update-index", "--split-index"]);
         assert_eq!(look(GitContents::Named), [FindingKind::Unchecked]);
         fs::remove_file(ws.join(".git/index")).unwrap();

@@ -93,6 +93,7 @@ use git_names::GitNames;
 use live_tree::LiveTrees;
 use process::{Command, Launcher, SpawnError, StopMode};
 use running_commands::RunningCommands;
+use secret_links::SecretLinkCache;
 use steering_watch::SteeringWatch;
 
 use crate::base::spawn::run_blocking;
@@ -100,7 +101,7 @@ use crate::config::{FolderItem, SandboxSettings};
 use crate::domain::{CommandFiles, FileFinding, FindingKind, SandboxPolicy};
 
 /// The folder in the data folder that says what background processes may change.
-pub const STEERING_RECORDS: &str = "watched-files";
+const STEERING_RECORDS: &str = "watched-files";
 
 /// What a cancel does to a running command (R-CANCEL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +133,9 @@ pub struct WorkspaceShared {
     trusted: RwLock<BTreeMap<PathBuf, bool>>,
     /// The entries of `read_deny` in the settings of each folder.
     read_deny: RwLock<BTreeMap<PathBuf, Vec<String>>>,
+    /// Our own data: keys, sessions, and copies of files.
+    data_folder: RwLock<Option<PathBuf>>,
+    secret_links: Arc<SecretLinkCache>,
     git_guard: GitGuard,
     git_names: GitNames,
     sandbox: SandboxDetection,
@@ -183,9 +187,11 @@ impl WorkspaceShared {
             .clone()
     }
 
-    /// Keeps on the disk what background processes may change, in a folder of ours, so that the next agentls finds it.
-    pub fn keep_steering_records(&self, folder: PathBuf) {
-        self.steering.keep_records(folder);
+    /// Keeps what background processes may change in our data folder, so that the next agentls finds it. That folder is a
+    /// secret, and its keys are under any other name, too.
+    pub fn use_data_folder(&self, data: &Path) {
+        self.steering.keep_records(data.join(STEERING_RECORDS));
+        *self.data_folder.write().unwrap_or_else(PoisonError::into_inner) = Some(data.to_owned());
     }
 
     /// Replaces the launcher (default: this binary as the helper, no variables stripped).
@@ -229,7 +235,22 @@ impl WorkspaceShared {
             joined.collect()
         };
         // Reads the disk, so not under the lock.
-        ReadDeny::new(entries).with_links(self.home.as_deref(), cwd)
+        let data = self
+            .data_folder
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let keys = data
+            .iter()
+            .flat_map(|data| ["keys.json", "mcp-tokens"].map(|name| data.join(name)));
+        let keys: Vec<PathBuf> = keys.collect();
+        let denied =
+            ReadDeny::new(entries).with_links(self.home.as_deref(), cwd, &keys, self.secret_links.clone());
+        // A workspace in it would have nothing else.
+        match data.filter(|data| cwd.is_none_or(|cwd| !cwd.starts_with(data))) {
+            Some(data) => denied.with_folder(data),
+            None => denied,
+        }
     }
 
     /// Returns the command, kept from running what a repository around its folder names, unless the user trusts that

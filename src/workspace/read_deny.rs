@@ -6,9 +6,11 @@
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
+use super::file_stamp::FileStamp;
 use super::real_path::real_path;
-use super::secret_links::SecretLinks;
+use super::secret_links::{SecretLinkCache, SecretLinks, SecretSources};
 use crate::base::glob::GlobPattern;
 use crate::base::nofollow::OpenFolder;
 
@@ -23,6 +25,8 @@ pub struct ReadDeny {
     /// As the settings name them, and with their links resolved.
     paths: Vec<(PathBuf, PathBuf)>,
     patterns: Vec<PathPattern>,
+    /// What the patterns match now; `None` if that is too much.
+    matches: Option<Vec<PathBuf>>,
     links: SecretLinks,
 }
 
@@ -36,14 +40,18 @@ struct PathPattern {
 impl ReadDeny {
     /// Reads the entries of a list, which are absolute.
     pub fn new(entries: impl IntoIterator<Item = PathBuf>) -> Self {
-        let mut read = Self::default();
+        let mut read = Self {
+            matches: Some(Vec::new()),
+            ..Self::default()
+        };
         let mut names = MAX_NAMES;
         for path in entries {
             if let Some(pattern) = PathPattern::parse(&path) {
                 // What a matching link leads to is covered too.
-                let matches = pattern.list_matches(&mut names).into_iter().flatten();
-                let matches = matches.map(with_target);
-                read.paths.extend(matches.filter(|(path, real)| path != real));
+                let found = pattern.list_matches(&mut names);
+                let targets = found.iter().flatten().cloned().map(with_target);
+                read.paths.extend(targets.filter(|(path, real)| path != real));
+                read.matches = (read.matches.zip(found)).map(|(all, found)| [all, found].concat());
                 read.patterns.push(pattern);
             }
             // A file may have the name of a pattern, such as `[id]`.
@@ -52,19 +60,47 @@ impl ReadDeny {
         read
     }
 
-    /// Adds the hard links of secrets in the home folder, and in a workspace folder.
+    /// Adds the hard links of secrets, and of what the list names. `own` are our own keys.
     #[must_use]
-    pub fn with_links(mut self, home: Option<&Path>, folder: Option<&Path>) -> Self {
-        self.links = SecretLinks::new(home, folder);
+    pub(super) fn with_links(
+        mut self,
+        home: Option<&Path>,
+        folder: Option<&Path>,
+        own: &[PathBuf],
+        cache: Arc<SecretLinkCache>,
+    ) -> Self {
+        let named = self.paths.iter().map(|(named, _)| named);
+        let places = named.chain(self.matches.iter().flatten()).chain(own);
+        let sources = SecretSources {
+            home: home.map(Path::to_owned),
+            folder: folder.map(Path::to_owned),
+            places: places.cloned().collect(),
+            is_partial: self.matches.is_none(),
+        };
+        self.links = SecretLinks::new(sources, cache);
+        self
+    }
+
+    /// Adds a folder whose files have too many names to be compared.
+    #[must_use]
+    pub(super) fn with_folder(mut self, folder: PathBuf) -> Self {
+        self.paths.push(with_target(folder));
         self
     }
 
     /// Returns whether an entry names a path, or a folder around it, or it is a hard link of a secret.
     pub fn covers(&self, path: &Path) -> bool {
+        self.names(path) || self.links.covers(path)
+    }
+
+    /// As [`Self::covers`], for a file with this stamp.
+    pub fn covers_stamped(&self, path: &Path, stamp: &FileStamp) -> bool {
+        self.names(path) || self.links.covers_stamp(stamp)
+    }
+
+    fn names(&self, path: &Path) -> bool {
         let is_below = |(named, real): &(PathBuf, PathBuf)| path.starts_with(named) || path.starts_with(real);
-        self.paths.iter().any(is_below)
-            || self.patterns.iter().any(|pattern| pattern.covers(path))
-            || self.links.covers(path)
+        self.paths.iter().any(is_below) || self.patterns.iter().any(|pattern| pattern.covers(path))
     }
 
     /// Returns the paths, with what the patterns match now; `None` if that is too much.
@@ -204,8 +240,12 @@ mod tests {
             resolved.secret
         };
         assert!(is_secret("a", "key") && is_secret("a/sub", "../key") && is_secret("a", "../b/x"));
+        assert!(!is_secret("a", "data/store.db"));
+        std::fs::create_dir_all(base.join("a/data")).unwrap();
+        shared.use_data_folder(&base.join("a/data"));
+        assert!(is_secret("a", "data/store.db") && is_secret("", "a/data/x/y") && !is_secret("a", "data2/x"));
+        assert!(!is_secret("a/data/tree", "src/x"), "a workspace in it");
         assert!(!is_secret("b", "x") && !is_secret("b", "../a/key") && !is_secret("abc", "../a/key"));
-        std::fs::create_dir(base.join("a")).unwrap();
         std::fs::write(base.join("a/key"), "").unwrap();
         for (cwd, findings) in [("a", vec![FindingKind::Secret]), ("", Vec::new())] {
             let files = CommandFiles {
@@ -223,6 +263,24 @@ mod tests {
                 findings,
                 "{cwd}"
             );
+        }
+    }
+
+    #[test]
+    fn a_hard_link_of_what_an_entry_names_is_covered() {
+        use super::super::WorkspaceShared;
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        fs::create_dir(base.join("keys")).unwrap();
+        for (file, link) in [("token", "a"), ("keys/b.pem", "b"), ("keys/c.txt", "c")] {
+            fs::write(base.join(file), "").unwrap();
+            fs::hard_link(base.join(file), base.join(link)).unwrap();
+        }
+        let shared = WorkspaceShared::new(&[], None);
+        shared.set_read_deny(&base, vec!["token".to_owned(), "keys/*.pem".to_owned()]);
+        let denied = shared.read_deny(Some(&base));
+        for (link, is_covered) in [("a", true), ("b", true), ("c", false)] {
+            assert_eq!(denied.covers(&base.join(link)), is_covered, "{link}");
         }
     }
 

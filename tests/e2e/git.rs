@@ -135,6 +135,47 @@ fn git_leaves_out_tracked_secrets_in_place_of_a_question() {
 }
 
 #[test]
+fn git_says_what_it_leaves_out_besides_secrets() {
+    let world = World::new();
+    let script = "set -e; git init -q -b main; git config user.name a; git config user.email a@example.org
+        echo old >a; echo KEY=old >'a~'; echo KEY=old >a.bak; git add -f .; git commit -qm first
+        git checkout -qb side; echo KEY=canary >.env; git add -f .env; git commit -qm second; git checkout -q main
+        echo new >a; echo KEY=new >'a~'; echo KEY=new >a.bak";
+    run(&world, script, Path::new(""));
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "ask"}));
+    let mut count = 0;
+    let mut ask = |command: &str| {
+        world
+            .mock()
+            .push(Reply::tool("bash", json!({"command": command})));
+        client.ask(&session, "Go");
+        count += 2;
+        let request = world.wait_for_request(count - 1);
+        let messages = request.messages();
+        messages.last().unwrap().to_string()
+    };
+    let diff = ask("git diff");
+    assert!(
+        diff.contains("[git left out what looks like it holds secrets: a~; name"),
+        "{diff}"
+    );
+    assert!(diff.contains("+KEY=new") && diff.contains("a.bak"), "{diff}");
+    let log = ask("git log -p side");
+    assert!(
+        !log.contains("second") && log.contains("merges and commits that change only these"),
+        "{log}"
+    );
+    let log = ask("git log -p side --");
+    assert!(log.contains("second") && !log.contains("may be missing"), "{log}");
+    let grep = ask("git grep -c KEY=canary side");
+    assert!(
+        !grep.contains(".env:1") && grep.contains("[git left out"),
+        "{grep}"
+    );
+}
+
+#[test]
 fn git_runs_no_program_of_an_untrusted_repository() {
     let world = World::new();
     let trapped = prepare(&world);

@@ -2,7 +2,7 @@
 
 use super::{ArgumentReader, is_glob};
 use crate::approval::shell::ShellWord;
-use crate::domain::GitContents;
+use crate::domain::{GitContents, HiddenCommits};
 
 /// Options with which git prints names and numbers in place of a difference.
 const SHOWS_NO_CONTENT: &[&str] = &[
@@ -106,6 +106,7 @@ pub(in crate::approval) struct GitLimits {
     /// Words before `--` that might name what no pathspec limits, and what to write in their place.
     pub(in crate::approval) commits: Vec<(String, String)>,
     pub(in crate::approval) shows_commits: bool,
+    pub(in crate::approval) hidden_commits: HiddenCommits,
 }
 
 impl ArgumentReader<'_> {
@@ -118,10 +119,8 @@ impl ArgumentReader<'_> {
         let only_lists = has_only(&[SHOWS_NO_CONTENT, LIST_OPTIONS].concat());
         let shows_list = self.has_option(SHOWS_NO_CONTENT) && only_lists;
         let shows_none = match self.subcommand {
-            Some("grep") => {
-                self.has_option(&["l", "L", "c", "q", "count", "quiet", "name-only"])
-                    || self.has_option(&["files-with-matches", "files-without-match"])
-            }
+            // Whether a line matches, how often, and in which file tells the line, one guess after another.
+            Some("grep") => false,
             Some("diff") => shows_list,
             // Whatever the options say, it prints a blob.
             Some("show") => shows_list && operands.iter().all(|word| as_commit(word) == AsCommit::Unchanged),
@@ -148,7 +147,8 @@ impl ArgumentReader<'_> {
         let has_pattern = subcommand == "grep" && !self.has_option(&["e", "f"]);
         // These take no pathspecs, or a single one; or the result would depend on what is left out.
         if !matches!(subcommand, "diff" | "grep" | "log" | "show" | "whatchanged")
-            || self.has_option(&["follow", "L", "exit-code"])
+            || self.has_option(&["follow", "exit-code"])
+            || subcommand != "grep" && self.has_option(&["L"])
         {
             return None;
         }
@@ -167,16 +167,15 @@ impl ArgumentReader<'_> {
                 AsCommit::Unknown => return None,
             }
         }
-        let are_commits = revisions.iter().all(|word| is_surely_commit(word));
+        let are_commits = self.before_dashes.is_some() || revisions.iter().all(|word| is_surely_commit(word));
+        let is_whole = after.is_empty() && !self.has_option(&["simplify-by-decoration"]);
         // Without these, a commit that changes nothing else is missing, as are merges.
-        let options: &[&str] = match subcommand {
-            "show" => &["--sparse"],
-            "log" | "whatchanged"
-                if are_commits && after.is_empty() && !self.has_option(&["simplify-by-decoration"]) =>
-            {
-                &["--full-history", "--sparse"]
-            }
-            _ => &[],
+        let (options, hidden_commits): (&[&str], _) = match subcommand {
+            "show" => (&["--sparse"], HiddenCommits::None),
+            "log" | "whatchanged" if !is_whole => (&[], HiddenCommits::OfSecrets),
+            "log" | "whatchanged" if are_commits => (&["--full-history", "--sparse"], HiddenCommits::None),
+            "log" | "whatchanged" => (&[], HiddenCommits::WithMerges),
+            _ => (&[], HiddenCommits::None),
         };
         Some(GitLimits {
             options_at: 0,
@@ -185,6 +184,7 @@ impl ArgumentReader<'_> {
             shows_commits: !matches!(subcommand, "diff" | "grep")
                 || !revisions.is_empty()
                 || self.has_option(&["cached", "staged", "merge-base"]),
+            hidden_commits,
         })
     }
 }

@@ -581,7 +581,11 @@ fn the_files_of_a_line_are_collected() {
         ),
         ("rg -tjson x a", vec![("a", search(true))]),
         ("git grep x", vec![("x", FileUsage::Read), (".", contents)]),
-        ("git grep -l x", vec![("x", FileUsage::Read), (".", git)]),
+        ("git grep -l x", vec![("x", FileUsage::Read), (".", contents)]),
+        (
+            "git grep -qc x a",
+            vec![("x", FileUsage::Read), ("a", FileUsage::Read), (".", contents)],
+        ),
         ("git status", vec![(".", git)]),
         (
             "git show HEAD:../x",

@@ -8,6 +8,7 @@
 
 use super::{OUTSIDE_SANDBOX, Rule, RuleError, SANDBOXED, WEB_SEARCH};
 use crate::approval::programs::find_open_runner;
+use crate::approval::shell::is_assignment;
 use crate::base::nearest::nearest_name;
 
 /// What the calls of a tool are about.
@@ -121,7 +122,8 @@ impl Rule {
     /// Returns a clearer spelling of a rule that allows less than it seems to: `bash(ls *)` for `bash(ls*)`.
     pub fn suggest_rewrite(&self) -> Option<String> {
         let source = &self.pattern.as_ref()?.source;
-        if !self.tool.is_match("bash") && !self.is_for_sandboxed_command() || source.ends_with(":*") {
+        let is_for_commands = self.tool.is_match("bash") || self.is_for_sandboxed_command();
+        if !is_for_commands || source.ends_with(":*") || self.find_open_assignment().is_some() {
             return None;
         }
         let mut clear = String::new();
@@ -139,6 +141,17 @@ impl Rule {
             }
         }
         (clear != *source).then(|| format!("{}({clear})", self.tool_name))
+    }
+
+    /// Returns an assignment before the command whose value has a `*`: such a rule for `bash` allows nothing, since a
+    /// variable may make a program run another one.
+    pub fn find_open_assignment(&self) -> Option<&str> {
+        let source = &self.pattern.as_ref()?.source;
+        if !self.tool.is_match("bash") && !self.is_for_sandboxed_command() {
+            return None;
+        }
+        let mut words = source.split(' ').take_while(|word| is_assignment(word));
+        words.find(|word| unescape_pattern(word).iter().any(|(_, is_star)| *is_star))
     }
 
     /// Returns the program by which this rule for `bash` allows any other program: `python3` for `bash(python3 *)`.

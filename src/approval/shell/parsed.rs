@@ -5,6 +5,8 @@
 pub(crate) struct ParsedCommand {
     /// All simple commands found, in order.
     pub(crate) commands: Vec<SimpleCommand>,
+    /// Where the words of each command end in the text that contains it, in bytes.
+    pub(crate) word_ends: Vec<Vec<usize>>,
     /// Why commands may be missing from `parts`, or may do more than they show; for users: "it starts a coprocess".
     pub(crate) unparsed_reason: Option<&'static str>,
     /// Whether it defines a function, so that names may mean something else from there on.

@@ -32,7 +32,7 @@ pub(super) fn is_name_char(c: char) -> bool {
 }
 
 /// Returns whether a word, as written, is `NAME=…`, `NAME+=…`, or `NAME[…]=…`.
-pub(super) fn is_assignment(raw: &str) -> bool {
+pub(crate) fn is_assignment(raw: &str) -> bool {
     let name = raw.find(|c| !is_name_char(c)).unwrap_or(raw.len());
     let rest = &raw[name..];
     let named = name > 0 && !raw.starts_with(|c: char| c.is_ascii_digit());

@@ -5,9 +5,8 @@
 
 use std::sync::LazyLock;
 
-use super::{
-    COPIES, DATA_EXTENSIONS, EXTENSIONS, FOLDERS, FOLDERS_IN, IN_FOLDER, NAMES, SHARED_ENDINGS, STEMS,
-};
+use super::{DATA_EXTENSIONS, EXTENSIONS, FOLDERS, FOLDERS_IN, IN_FOLDER, NAMES, SHARED_ENDINGS, STEMS};
+use crate::base::glob::GlobPattern;
 
 /// Names with more than an end. Each `*` matches within one name.
 const NAME_PATTERNS: &[&str] = &[
@@ -16,13 +15,75 @@ const NAME_PATTERNS: &[&str] = &[
     "*firebase-adminsdk*.json",
     "*service*account*.json",
     "*account*service*.json",
+    // What ends with a data extension, but not with `json`.
+    "*credentials.[eiy][amn]*",
+    "*credentials.t[ox]*",
+    "*secret.[eiy][amn]*",
+    "*secret.t[ox]*",
+    "*secrets.[eiy][amn]*",
+    "*secrets.t[ox]*",
+    "*service[-_]account.[eiy][amn]*",
+    "*service[-_]account.t[ox]*",
+    // Several names in one.
+    ".dockerc*",
+    ".my*.cnf",
+    ".vault[-_]*",
+    "*.keychain*",
+    "id_[der]*[s1][a9k]",
     "client_secret*.json",
     "*credentials*.json",
-    // Files of Emacs, and numbered copies of names with an extension.
+    // Files of Emacs.
     "#*",
     ".#*",
-    "*.*.*[0-9]",
 ];
+
+/// Secret names with which ordinary names end.
+const WHOLE_NAMES: &[&str] = &["environ", "kcore", "shadow"];
+
+/// Ends of all copies that a few editors and people make, of secrets or not.
+const COPY_ENDS: &[&str] = &["~", "#", ".", ".copy", ".save", ".swo", ".swp"];
+
+/// Beginnings of copies of secrets whose names have an extension, or need none: one pattern finds all further copies.
+const COPIED_FILES: &[&str] = &[
+    "*.env",
+    "*.p[18efp]",
+    "*.k[de][by]",
+    "*.jks",
+    "*.agekey",
+    "*.tf[sv]",
+    "*[-_]key.json",
+    "_netrc",
+    "auth.[jt][os]",
+    "appsettings.",
+    "config.json",
+    "cookies.s",
+    "*firebase-adm",
+    "fish_h",
+    "gradle.p",
+    "hosts.yml",
+    "login data",
+    "logins.j",
+    "rclone.conf",
+    "settings*.xml",
+];
+/// How copies of these end: `.bak`, `.backup`, `.old`, `.orig`, `.tmp`, and numbers.
+const COPIED_FILE_END: &str = "*.*[0-9dgkp]";
+
+/// Beginnings of copies of secrets with which ordinary names begin, too: hidden files, and names of one word.
+const COPIED_NAMES: &[&str] = &[
+    ".",
+    "*account*service",
+    "*credential",
+    "environ",
+    "id_[der]",
+    "k[ceu]",
+    "*secret",
+    "*service*account",
+    "*shadow",
+    "*token",
+];
+/// How copies of these end: the same, but not `.md` or `.svg`.
+const COPIED_NAME_ENDS: &[&str] = &["*[bkort][ailmu][dgkp]", "*.*[0-9]"];
 
 /// Ends of names that are secret only before `.json`.
 const JSON_STEMS: &[&str] = &[".tfvars", "-key", "_key"];
@@ -32,22 +93,59 @@ pub fn git_exclusions() -> &'static [String] {
     static EXCLUSIONS: LazyLock<Vec<String>> = LazyLock::new(|| {
         let ends = list_path_ends().into_iter();
         let ends = ends.map(|end| format!(":(top,exclude,icase)*{end}"));
-        let names = NAME_PATTERNS.iter().map(|name| (*name).to_owned());
-        let names = names.chain(list_env_variants());
+        let names = list_name_patterns().into_iter();
         let names = names.map(|name| format!(":(top,exclude,icase,glob)**/{name}"));
         ends.chain(names).collect()
     });
     &EXCLUSIONS
 }
 
+/// Returns whether the pathspecs leave out a path, given from the top of a work tree.
+pub fn is_left_out_by_git(path: &str) -> bool {
+    static ENDS: LazyLock<Vec<String>> = LazyLock::new(list_path_ends);
+    static PATTERNS: LazyLock<Vec<GlobPattern>> = LazyLock::new(|| {
+        let names = list_name_patterns().into_iter();
+        names
+            .filter_map(|name| GlobPattern::for_names(&name).ok())
+            .collect()
+    });
+    let path = path.to_lowercase();
+    let folder_in = |end: &&String| end.ends_with("/*");
+    let is_below = |end: &str| path.contains(&end[..end.len() - 1]);
+    if ENDS.iter().any(|end| path.ends_with(end.as_str()))
+        || ENDS.iter().filter(folder_in).any(|end| is_below(end))
+    {
+        return true;
+    }
+    let name = path.rsplit('/').next().unwrap_or_default();
+    // Most names fit no pattern, which their ends show.
+    let may_match = name.starts_with(['.', '#'])
+        || name.ends_with(|c: char| c.is_ascii_digit() || "dgkp".contains(c))
+        || name.ends_with(".json")
+        || ["account", "credentials", "secret"]
+            .iter()
+            .any(|word| name.contains(word))
+        || name.starts_with("id_")
+        || name.contains(".keychain")
+        || WHOLE_NAMES.contains(&name);
+    may_match && PATTERNS.iter().any(|pattern| pattern.is_match(name))
+}
+
+fn list_name_patterns() -> Vec<String> {
+    let names = NAME_PATTERNS.iter().chain(WHOLE_NAMES).copied();
+    let mut patterns: Vec<String> = names.map(str::to_owned).collect();
+    patterns.extend(list_env_variants());
+    patterns.extend(COPIED_FILES.iter().map(|name| format!("{name}{COPIED_FILE_END}")));
+    for end in COPIED_NAME_ENDS {
+        patterns.extend(COPIED_NAMES.iter().map(|name| format!("{name}{end}")));
+    }
+    patterns
+}
+
 /// Returns the ends of paths that are secret, whatever comes before them.
 fn list_path_ends() -> Vec<String> {
-    let mut ends: Vec<String> = NAMES
-        .iter()
-        .chain(COPIES)
-        .map(|name| (*name).to_owned())
-        .collect();
-    ends.push("#".to_owned());
+    let names = NAMES.iter().filter(|name| !WHOLE_NAMES.contains(name));
+    let mut ends: Vec<String> = names.map(|name| (*name).to_owned()).collect();
     ends.extend(EXTENSIONS.iter().map(|extension| format!(".{extension}")));
     ends.extend(JSON_STEMS.iter().map(|stem| format!("{stem}.json")));
     for stem in STEMS {
@@ -66,17 +164,11 @@ fn list_path_ends() -> Vec<String> {
             .map(|(parent, folder)| format!("{parent}/{folder}/*")),
     );
     ends.extend(IN_FOLDER.iter().map(|(folder, name)| format!("{folder}/{name}")));
-    // Copies with a number, of names without an extension.
-    let without_extension = |end: &&String| {
-        !end.rsplit('/')
-            .next()
-            .is_some_and(|name| name.contains(['.', '*']))
-    };
-    let numbered: Vec<String> = ends
-        .iter()
-        .filter(without_extension)
-        .map(|end| format!("{end}.*[0-9]"))
-        .collect();
+    // The patterns for names cover some. And git tracks nothing in `.git`.
+    let names = NAME_PATTERNS.iter().map(|name| GlobPattern::for_names(name));
+    let names: Vec<GlobPattern> = names.filter_map(Result::ok).collect();
+    ends.retain(|end| end != ".git/config" && !names.iter().any(|name| name.is_match(end)));
+    ends.extend(COPY_ENDS.iter().map(|end| (*end).to_owned()));
     // What ends alike needs one pathspec.
     let all = ends.clone();
     ends.retain(|end| {
@@ -85,7 +177,7 @@ fn list_path_ends() -> Vec<String> {
     });
     ends.sort();
     ends.dedup();
-    ends.into_iter().chain(numbered).collect()
+    ends
 }
 
 /// Returns patterns for the variants of `.env`, without those that are meant to be shared, such as `.env.example`.
@@ -118,9 +210,8 @@ fn list_env_variants() -> Vec<String> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::is_secret_like;
+    use super::super::{COPIES, is_secret_like};
     use super::*;
-    use crate::base::glob::GlobPattern;
 
     /// Matches as git does. Its `*` crosses folders, except with the word `glob`.
     fn is_excluded(path: &str) -> bool {
@@ -156,6 +247,18 @@ mod tests {
             "db/migration_history",
             "Cargo.lock",
             "src/process.env.ts",
+            "notes.bak",
+            "README.md.orig",
+            "src/main.rs.old",
+            "src/main.rs.tmp",
+            "vendor/a-3.6.0",
+            "vendor/a.so.1.2",
+            "src/myenviron",
+            "css/drop-shadow",
+            "docs/credentials.md",
+            "img/secret.svg",
+            ".travis.yml",
+            "src/service_account.js",
         ] {
             assert!(!is_excluded(path), "{path}");
         }
@@ -187,7 +290,7 @@ mod tests {
         let copy = prop_oneof![
             3 => Just(String::new()),
             1 => pick(COPIES).prop_map(str::to_owned),
-            1 => "\\.[0-9]{1,12}",
+            1 => "\\.[0-9]{0,12}",
         ];
         ("(a/|A b/)?", "(|#|\\.#)", name, copy.clone(), copy, "#?").prop_map(
             |(folder, mark, name, copy, further, end)| format!("{folder}{mark}{name}{copy}{further}{end}"),
@@ -200,6 +303,12 @@ mod tests {
         fn every_name_of_a_secret_is_excluded(path in arb_path(), upper in any::<bool>()) {
             let path = if upper { path.to_uppercase() } else { path };
             prop_assert!(!is_secret_like(&path) || is_excluded(&path), "{path}");
+            prop_assert_eq!(is_left_out_by_git(&path), is_excluded(&path), "{}", path);
+        }
+
+        #[test]
+        fn it_is_known_what_git_leaves_out(path in "([a-c]{1,2}/)?[#.]?(a|id_e|secret|x.key|account)?[a-z0-9.~#]{0,6}[a-z0-9~#]") {
+            prop_assert_eq!(is_left_out_by_git(&path), is_excluded(&path), "{}", path);
         }
     }
 }

@@ -46,6 +46,22 @@ fn allow_rules_that_let_any_program_run_are_warned_of() {
     );
 }
 
+#[test]
+fn allow_rules_that_leave_a_value_open_are_warned_of() {
+    let loaded = TestLayers {
+        user: "[approvals]\nallow = ['bash(CI=* cargo test)', 'bash(CI=1 cargo test *)']\ndeny = ['bash(CI=* npx *)']",
+        ..TestLayers::default()
+    }
+    .load();
+    assert_eq!(
+        lines(&loaded),
+        [
+            "/h/c.toml:2:10: warning: approvals.allow: `bash(CI=* cargo test)` allows nothing: it leaves open which value \
+             `CI` has before the command (write one rule for each value, as in `bash(CI=1 make)`)"
+        ]
+    );
+}
+
 /// A rule that denies or asks must not vanish: whatever makes it unreadable is remembered.
 #[test]
 fn unreadable_deny_rules_are_remembered() {

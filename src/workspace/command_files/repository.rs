@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::{CommandFileLookup, holds_password, small_text};
 use crate::base::nofollow::{self, FileKind, OpenFolder};
+use crate::base::secret_path::is_left_out_by_git;
+use crate::base::text::one_line;
 use crate::domain::{FileFinding, FindingKind, GitContents};
 use crate::sandbox::{find_linked_repository, find_outer_repository};
 use crate::workspace::git_folder::find_git_folder;
@@ -14,6 +16,8 @@ use crate::workspace::real_path::real_path;
 
 /// Most tracked secrets that git leaves out. With more, somebody should look.
 const MAX_LEFT_OUT: usize = 8;
+/// Most other files that are named because the general pathspecs leave them out, too.
+const MAX_NAMED: usize = 5;
 /// How deeply submodules may be nested.
 const MAX_SUBMODULES: usize = 8;
 
@@ -62,7 +66,7 @@ impl CommandFileLookup<'_> {
                 self.record_finding(part, FindingKind::Secret, dot_git.join("config"));
             }
             if contents != GitContents::None {
-                self.check_tracked_files(part, folder);
+                self.check_tracked_files(part, folder, contents);
             }
             if contents == GitContents::Any {
                 // Nobody knows which names there are in all commits.
@@ -75,10 +79,27 @@ impl CommandFileLookup<'_> {
     }
 
     /// Looks for secrets among the tracked files: git shows how they differ from what is committed.
-    fn check_tracked_files(&mut self, part: usize, work_tree: &Path) {
-        let Some(tracked) = self.find_tracked_secrets(part, work_tree) else {
+    fn check_tracked_files(&mut self, part: usize, work_tree: &Path, contents: GitContents) {
+        let mut others: Vec<String> = Vec::new();
+        let Some(tracked) = self.find_tracked_secrets(part, work_tree, &mut others) else {
             return;
         };
+        if contents == GitContents::Any && !others.is_empty() {
+            let more = others.len().saturating_sub(MAX_NAMED);
+            others.truncate(MAX_NAMED);
+            let more = if more == 0 {
+                String::new()
+            } else {
+                format!(", and {more} more")
+            };
+            let file = one_line(&others.join(", "), 400) + &more;
+            self.record(FileFinding {
+                part,
+                kind: FindingKind::LeftOut,
+                file,
+                tracked_as: None,
+            });
+        }
         let names = tracked
             .wanted
             .iter()
@@ -106,7 +127,7 @@ impl CommandFileLookup<'_> {
             if depth == 0 || !self.has_time() {
                 return self.record_finding(part, FindingKind::Unchecked, &folder);
             }
-            let Some(tracked) = self.find_tracked_secrets(part, &folder) else {
+            let Some(tracked) = self.find_tracked_secrets(part, &folder, &mut Vec::new()) else {
                 continue;
             };
             if let Some(secret) = tracked.wanted.first() {
@@ -116,8 +137,14 @@ impl CommandFileLookup<'_> {
         }
     }
 
-    /// Returns the secrets and the submodules that a work tree tracks; `None` if there are none, or they are unknown.
-    fn find_tracked_secrets(&mut self, part: usize, work_tree: &Path) -> Option<TrackedPaths> {
+    /// Returns the secrets and the submodules that a work tree tracks; `None` if there are none, or they are unknown. Adds
+    /// the names of other files that git would leave out with the secrets.
+    fn find_tracked_secrets(
+        &mut self,
+        part: usize,
+        work_tree: &Path,
+        others: &mut Vec<String>,
+    ) -> Option<TrackedPaths> {
         let folder = find_git_folder(work_tree)?;
         let index = folder.join("index");
         if nofollow::kind(&index).is_none() {
@@ -128,11 +155,22 @@ impl CommandFileLookup<'_> {
             return None;
         }
         let tracked = GitIndex::read(work_tree).ok_or(UnknownIndex);
-        let tracked = tracked.and_then(|tracked| tracked.find_tracked_paths(|path| self.is_secret(path)));
-        if tracked.is_err() {
+        let name_in_git = |path: &Path| {
+            let name = path.strip_prefix(work_tree).unwrap_or(path);
+            name.to_string_lossy().into_owned()
+        };
+        let is_wanted = |path: &Path| self.is_secret(path) || is_left_out_by_git(&name_in_git(path));
+        let tracked = tracked.and_then(|tracked| tracked.find_tracked_paths(is_wanted));
+        let Ok(mut tracked) = tracked else {
             self.record_finding(part, FindingKind::Unchecked, &index);
-        }
-        tracked.ok()
+            return None;
+        };
+        tracked.wanted.retain(|path| {
+            let is_secret = self.is_secret(path);
+            others.extend((!is_secret).then(|| name_in_git(path)));
+            is_secret
+        });
+        Some(tracked)
     }
 
     /// Returns whether commands in the root that contains `folder` may write this `.git` around the root.

@@ -277,6 +277,40 @@ fn inherited_variables_make_no_free_command_show_a_secret() {
     assert!(leaks.is_empty(), "{} leaks\n{}", leaks.len(), leaks.join("\n"));
 }
 
+/// Whether a search finds something tells what a secret contains, one guess after another.
+#[test]
+fn free_searches_of_git_find_nothing_in_secrets() {
+    let script = "secret .env; commit third; git tag gone; git rm -q .env; commit fourth; secret .env; git add -f .env";
+    let world = TestWorld::new(script);
+    let options = [
+        "-c",
+        "-l",
+        "-q",
+        "-L",
+        "-lc",
+        "--count",
+        "--name-only",
+        "--quiet",
+        "-n",
+        "-z",
+    ];
+    let mut lines = Vec::new();
+    for (option, place) in options.iter().flat_map(|option| [(option, ""), (option, "gone")]) {
+        for guess in [CANARY, "NOTHING"] {
+            let line = format!("git grep {option} {guess} {place} && echo found");
+            lines.push(
+                world
+                    .find_free_line(&line)
+                    .unwrap_or_else(|| panic!("asks: {line}")),
+            );
+        }
+    }
+    let outputs = world.run(&lines, &[]);
+    for (lines, outputs) in lines.chunks(2).zip(outputs.chunks(2)) {
+        assert_eq!(outputs[0], outputs[1], "{}", lines[0]);
+    }
+}
+
 /// The canaries work: the checks above would notice a secret.
 #[test]
 fn canaries_are_noticed() {

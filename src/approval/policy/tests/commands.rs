@@ -525,6 +525,9 @@ fn a_rule_for_an_unknown_program_settles_the_doubt() {
         ("bash(env *)", "env -S 'git push'", 'D'),
         ("bash(env *)", "env make", '?'),
         ("bash(env A=1 make)", "env A=1 make", 'A'),
+        ("bash(CI=1 make)", "CI=1 make", 'A'),
+        ("bash(CI=* make)", "CI=1 make", '?'),
+        ("bash(CI=* make)", "CI= make", '?'),
         ("bash(python3 *)", "python3 -c x", '?'),
         ("bash(python3 tools/gen.py *)", "python3 tools/gen.py a", 'A'),
         (

@@ -216,6 +216,25 @@ fn a_star_directly_after_a_word_is_rewritten_with_a_space() {
 }
 
 #[test]
+fn rules_that_leave_a_value_open_are_found() {
+    for (text, assignment) in [
+        ("bash(CI=* make)", Some("CI=*")),
+        ("bash(A=1 CI=t* make *)", Some("CI=t*")),
+        ("bash_sandboxed(CI=* make)", Some("CI=*")),
+        ("bash(CI=1 make *)", None),
+        ("bash(CI=\\* make)", None),
+        ("bash(make CI=*)", None),
+        ("bash(*=1 make)", None),
+        ("bash", None),
+        ("edit_file(CI=*)", None),
+    ] {
+        let rule = Rule::parse(text).unwrap();
+        assert_eq!(rule.find_open_assignment(), assignment, "{text}");
+    }
+    assert_eq!(Rule::parse("bash(CI=t* make)").unwrap().suggest_rewrite(), None);
+}
+
+#[test]
 fn rules_that_let_any_program_run_are_found() {
     for (text, runner) in [
         ("bash(awk *)", Some("awk")),
