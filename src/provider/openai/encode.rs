@@ -6,7 +6,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::flavour::{Flavour, ReasoningSwitch, takes_cache_key};
-use super::{opaque, roles};
+use super::opaque;
+use super::roles::{self, join_messages};
 use crate::domain::{Block, MediaData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::account::is_openai_model;
 use crate::provider::body::BodyPieces;
@@ -277,16 +278,6 @@ fn encode_message(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>
         Role::Tool => encode_tool_results(message, dialect, own),
     };
     join_messages(&values)
-}
-
-pub(super) fn join_messages(messages: &[Value]) -> Bytes {
-    Bytes::from(
-        messages
-            .iter()
-            .map(Value::to_string)
-            .collect::<Vec<_>>()
-            .join(","),
-    )
 }
 
 fn encode_user_message(message: &Message) -> Vec<Value> {

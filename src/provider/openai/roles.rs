@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::encode::join_messages;
 use crate::domain::Role;
 
 /// Returns whether messages of the same role follow each other. Each result of a tool is a message of its own anyway.
@@ -15,9 +14,12 @@ pub(super) fn has_neighbors(mut roles: impl Iterator<Item = Role>) -> bool {
 /// Returns encoded messages with neighbors of one role joined, and with the system prompt in front of the first message
 /// of the user.
 pub(super) fn join_roles(written: &[(Role, Bytes)], system: Option<&str>) -> Bytes {
-    let parts: Vec<&[u8]> = written.iter().map(|(_, bytes)| &bytes[..]).collect();
-    let list = [b"[", &parts.join(&b","[..])[..], b"]"].concat();
-    let messages: Vec<Value> = serde_json::from_slice(&list).unwrap_or_default();
+    let encoded: Vec<&[u8]> = written.iter().map(|(_, bytes)| &bytes[..]).collect();
+    let encoded = encoded.join(&b","[..]);
+    let list = [b"[", &encoded[..], b"]"].concat();
+    let Ok(messages) = serde_json::from_slice::<Vec<Value>>(&list) else {
+        return encoded.into();
+    };
     let mut joined: Vec<Value> = Vec::new();
     joined.extend(system.map(|system| json!({"role": "user", "content": system})));
     for message in messages {
@@ -29,6 +31,17 @@ pub(super) fn join_roles(written: &[(Role, Bytes)], system: Option<&str>) -> Byt
         }
     }
     join_messages(&joined)
+}
+
+/// Returns messages as JSON, separated by commas.
+pub(super) fn join_messages(messages: &[Value]) -> Bytes {
+    Bytes::from(
+        messages
+            .iter()
+            .map(Value::to_string)
+            .collect::<Vec<_>>()
+            .join(","),
+    )
 }
 
 /// Appends a message to one of the same role.
