@@ -474,6 +474,7 @@ fn fault_of(name: &str, failed: &RecordedError) -> Option<ProviderFault> {
         ProviderFault::PromptTooLong { limit: failed.limit },
         ProviderFault::OutputLimit {
             limit: failed.limit.and_then(|limit| u32::try_from(limit).ok()),
+            window: None,
         },
         ProviderFault::ImageRefused,
         ProviderFault::Unauthorized,

@@ -6,16 +6,20 @@
 //! retries: see `error` and `retry`. `tests/e2e/faults/cases.rs` pins every case.
 
 mod error_body;
+mod named_field;
 mod output_limit;
 mod refusal;
 mod refused_tools;
 mod retry_after;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wording_tests;
 
 pub(crate) use retry_after::{days_since_epoch, retry_after};
 
 use error_body::ErrorBody;
+use named_field::find_named_part;
 use refusal::choose_refusal;
 
 use reqwest::header::HeaderMap;
@@ -173,6 +177,12 @@ fn choose_fault(status: Option<u16>, body: &ErrorBody, response: &RefusedRespons
     {
         return refusal.clone();
     }
+    if let Some((limit, window)) = output_limit::parse_room(&body.text) {
+        return ProviderFault::OutputLimit {
+            limit: Some(limit),
+            window: Some(window),
+        };
+    }
     if is_prompt_too_long(body, throttled) {
         return ProviderFault::PromptTooLong {
             limit: body.window.or_else(|| parse_context_limit(&body.text)),
@@ -204,8 +214,23 @@ fn choose_fault(status: Option<u16>, body: &ErrorBody, response: &RefusedRespons
     if matches!(status, Some(400 | 422)) && output_limit::is_refused(&body.text) {
         return ProviderFault::OutputLimit {
             limit: output_limit::parse_output_limit(&body.text),
+            window: None,
         };
     }
+    let fault = choose_fault_by_status(status, body, response);
+    let named = response.parts.filter(|_| matches!(status, Some(400 | 422)));
+    match named.and_then(|parts| find_named_part(&body.statement, parts)) {
+        Some(part) if fault == ProviderFault::InvalidRequest => ProviderFault::PartRefused(part),
+        _ => fault,
+    }
+}
+
+/// Chooses the fault for an error whose words say nothing more.
+fn choose_fault_by_status(
+    status: Option<u16>,
+    body: &ErrorBody,
+    response: &RefusedResponse<'_>,
+) -> ProviderFault {
     match status {
         status if is_refusal_page(status, response) => ProviderFault::NotTheApi,
         Some(400 | 401 | 403 | 422) | None if is_model_missing(body, response.model) => {
@@ -215,10 +240,25 @@ fn choose_fault(status: Option<u16>, body: &ErrorBody, response: &RefusedRespons
         Some(400) | None if key_refused(body) => ProviderFault::Unauthorized,
         Some(404 | 405 | 410) => ProviderFault::NotFound,
         Some(408 | 409 | 429) => ProviderFault::Throttled,
-        Some(500..600) => ProviderFault::Server,
+        Some(500..600) if missing_option(body).is_none() => ProviderFault::Server,
         Some(_) => ProviderFault::InvalidRequest,
         None => fault_of_code(&body.code),
     }
+}
+
+/// Returns the options that an engine must be started with, if it says that it cannot call tools without them.
+fn missing_option(body: &ErrorBody) -> Option<&'static str> {
+    const OPTIONS: [(&str, &str); 2] = [
+        (
+            "requires --enable-auto-tool-choice",
+            "vLLM with --enable-auto-tool-choice --tool-call-parser NAME",
+        ),
+        ("requires --jinja", "llama.cpp with --jinja"),
+    ];
+    let mut options = OPTIONS.iter();
+    options
+        .find(|(words, _)| body.text.contains(words))
+        .map(|(_, option)| *option)
 }
 
 /// Chooses the fault by code, for errors inside a stream that have no status.
@@ -545,6 +585,11 @@ fn suggest_user_action(
 ) -> Option<String> {
     let name = &account.name;
     match fault {
+        ProviderFault::InvalidRequest | ProviderFault::NotFound
+            if body.contains_any(&["does not support tools", "support tool use"]) =>
+        {
+            Some(format!("choose a model that can call tools: {model} cannot"))
+        }
         ProviderFault::Unauthorized => Some(account.key_hint()),
         ProviderFault::QuotaExhausted { .. } => Some(format!(
             "add credit at {}, or choose another provider",
@@ -559,17 +604,15 @@ fn suggest_user_action(
         ProviderFault::InvalidRequest if body.contains_any(&["/v1/responses"]) => {
             Some(format!("set kind = \"openai-responses\" under [provider.{name}]"))
         }
-        ProviderFault::InvalidRequest
-            if body.contains_any(&["does not support tools", "support tool use"]) =>
-        {
-            Some(format!("choose a model that can call tools: {model} cannot"))
-        }
         ProviderFault::PartRefused(RequestPart::Effort | RequestPart::Thinking) => Some(format!(
             "set another reasoning_effort under [agent.…], or with /model {model} EFFORT; see the provider's message"
         )),
         ProviderFault::ToolsRefused(_) => Some(format!(
             "take the tool from the agent with deny_tools, or choose a model other than {model}; see the provider's message"
         )),
+        ProviderFault::InvalidRequest if missing_option(body).is_some() => {
+            missing_option(body).map(|option| format!("restart {option}: without, it cannot call tools"))
+        }
         ProviderFault::PartRefused(_) | ProviderFault::InvalidRequest => Some(format!(
             "choose a model other than {model}, or start a new session; see the provider's message"
         )),

@@ -622,6 +622,12 @@ fn chat_decodes_every_finish_reason() {
         ("stop", StopReason::EndTurn),
         ("length", StopReason::MaxTokens),
         ("content_filter", StopReason::Refusal(None)),
+        ("sensitive", StopReason::Refusal(None)),
+        ("safety", StopReason::Refusal(None)),
+        ("SAFETY", StopReason::Refusal(None)),
+        ("PROHIBITED_CONTENT", StopReason::Refusal(None)),
+        ("content_filtered", StopReason::Refusal(None)),
+        ("guardrail_intervened", StopReason::Refusal(None)),
         ("tool_calls", StopReason::EndTurn),
         ("something_new", StopReason::EndTurn),
     ] {

@@ -96,6 +96,8 @@ pub enum ProviderFault {
     OutputLimit {
         /// The model's own limit in tokens, if the provider names it.
         limit: Option<u32>,
+        /// The window in tokens, if the limit is what the prompt leaves of it.
+        window: Option<u64>,
     },
     ImageRefused,
     /// The request works without this part of it.

@@ -36,6 +36,14 @@ pub enum RequestPart {
     /// The request to store nothing.
     NoStorage,
     OutputLimit,
+    /// The usual name of the output limit. Requests that omit it have the limit under the other name.
+    OutputLimitName,
+    /// The system prompt as a list of blocks. Requests that omit it have plain text.
+    SystemBlocks,
+    /// Neighboring messages of one role. Requests that omit them have the messages joined.
+    RepeatedRoles,
+    /// A message with the role of the system. Requests that omit it have its text in the first message of the user.
+    SystemRole,
     /// The request to refuse a prompt that is too long, and to end an answer that is, instead of dropping the start.
     NoTruncation,
     /// `strict: false` in the definitions of tools.
@@ -81,7 +89,7 @@ const fn rule(
 }
 
 /// All parts except extra fields, whose names the user gives. The first one that an error fits counts.
-pub(super) static REFUSAL_RULES: [RefusalRule; 19] = [
+pub(super) static REFUSAL_RULES: [RefusalRule; 24] = [
     rule(
         RequestPart::Reasoning,
         "reasoning_refused",
@@ -99,7 +107,7 @@ pub(super) static REFUSAL_RULES: [RefusalRule; 19] = [
         RequestPart::Verbosity,
         "verbosity_refused",
         &["verbosity"],
-        &[],
+        &["unknown parameter: 'text'"],
         Some(("the setting `verbosity`", "")),
     ),
     rule(
@@ -179,6 +187,7 @@ pub(super) static REFUSAL_RULES: [RefusalRule; 19] = [
             "not support thinking",
             "think value",
             "when `thinking` is enabled",
+            "adaptive thinking is not",
         ],
         Some(("the switch of its reasoning", " until you set another effort")),
     ),
@@ -190,11 +199,19 @@ pub(super) static REFUSAL_RULES: [RefusalRule; 19] = [
         &["extended-cache-ttl"],
         Some(("the setting `cache_ttl`", "; its prompt cache lasts 5 minutes")),
     ),
+    // After the effort: without it, the object has the summary alone.
+    rule(
+        RequestPart::ReasoningSummary,
+        "reasoning_summary_refused",
+        &["reasoning"],
+        &[],
+        Some(("a summary of its reasoning", "")),
+    ),
     rule(
         RequestPart::CacheMarks,
         "cache_marks_refused",
         &["cache_control"],
-        &["blocks with cache_control"],
+        &["blocks with cache_control", "not allow prompt caching"],
         Some(("the marks for its prompt cache", "; prompts may cost more")),
     ),
     rule(
@@ -232,6 +249,13 @@ pub(super) static REFUSAL_RULES: [RefusalRule; 19] = [
         )),
     ),
     rule(
+        RequestPart::OutputLimitName,
+        "output_limit_name_refused",
+        &["max_tokens", "max_completion_tokens"],
+        &[],
+        None,
+    ),
+    rule(
         RequestPart::OutputLimit,
         "output_limit_refused",
         &[
@@ -254,6 +278,35 @@ pub(super) static REFUSAL_RULES: [RefusalRule; 19] = [
         )),
     ),
     rule(RequestPart::StrictFlag, "strict_refused", &["strict"], &[], None),
+    rule(
+        RequestPart::SystemBlocks,
+        "system_blocks_refused",
+        &[],
+        &[
+            "system: input should be a valid string",
+            "'system'), 'msg': \"input should be a valid string",
+        ],
+        None,
+    ),
+    rule(
+        RequestPart::RepeatedRoles,
+        "repeated_roles_refused",
+        &[],
+        &["roles must alternate"],
+        Some(("messages of one role in a row", "")),
+    ),
+    rule(
+        RequestPart::SystemRole,
+        "system_role_refused",
+        &[],
+        // A template may count the system prompt as one of the roles.
+        &[
+            "system role not supported",
+            "system role is not supported",
+            "roles must alternate",
+        ],
+        Some(("the role of the system prompt", "")),
+    ),
     rule(
         RequestPart::Temperature,
         "temperature_refused",
@@ -302,6 +355,20 @@ impl RequestPart {
         Some((name.into(), effect))
     }
 
+    /// Returns what is done without the part, as in `leaving it out in this session`.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::RepeatedRoles => "joining them",
+            Self::SystemRole => "putting it in front of the first message",
+            _ => "leaving it out",
+        }
+    }
+
+    /// Returns whether the template of an engine may refuse the part with status 500.
+    pub(super) fn is_of_template(&self) -> bool {
+        matches!(self, Self::RepeatedRoles | Self::SystemRole)
+    }
+
     fn rule(&self) -> Option<&'static RefusalRule> {
         REFUSAL_RULES.iter().find(|rule| rule.part == *self)
     }
@@ -314,4 +381,6 @@ pub enum ToolPointer {
     Index(usize),
     /// Its name, in lower case.
     Name(String),
+    /// Not at all.
+    Unnamed,
 }

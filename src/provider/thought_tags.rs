@@ -1,17 +1,35 @@
 //! Splits thoughts off the start of an answer, where local engines without a reasoning parser leave them:
-//! `<think>…</think>`. A tag anywhere else is text, and so is one in a line of prose: `<think> is a tag`.
+//! `<think>…</think>`, or the channels of gpt-oss. A tag anywhere else is text, and so is one in a line of prose:
+//! `<think> is a tag`.
 
 use super::decode::EventQueue;
 use super::stream::{StopReason, StreamEvent};
 
 /// The tags, and what follows each.
-const TAGS: [(&str, Section); 4] = [
+static TAGS: [(&str, Section); 13] = [
     ("<think>", Section::Thought("</think>")),
     ("<thinking>", Section::Thought("</thinking>")),
+    ("<thought>", Section::Thought("</thought>")),
+    ("<seed:think>", Section::Thought("</seed:think>")),
+    ("[THINK]", Section::Thought("[/THINK]")),
+    ("◁think▷", Section::Thought("◁/think▷")),
+    ("<|channel|>analysis<|message|>", Section::Thought("<|end|>")),
+    (
+        "<|start|>assistant<|channel|>analysis<|message|>",
+        Section::Thought("<|end|>"),
+    ),
+    ("<|channel|>final<|message|>", Section::Text),
+    ("<|start|>assistant<|channel|>final<|message|>", Section::Text),
+    ("<|start|>assistant<|message|>", Section::Text),
     // The prompt may have opened the thought, and the model has closed it at once.
     ("</think>", Section::Text),
     ("</thinking>", Section::Text),
 ];
+
+/// Returns whether a tag closes a thought. All others open something.
+fn is_closing(tag: &str) -> bool {
+    tag.starts_with("</")
+}
 
 /// The splitter of one answer. Its result does not depend on where pieces end.
 #[derive(Debug, Default)]
@@ -23,6 +41,10 @@ pub(crate) struct ThoughtSplitter {
     skips_space: bool,
     /// The thought that no tag has closed yet.
     open_thought: String,
+    /// A tag has closed a thought, and no text has followed. Another thought may.
+    has_closed: bool,
+    /// The last thought that was passed on has ended, so the next one begins a paragraph.
+    has_ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,6 +71,10 @@ impl ThoughtSplitter {
     /// Records that the engine separates thoughts itself, so that a tag at the start of the text is prose.
     pub(crate) fn expect_text(&mut self, out: &mut EventQueue) {
         if matches!(self.section, Section::Start) {
+            // What follows a closed thought belongs to its tag.
+            if std::mem::take(&mut self.skips_space) {
+                self.held.clear();
+            }
             self.pass_on_text(out);
         }
     }
@@ -56,8 +82,12 @@ impl ThoughtSplitter {
     /// Passes on what is held, because the answer ends or something other than text follows.
     pub(crate) fn flush(&mut self, out: &mut EventQueue) {
         match self.section {
+            Section::Start if self.skips_space => {
+                self.held.clear();
+                (self.section, self.skips_space) = (Section::Text, false);
+            }
             Section::Start => {
-                let whole = TAGS.iter().find(|(tag, _)| *tag == self.held.trim());
+                let whole = self.tags().find(|(tag, _)| *tag == self.held.trim());
                 if let Some((_, next)) = whole {
                     self.held.clear();
                     (self.section, self.skips_space) = (*next, true);
@@ -117,24 +147,32 @@ impl ThoughtSplitter {
         self.held.drain(..dropped);
     }
 
+    /// Returns the tags that count now.
+    fn tags(&self) -> impl Iterator<Item = &'static (&'static str, Section)> + use<> {
+        let has_closed = self.has_closed;
+        TAGS.iter()
+            .filter(move |(tag, _)| !(has_closed && is_closing(tag)))
+    }
+
     fn split_start(&mut self, out: &mut EventQueue) -> bool {
         let start = self.held.trim_start();
-        let found = TAGS
-            .iter()
-            .find_map(|(tag, next)| Some((start.strip_prefix(tag)?, *next)));
+        let found = self
+            .tags()
+            .find_map(|(tag, next)| Some((*tag, start.strip_prefix(tag)?, *next)));
         // `None` if only what follows decides.
         let is_tag = match found {
-            Some((rest, Section::Thought(_))) => rest.chars().next().map(|c| !matches!(c, ' ' | '\t')),
-            Some((rest, _)) => rest
+            Some((_, rest, Section::Thought(_))) => rest.chars().next().map(|c| !matches!(c, ' ' | '\t')),
+            Some((tag, rest, _)) if is_closing(tag) => rest
                 .trim_start_matches([' ', '\t'])
                 .chars()
                 .next()
                 .map(|c| matches!(c, '\n' | '\r')),
-            None if TAGS.iter().any(|(tag, _)| tag.starts_with(start)) => None,
+            Some(_) => Some(true),
+            None if self.tags().any(|(tag, _)| tag.starts_with(start)) => None,
             None => Some(false),
         };
         match (is_tag, found) {
-            (Some(true), Some((rest, next))) => {
+            (Some(true), Some((_, rest, next))) => {
                 self.held = rest.to_owned();
                 (self.section, self.skips_space) = (next, true);
                 return true;
@@ -149,7 +187,7 @@ impl ThoughtSplitter {
         let end = self.held.find(close);
         let cut_tag = (1..close.len())
             .rev()
-            .find(|length| self.held.ends_with(&close[..*length]));
+            .find(|length| close.is_char_boundary(*length) && self.held.ends_with(&close[..*length]));
         let thought = &self.held[..end.unwrap_or(self.held.len() - cut_tag.unwrap_or(0))];
         // White space before the tag is not part of the thought.
         let thought = thought.trim_end().to_owned();
@@ -157,14 +195,19 @@ impl ThoughtSplitter {
         self.held.drain(..decided);
         self.push_thought(&thought, out);
         if end.is_some() {
+            self.has_ended |= !self.open_thought.is_empty();
             self.open_thought.clear();
-            (self.section, self.skips_space) = (Section::Text, true);
+            (self.section, self.skips_space, self.has_closed) = (Section::Start, true, true);
         }
         end.is_some()
     }
 
     fn push_thought(&mut self, thought: &str, out: &mut EventQueue) {
         self.open_thought.push_str(thought);
+        if self.has_ended && !thought.is_empty() {
+            self.has_ended = false;
+            out.push_content(StreamEvent::Reasoning("\n\n".to_owned()));
+        }
         out.push_content(StreamEvent::Reasoning(thought.to_owned()));
     }
 

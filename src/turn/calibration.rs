@@ -103,6 +103,14 @@ impl TokenCalibration {
         refused.extend(tools.map(|tool| (model.label(), tool)));
     }
 
+    /// Forgets refusals of tools after which the request failed as before.
+    pub(super) fn forget_refused_tools(&self, model: &ResolvedModel, tools: impl Iterator<Item = String>) {
+        let mut refused = self.refused_tools.lock().unwrap_or_else(PoisonError::into_inner);
+        for tool in tools {
+            refused.remove(&(model.label(), tool));
+        }
+    }
+
     /// Leaves out of a request what `model` has refused. `effort` is the one with which the request began.
     pub(super) fn adapt_request(
         &self,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
+use serde_json::Value;
 
 use super::call_order::{CallOrder, CallPlace};
 use super::circuit::CallReport;
@@ -110,13 +111,15 @@ async fn run_call(
             refused(ToolCallStatus::Failed, reason, ToolRunDisposition::Refused).await?
         }
     };
+    let input = call.requested_arguments().unwrap_or(&Value::Null);
+    let failed = |message| CallReport::Failed { message, input };
     let report = match run_result.disposition {
         ToolRunDisposition::Ran => CallReport::Succeeded,
         ToolRunDisposition::Failed if run_result.has_failed_command => CallReport::Succeeded,
         ToolRunDisposition::Failed | ToolRunDisposition::SubagentFailed => {
-            CallReport::Failed(&run_result.failure_text)
+            failed(run_result.failure_text.as_str())
         }
-        ToolRunDisposition::TimedOut => CallReport::Failed("timed out"),
+        ToolRunDisposition::TimedOut => failed("timed out"),
         ToolRunDisposition::Refused | ToolRunDisposition::WrongInput | ToolRunDisposition::JoinViolated => {
             CallReport::Nothing
         }

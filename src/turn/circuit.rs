@@ -6,8 +6,10 @@
 //! A call that did not run (a denial, invalid arguments, a cancel, a hook's objection), or that asked for what is not
 //! there, says nothing about the tool. It neither counts nor interrupts the row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::base::clock::Instant;
 use crate::base::text::one_line;
@@ -52,8 +54,11 @@ pub(super) enum ToolAdmission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallReport<'a> {
     Succeeded,
-    /// The tool failed with this message.
-    Failed(&'a str),
+    /// The tool failed with this message for this input.
+    Failed {
+        message: &'a str,
+        input: &'a Value,
+    },
     /// The call did not run, or its input was wrong, so it says nothing about the tool.
     Nothing,
 }
@@ -97,13 +102,13 @@ impl ToolCircuits {
                 let was = self.tools.remove(tool)?;
                 was.is_open().then_some(CircuitChange::Closed)
             }
-            CallReport::Failed(message) => {
+            CallReport::Failed { message, input } => {
                 let known = self.tools.entry(tool.to_owned()).or_insert_with(|| ToolCircuit {
                     pattern: String::new(),
                     failure: String::new(),
                     circuit: Circuit::new(CircuitPolicy::default()),
                 });
-                known.record_failure(message, trial, now, cooldown)
+                known.record_failure(message, normalize_failure(message, input), trial, now, cooldown)
             }
             CallReport::Nothing => {
                 if let (Some(trial), Some(known)) = (trial, self.tools.get_mut(tool)) {
@@ -152,6 +157,7 @@ impl ToolCircuit {
     fn record_failure(
         &mut self,
         message: &str,
+        pattern: String,
         trial: Option<u64>,
         now: Instant,
         cooldown: Duration,
@@ -160,7 +166,6 @@ impl ToolCircuit {
         if trial.is_none() && self.is_open() {
             return None;
         }
-        let pattern = normalize_failure_message(message);
         if self.pattern != pattern && !self.is_open() {
             // Another failure begins a new row.
             self.circuit.reset();
@@ -178,23 +183,27 @@ impl ToolCircuit {
     }
 }
 
-/// Returns the pattern of a failure: numbers, case and white space do not matter. Names and paths do: three missing
-/// files are three different failures, not a broken tool.
-fn normalize_failure_message(message: &str) -> String {
-    let mut pattern = String::new();
+/// Returns the pattern of a failure: case and white space do not matter, nor do numbers that the input does not have. Names
+/// and paths do: three missing files are three different failures, not a broken tool, and so are three missing rows and
+/// three unreachable hosts.
+fn normalize_failure(message: &str, input: &Value) -> String {
+    let input_text = input.to_string();
+    let is_digit = |c: char| c.is_ascii_digit();
+    let known: BTreeSet<&str> = input_text.split(|c| !is_digit(c)).collect();
+    let mut pattern = find_host(input).unwrap_or_default().to_lowercase();
     for word in message.split_whitespace() {
         if !pattern.is_empty() {
             pattern.push(' ');
         }
-        let mut number = false;
-        for ch in word.chars() {
-            match (ch.is_ascii_digit(), number) {
-                (true, true) => {}
-                (true, false) => pattern.push('#'),
-                (false, _) => pattern.extend(ch.to_lowercase()),
-            }
-            number = ch.is_ascii_digit();
+        let mut rest = word;
+        while let Some(at) = rest.find(is_digit) {
+            pattern.extend(rest[..at].chars().flat_map(char::to_lowercase));
+            rest = &rest[at..];
+            let (number, after) = rest.split_at(rest.find(|c| !is_digit(c)).unwrap_or(rest.len()));
+            pattern.push_str(if known.contains(number) { number } else { "#" });
+            rest = after;
         }
+        pattern.extend(rest.chars().flat_map(char::to_lowercase));
         // Long enough for the final cut, since a character has at most four bytes.
         if pattern.len() > PATTERN_CHARS * 4 {
             break;
@@ -203,18 +212,32 @@ fn normalize_failure_message(message: &str) -> String {
     pattern.chars().take(PATTERN_CHARS).collect()
 }
 
+/// Returns the host of the address that a call asks for.
+fn find_host(input: &Value) -> Option<&str> {
+    let (_, rest) = input["url"].as_str()?.split_once("://")?;
+    rest.split(['/', '?', '#']).next()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
     use crate::base::clock;
 
     const COOLDOWN: Duration = Duration::from_secs(60);
 
+    const fn failed(message: &str) -> CallReport<'_> {
+        CallReport::Failed {
+            message,
+            input: &Value::Null,
+        }
+    }
+
     fn fail(circuits: &mut ToolCircuits, message: &str, now: Instant) -> Option<CircuitChange> {
         assert_eq!(circuits.admit_call("t", now), ToolAdmission::Go, "{message}");
-        circuits.record_call_end("t", None, CallReport::Failed(message), now, COOLDOWN)
+        circuits.record_call_end("t", None, failed(message), now, COOLDOWN)
     }
 
     fn opened(now: Instant) -> ToolCircuits {
@@ -267,6 +290,34 @@ mod tests {
     }
 
     #[test]
+    fn failures_that_repeat_their_input_differ() {
+        let now = clock::now();
+        let fetch = |n: u32| json!({"url": format!("https://api{n}.example/x")});
+        let row = |n: u32| json!({"table": "t", "row": n});
+        let opens = |message: fn(u32) -> String, input: &dyn Fn(u32) -> Value| {
+            let mut circuits = ToolCircuits::default();
+            (1..=3).any(|n| {
+                let (message, input) = (message(n), input(n));
+                let report = CallReport::Failed {
+                    message: &message,
+                    input: &input,
+                };
+                circuits
+                    .record_call_end("t", None, report, now, COOLDOWN)
+                    .is_some()
+            })
+        };
+        assert!(!opens(|n| format!("cannot resolve api{n}.example"), &fetch));
+        assert!(!opens(|_| "timed out".to_owned(), &fetch));
+        assert!(!opens(|n| format!("row {n} not found"), &row));
+        // The tool itself fails.
+        assert!(opens(|_| "timed out".to_owned(), &|_| fetch(1)));
+        assert!(opens(|n| format!("timed out after {} ms", 100 * n), &row));
+        assert!(opens(|_| "no connection to the database".to_owned(), &row));
+        assert!(opens(|_| "row 5 not found".to_owned(), &|_| row(5)));
+    }
+
+    #[test]
     fn the_trial_decides_about_the_circuit() {
         let now = clock::now();
         let later = now + COOLDOWN;
@@ -277,7 +328,7 @@ mod tests {
                 ToolAdmission::Go,
             ),
             (
-                CallReport::Failed("cannot read /Users/X"),
+                failed("cannot read /Users/X"),
                 Some(CircuitChange::Opened),
                 ToolAdmission::Open {
                     remaining: COOLDOWN,
@@ -294,7 +345,7 @@ mod tests {
                 ToolAdmission::Open { .. }
             ));
             assert_eq!(
-                circuits.record_call_end("t", None, CallReport::Failed("x"), later, COOLDOWN),
+                circuits.record_call_end("t", None, failed("x"), later, COOLDOWN),
                 None
             );
             assert_eq!(
@@ -336,7 +387,7 @@ mod tests {
                 let report = match act {
                     0 => CallReport::Succeeded,
                     1 => CallReport::Nothing,
-                    _ => CallReport::Failed("x"),
+                    _ => failed("x"),
                 };
                 if act < 3 && (trial.is_some() || admitted == ToolAdmission::Go) {
                     circuits.record_call_end("t", trial, report, now, COOLDOWN);

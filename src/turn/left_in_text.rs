@@ -1,6 +1,8 @@
 //! Finds what a local engine has left in the text of an answer: tool calls and the end of a thought. Nothing of it is
 //! ever run or taken back; the user learns which switch of the engine is missing.
 
+use serde_json::Value;
+
 use super::context::TurnContext;
 use super::emit::emit_warning;
 use super::session_link::TurnStopped;
@@ -21,8 +23,9 @@ pub(super) const CALL_QUESTION: &str = "Your message has a tool call in its text
                                         nothing was run. To call a tool, use the API's tool calls, not text. If you did not \
                                         want to call a tool, give your answer without such a mark.";
 
-/// How calls begin in the texts of models: Hermes, Qwen, GLM, Llama, Kimi, DeepSeek, MiniMax, Mistral.
-const CALL_MARKS: [&str; 9] = [
+/// How calls begin in the texts of models: Hermes, Qwen, GLM, Llama, Kimi, DeepSeek, MiniMax, Mistral, Granite, Phi, and
+/// gpt-oss.
+const CALL_MARKS: [&str; 20] = [
     "<tool_call>",
     "<function=",
     "<|tool_calls_section_begin|>",
@@ -32,14 +35,28 @@ const CALL_MARKS: [&str; 9] = [
     "<｜DSML｜function_calls>",
     "<minimax:tool_call>",
     "[TOOL_CALLS]",
+    "<|python_tag|>",
+    "<|tool_call|>",
+    "<tool_calls>",
+    "<function_calls>",
+    "<invoke name=",
+    "functools[",
+    "<|start|>assistant<|channel|>commentary to=",
+    "<|start|>assistant to=",
+    "<|channel|>commentary to=",
+    "<|channel|>analysis to=",
+    "to=functions.",
 ];
 
 /// How far behind its mark a call names its tool, in characters.
 const NAME_DISTANCE: usize = 200;
 
 /// Returns whether a text has a call of one of these tools outside of code. Its mark begins a line, or the call follows
-/// it directly. The name of a tool comes soon after, because prose about the mark has none.
+/// it directly. The name of a tool comes soon after, because prose about the mark has none. JSON alone is a call, too.
 pub(super) fn has_call(text: &str, tools: &[&str]) -> bool {
+    if is_json_call(text.trim(), tools) {
+        return true;
+    }
     let prose = remove_code(text);
     CALL_MARKS.iter().any(|mark| {
         prose.match_indices(mark).any(|(at, _)| {
@@ -50,6 +67,38 @@ pub(super) fn has_call(text: &str, tools: &[&str]) -> bool {
                 && names_tool(rest, tools)
         })
     })
+}
+
+/// Returns whether a whole answer is the JSON of calls, bare or as one block of code.
+fn is_json_call(text: &str, tools: &[&str]) -> bool {
+    let json = unfence(text).unwrap_or(text);
+    match serde_json::from_str(json) {
+        Ok(Value::Array(calls)) => !calls.is_empty() && calls.iter().all(|call| is_call(call, tools)),
+        Ok(call) => is_call(&call, tools),
+        Err(_) => false,
+    }
+}
+
+/// Returns whether JSON calls one of these tools. The definition of a tool looks similar.
+fn is_call(json: &Value, tools: &[&str]) -> bool {
+    let call = if json["function"].is_object() {
+        &json["function"]
+    } else {
+        json
+    };
+    let is_definition = !call["description"].is_null() || !call["parameters"]["properties"].is_null();
+    let has_input = ["arguments", "parameters"]
+        .iter()
+        .any(|key| call[*key].is_object() || call[*key].is_string());
+    has_input && !is_definition && call["name"].as_str().is_some_and(|name| tools.contains(&name))
+}
+
+/// Returns the content of a text that is one block of code.
+fn unfence(text: &str) -> Option<&str> {
+    let (first, rest) = text.split_once('\n')?;
+    let open = opened_fence(first)?;
+    let (content, last) = rest.rsplit_once('\n')?;
+    closes_fence(last, open).then_some(content)
 }
 
 /// Returns whether the start of a text has the name of a tool as a whole word.
@@ -207,6 +256,18 @@ mod tests {
             "<tool_call>\n{\n    \"name\": \"bash\",\n    \"arguments\": {}\n}",
             "A ` alone.\n\n<tool_call>{\"name\": \"bash\", \"arguments\": {\"command\": \"echo `date`\"}}",
             "~~~\n```\n~~~\n<tool_call>{\"name\": \"bash\"}",
+            "<|python_tag|>{\"name\": \"bash\", \"parameters\": {}}",
+            "<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{}<|call|>",
+            "<|start|>assistant<|channel|>commentary to=functions.read_file<|message|>{}",
+            "to=functions.bash json\n{}",
+            "<function_calls>\n<invoke name=\"bash\">",
+            "<|tool_call|>[{\"name\": \"bash\", \"arguments\": {}}]",
+            "functools[{\"name\": \"bash\", \"arguments\": {}}]",
+            "<tool_calls>\n[{\"name\": \"bash\"}]",
+            "{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}",
+            " [{\"name\": \"bash\", \"parameters\": {}}] ",
+            "```json\n{\"name\": \"bash\", \"arguments\": \"{}\"}\n```",
+            "```\n{\"function\": {\"name\": \"bash\", \"arguments\": {}}}\n```\n",
         ] {
             assert!(has_call(call, &["bash", "read_file"]), "{call}");
             assert!(!has_call(call, &["read", "ash", "write_file"]), "{call}");
@@ -230,6 +291,18 @@ mod tests {
             "Qwen opens a call with\n<tool_call> and closes it with </tool_call>.",
             "<tool_call> is the tag of bashful models, and of re-bash",
             &format!("<tool_call>{}bash", " ".repeat(NAME_DISTANCE)),
+            "A call is:\n```json\n{\"name\": \"bash\", \"arguments\": {}}\n```",
+            "```json\n{\"name\": \"bash\", \"arguments\": {}}\n```\nThat is how a call looks.",
+            "{\"name\": \"bash\", \"arguments\": {}} is a call.",
+            "{\"name\": \"bash\", \"version\": \"5.2\"}",
+            "[{\"name\": \"bash\"}, {\"name\": \"fish\"}]",
+            "[]",
+            "{\"name\": \"bash\", \"description\": \"Runs.\", \"parameters\": {}}",
+            "{\"name\": \"bash\", \"parameters\": {\"properties\": {}}}",
+            "```json\n{\"name\": \"bash\", \"arguments\": {}}\n```\n```json\n{}\n```",
+            "The model writes <function_calls> before it calls bash.",
+            "Harmony has `<|channel|>commentary to=functions.bash` for calls.",
+            "Set to=functions.bash in the header.",
         ] {
             assert!(!has_call(text, &["bash"]), "{text}");
         }

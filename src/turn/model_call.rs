@@ -45,6 +45,8 @@ pub(super) enum CallOutcome {
     OutputRefused {
         error: AgentError,
         limit: Option<u32>,
+        /// The real window, if the limit is what the prompt leaves of it.
+        window: Option<u64>,
     },
     ImageRefused(AgentError),
     /// A spending limit forbids the call, or the user chose to stop at one.
@@ -189,9 +191,10 @@ fn gave_up(error: &ProviderError, agent_error: AgentError) -> CallOutcome {
             error: agent_error,
             limit,
         },
-        ProviderFault::OutputLimit { limit } => CallOutcome::OutputRefused {
+        ProviderFault::OutputLimit { limit, window } => CallOutcome::OutputRefused {
             error: agent_error,
             limit,
+            window,
         },
         ProviderFault::ImageRefused => CallOutcome::ImageRefused(agent_error),
         _ => CallOutcome::Failed(agent_error),

@@ -3,6 +3,7 @@
 //! This is no retry: the next request is a different one, and no answer is lost. `calibration` remembers refusals for the
 //! session.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::context::TurnContext;
@@ -14,8 +15,25 @@ use crate::provider::{Effort, ModelRequest, ProviderError, ProviderFault, Reques
 /// The code of the warning that a provider rejected a part of our requests.
 const PART_LEFT_OUT: &str = "part_left_out";
 
-/// What is left out, in words of the user, and what follows from that.
-type RefusalWarning = (String, &'static str);
+/// What to tell the user about a refusal.
+struct RefusalWarning {
+    /// What the provider refuses.
+    what: String,
+    /// What is done without it.
+    remedy: &'static str,
+    /// What follows from that.
+    effect: &'static str,
+}
+
+impl RefusalWarning {
+    fn of_tools(what: String, remedy: &'static str) -> Self {
+        Self {
+            what,
+            remedy,
+            effect: "",
+        }
+    }
+}
 
 /// What one call has left out of its request.
 pub(super) struct RefusedParts {
@@ -23,6 +41,8 @@ pub(super) struct RefusedParts {
     effort: Option<Effort>,
     /// The parts that have left the request since its failures have this message.
     parts: Vec<RequestPart>,
+    /// The tools that have left it without being named.
+    unnamed_tools: Vec<String>,
     message: String,
 }
 
@@ -31,6 +51,7 @@ impl RefusedParts {
         Self {
             effort,
             parts: Vec::new(),
+            unnamed_tools: Vec::new(),
             message: String::new(),
         }
     }
@@ -47,9 +68,13 @@ impl RefusedParts {
         if error.message != self.message {
             self.message.clone_from(&error.message);
             self.parts.clear();
+            self.unnamed_tools.clear();
         }
         let warnings = match &error.fault {
             ProviderFault::PartRefused(part) => self.record_refusal(cx, model, request, part),
+            ProviderFault::ToolsRefused(pointers) if pointers.contains(&ToolPointer::Unnamed) => {
+                self.record_unnamed_tools(cx, model, request)
+            }
             ProviderFault::ToolsRefused(pointers) => {
                 let tools = find_refused_tools(cx, request, pointers);
                 record_refused_tools(cx, model, tools, error)
@@ -61,13 +86,14 @@ impl RefusedParts {
             for part in self.parts.drain(..) {
                 calibration.forget_refusal(model, &part, self.effort);
             }
+            calibration.forget_refused_tools(model, self.unnamed_tools.drain(..));
             return Ok(false);
         };
         tracing::warn!(model = %model.label(), fault = ?error.fault, "a part of the request was rejected");
         calibration.adapt_request(model, self.effort, Arc::make_mut(request));
-        for (what, effect) in warnings {
+        for RefusalWarning { what, remedy, effect } in warnings {
             let message = format!(
-                "{} rejected {what} ({}); leaving it out in this session{effect}",
+                "{} rejected {what} ({}); {remedy} in this session{effect}",
                 model.label(),
                 error.message
             );
@@ -92,12 +118,34 @@ impl RefusedParts {
         }
         self.parts.push(part.clone());
         let warning = part.warning().filter(|_| is_new);
-        Some(
-            warning
-                .map(|(what, effect)| (what.into_owned(), effect))
-                .into_iter()
-                .collect(),
-        )
+        let to_warning = |(what, effect): (Cow<'_, str>, _)| RefusalWarning {
+            what: what.into_owned(),
+            remedy: part.remedy(),
+            effect,
+        };
+        Some(warning.map(to_warning).into_iter().collect())
+    }
+
+    /// Records that the model refuses a tool without naming it, which agentls's own tools never cause. Returns what to warn
+    /// of; `None` if the request has no others.
+    fn record_unnamed_tools(
+        &mut self,
+        cx: &TurnContext,
+        model: &ResolvedModel,
+        request: &ModelRequest,
+    ) -> Option<Vec<RefusalWarning>> {
+        let is_foreign = |name: &String| cx.tools.get(name).is_some_and(|tool| tool.owner().is_some());
+        let names = request.tools.iter().map(|tool| tool.name.clone());
+        let tools: Vec<String> = names.filter(is_foreign).collect();
+        if tools.is_empty() {
+            return None;
+        }
+        let calibration = &cx.services.statistics.calibration;
+        calibration.record_refused_tools(model, tools.iter().cloned());
+        self.unnamed_tools = tools;
+        let what = "a tool without naming it".to_owned();
+        let remedy = "leaving out the tools of MCP servers";
+        Some(vec![RefusalWarning::of_tools(what, remedy)])
     }
 }
 
@@ -123,7 +171,9 @@ fn record_refused_tools(
     }
     let calibration = &cx.services.statistics.calibration;
     calibration.record_refused_tools(model, foreign.iter().map(|(name, _)| (*name).clone()));
-    let describe = |(name, owner): &(&String, &String)| (format!("the tool {name} of {owner}"), "");
+    let describe = |(name, owner): &(&String, &String)| {
+        RefusalWarning::of_tools(format!("the tool {name} of {owner}"), "leaving it out")
+    };
     Some(foreign.iter().map(describe).collect())
 }
 
@@ -139,6 +189,7 @@ fn find_refused_tools(
             .tools
             .iter()
             .find(|tool| tool.name.eq_ignore_ascii_case(name)),
+        ToolPointer::Unnamed => None,
     });
     named
         .map(|tool| {

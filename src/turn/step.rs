@@ -109,6 +109,9 @@ async fn call_with_accepted_request(
         };
         if let CallOutcome::TooLong {
             limit: Some(limit), ..
+        }
+        | CallOutcome::OutputRefused {
+            window: Some(limit), ..
         } = &outcome
         {
             learn_window(cx, state, &state.model.clone(), *limit);
@@ -134,7 +137,7 @@ async fn call_with_accepted_request(
 fn refused_output(state: &LoopState, requested: u32, outcome: &CallOutcome) -> Option<(Option<u32>, String)> {
     let info = &state.model.info;
     let (named, error) = match outcome {
-        CallOutcome::OutputRefused { error, limit } => (*limit, error),
+        CallOutcome::OutputRefused { error, limit, .. } => (*limit, error),
         CallOutcome::TooLong { error, .. } | CallOutcome::Failed(error)
             if !info.knows_max_output
                 && requested > info.max_output

@@ -16,6 +16,7 @@ use crate::provider::fields::{
 };
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{SearchReport, StopReason, StreamEvent};
+use crate::provider::thought_tags::ThoughtSplitter;
 
 /// The state of one answer.
 #[derive(Debug, Default)]
@@ -32,6 +33,7 @@ pub(crate) struct MessagesDecoder {
     completed: BTreeSet<u32>,
     usage: Usage,
     searches: u64,
+    thoughts: ThoughtSplitter,
     stop: Option<StopReason>,
 }
 
@@ -149,16 +151,18 @@ impl MessagesDecoder {
         let mut progress = StreamProgress::Event;
         let open = match needed_text(block, "type")? {
             "text" => {
-                progress = out.push_content(StreamEvent::Text(needed_text(block, "text")?.to_owned()));
+                progress = self.push_text(needed_text(block, "text")?, out);
                 StreamBlock::Other
             }
             "thinking" => {
+                self.thoughts.expect_text(out);
                 let thinking = text(block, "thinking").unwrap_or_default();
                 progress = out.push_content(StreamEvent::Reasoning(thinking.to_owned()));
                 let signature = text(block, "signature").unwrap_or_default().to_owned();
                 StreamBlock::Thinking { signature }
             }
             "redacted_thinking" => {
+                self.thoughts.expect_text(out);
                 if let Some(data) = text(block, "data") {
                     out.push(StreamEvent::RedactedReasoning(data.to_owned()));
                     progress = StreamProgress::Content;
@@ -184,6 +188,15 @@ impl MessagesDecoder {
         };
         self.blocks.insert(index, open);
         Ok(progress)
+    }
+
+    /// Pushes a piece of text. Engines without a reasoning parser leave thoughts in it.
+    fn push_text(&mut self, piece: &str, out: &mut EventQueue) -> StreamProgress {
+        if piece.is_empty() {
+            return StreamProgress::Event;
+        }
+        self.thoughts.push(piece, out);
+        StreamProgress::Content
     }
 
     /// Returns a free index: the server's own, unless it reuses one or sends none.
@@ -216,6 +229,7 @@ impl MessagesDecoder {
             ));
         };
         let name = name.to_owned();
+        self.thoughts.flush(out);
         out.push(StreamEvent::ToolUseStarted { index, name });
         if let Some(id) = text(block, "id").filter(|id| !id.is_empty()) {
             out.push(StreamEvent::ToolUseAttached {
@@ -240,7 +254,7 @@ impl MessagesDecoder {
             return Ok(StreamProgress::Event);
         };
         Ok(match needed_text(delta, "type")? {
-            "text_delta" => out.push_content(StreamEvent::Text(needed_text(delta, "text")?.to_owned())),
+            "text_delta" => self.push_text(needed_text(delta, "text")?, out),
             "thinking_delta" => {
                 let thinking = text(delta, "thinking").unwrap_or_default();
                 out.push_content(StreamEvent::Reasoning(thinking.to_owned()))
@@ -313,6 +327,7 @@ impl MessagesDecoder {
             (Some(StopReason::ToolUse) | None, true) => StopReason::EndTurn,
             (Some(stop), _) => stop,
         };
+        self.thoughts.finish(&stop, out);
         let rest = self
             .tools
             .iter()

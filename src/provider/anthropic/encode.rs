@@ -70,11 +70,14 @@ pub(super) fn build_body(request: &ModelRequest, origin: &str, ttl: CacheTtl) ->
         }
         body.push_raw("]");
     }
-    if has_system {
+    if has_system && body.admit_part(&request.omitted, RequestPart::SystemBlocks) {
         body.push_raw(",\"system\":[{\"type\":\"text\",\"text\":");
         body.push_json(&&*request.system);
         body.push_raw(breakpoint);
         body.push_raw("}]");
+    } else if has_system {
+        body.push_raw(",\"system\":");
+        body.push_json(&&*request.system);
     }
     body.push_raw(",\"messages\":[");
     write_messages(request, origin, breakpoint, &mut body);

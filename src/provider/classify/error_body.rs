@@ -68,6 +68,7 @@ impl ErrorBody {
             .or_else(|| extract_text(&nested["detail"]))
             .or_else(|| extract_text(&value["message"]))
             .or_else(|| extract_text(&value["detail"]))
+            .or_else(|| extract_text(error))
             .unwrap_or_default();
         let behind = extract_text(&nested["metadata"]["raw"]).unwrap_or_default();
         let reasons = extract_text(&nested["metadata"]["reasons"]).unwrap_or_default();
@@ -163,7 +164,9 @@ fn extract_text(value: &Value) -> Option<String> {
                 .collect();
             (!parts.is_empty()).then(|| parts.join("; "))
         }
-        Value::Object(map) => map.get("message").and_then(extract_text),
+        Value::Object(map) => ["message", "detail"]
+            .iter()
+            .find_map(|key| map.get(*key).and_then(extract_text)),
         _ => None,
     }
 }

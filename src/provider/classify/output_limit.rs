@@ -48,6 +48,23 @@ pub(super) fn is_refused(text: &str) -> bool {
     has(&SUBJECTS) && has(&COMPLAINTS) && !has(&OTHERS)
 }
 
+/// How much of the window an answer must be able to use. With less room, the history is what is too long.
+const LEAST_SHARE: u32 = 8;
+
+/// Returns the tokens that fit next to the prompt, and the window, if a limit is too large for both: vLLM ends with
+/// `(64000 > 32768 - 3200)`.
+pub(super) fn parse_room(text: &str) -> Option<(u32, u64)> {
+    if !is_refused(text) {
+        return None;
+    }
+    let (_, sum) = text.split_once(" > ")?;
+    let (window, prompt) = sum.split_once(" - ")?;
+    let window: u32 = window.parse().ok()?;
+    let digits = prompt.find(|c: char| !c.is_ascii_digit()).unwrap_or(prompt.len());
+    let room = window.checked_sub(prompt[..digits].parse().ok()?)?;
+    (room >= window / LEAST_SHARE).then_some((room, window.into()))
+}
+
 /// Returns the limit that `text` names. The text may also repeat the refused value, which is the larger number.
 pub(super) fn parse_output_limit(text: &str) -> Option<u32> {
     let mut numbers = extract_numbers(text);
@@ -62,6 +79,8 @@ pub(super) fn parse_output_limit(text: &str) -> Option<u32> {
 /// Returns the numbers that are separate words, with exclusive bounds made inclusive.
 fn extract_numbers(text: &str) -> Vec<u32> {
     let mut numbers = Vec::new();
+    // In parentheses at the end: the limit, or the code of the error after the limit.
+    let mut last = None;
     let mut rest = text;
     let mut read = String::new();
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
@@ -73,21 +92,32 @@ fn extract_numbers(text: &str) -> Vec<u32> {
         // A comma may also end a clause.
         let digits = rest[..end].trim_end_matches([',', '_']);
         let after = &rest[digits.len()..];
+        // DashScope begins with the status: `<400>`.
+        let is_status = read.ends_with('<') && after.starts_with('>');
+        let is_last = read.ends_with('(') && after.trim_end() == ")";
         // Excludes digits in the name of a model or a version.
         let joined = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '.');
         let is_word = !read.ends_with(joined) && !after.starts_with(|c: char| c.is_alphabetic() || c == '-');
         let number: String = digits.chars().filter(char::is_ascii_digit).collect();
-        if let Some(number) = number.parse::<u32>().ok().filter(|_| is_word) {
+        if let Some(number) = number.parse::<u32>().ok().filter(|_| is_word && !is_status) {
             let excluded = ["less than ", "lower than ", "below "]
                 .iter()
                 .any(|words| read.trim_end_matches(['`', '\'', '"']).ends_with(words))
                 || after.trim_start().starts_with("(exclusive)");
-            numbers.push(number.saturating_sub(u32::from(excluded)));
+            let number = number.saturating_sub(u32::from(excluded));
+            if is_last {
+                last = Some(number);
+            } else {
+                numbers.push(number);
+            }
         }
         read.push_str(digits);
         rest = after;
     }
     numbers.retain(|number| PLAUSIBLE.contains(number));
+    if numbers.is_empty() {
+        numbers.extend(last.filter(|number| PLAUSIBLE.contains(number)));
+    }
     numbers
 }
 
@@ -135,6 +165,15 @@ mod tests {
                 Some(16_384),
             ),
             ("max_tokens is too large for llama-4096-chat", None),
+            (
+                "<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 8192]",
+                Some(8_192),
+            ),
+            (
+                "invalid params, max_tokens must be less than or equal to 40960 (2013)",
+                Some(40_960),
+            ),
+            ("max_tokens is above the maximum (4096)", Some(4_096)),
         ] {
             let text = text.to_lowercase();
             assert!(is_refused(&text), "{text}");

@@ -4,7 +4,7 @@
 
 use super::error_body::ErrorBody;
 use super::output_limit;
-use super::refused_tools::find_refused_tools;
+use super::refused_tools::{find_refused_tools, refuses_unnamed_tool};
 use crate::provider::error::ProviderFault;
 use crate::provider::request_part::{REFUSAL_RULES, RequestPart, RequestParts, ToolPointer};
 
@@ -15,25 +15,40 @@ pub(super) fn choose_refusal(
     body: &ErrorBody,
     parts: Option<&RequestParts>,
 ) -> Option<ProviderFault> {
-    if status.is_some_and(|status| !matches!(status, 400 | 422)) {
+    let is_template = status == Some(500);
+    if !is_template && status.is_some_and(|status| !matches!(status, 400 | 422)) {
         return None;
     }
-    if let Some(part) = find_refused_part(body, parts) {
+    let part = find_refused_part(body, parts);
+    if let Some(part) = part.filter(|part| !is_template || part.is_of_template()) {
         return Some(ProviderFault::PartRefused(part));
     }
-    Some(find_tools(body))
-        .filter(|tools| !tools.is_empty())
-        .map(ProviderFault::ToolsRefused)
+    let is_tool = refuses_unnamed_tool(&body.statement);
+    let mut tools = if is_template && !is_tool {
+        Vec::new()
+    } else {
+        find_tools(body)
+    };
+    if tools.is_empty() && is_tool {
+        tools.push(ToolPointer::Unnamed);
+    }
+    (!tools.is_empty()).then_some(ProviderFault::ToolsRefused(tools))
 }
 
 /// Returns the part of the request that the provider refuses, if the request works without it.
 fn find_refused_part(body: &ErrorBody, parts: Option<&RequestParts>) -> Option<RequestPart> {
-    // History is no field, so the caller of the provider looks for reasoning.
-    let is_sent = |part: &RequestPart| {
-        *part == RequestPart::Reasoning || parts.is_none_or(|parts| parts.contains(part))
+    let is_sent = |part: &RequestPart| match part {
+        // History is no field, so the caller of the provider looks for reasoning.
+        RequestPart::Reasoning => true,
+        // Only who has sent the limit knows its other name.
+        RequestPart::OutputLimitName => parts.is_some_and(|parts| parts.contains(part)),
+        _ => parts.is_none_or(|parts| parts.contains(part)),
     };
     // A limit that is too high is lowered instead, and one that is too low is no unknown parameter.
-    let is_value = |part: &RequestPart| *part == RequestPart::OutputLimit && refuses_limit(&body.statement);
+    let is_value = |part: &RequestPart| {
+        matches!(part, RequestPart::OutputLimit | RequestPart::OutputLimitName)
+            && refuses_limit(&body.statement)
+    };
     let rule = REFUSAL_RULES.iter().find(|rule| {
         is_sent(&rule.part)
             && !is_value(&rule.part)
@@ -148,8 +163,13 @@ fn is_of_path(letter: char) -> bool {
 
 /// Returns whether fields at this path are agentls's own, not those of a tool's arguments.
 fn is_path_of_ours(path: &str) -> bool {
-    const OTHERS: [&str; 5] = ["properties", "schema", "parameters", "arguments", ".input."];
-    (path.is_empty() || path.ends_with(['.', ']'])) && !OTHERS.iter().any(|word| path.contains(word))
+    (path.is_empty() || path.ends_with(['.', ']'])) && !is_path_of_tool(path)
+}
+
+/// Returns whether a path leads into the schema or the arguments of a tool.
+pub(super) fn is_path_of_tool(path: &str) -> bool {
+    const FIELDS: [&str; 5] = ["properties", "schema", "parameters", "arguments", ".input."];
+    FIELDS.iter().any(|word| path.contains(word))
 }
 
 /// Returns what follows a name and its fields, as in `thinking.budget_tokens: …`; `None` in the middle of a word.

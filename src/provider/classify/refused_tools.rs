@@ -16,36 +16,58 @@ const POSITIONS: [&[&str]; 2] = [
 ];
 
 /// What is before the name of a tool.
-const BEFORE_NAMES: [&str; 6] = [
+const BEFORE_NAMES: [&str; 9] = [
     "function '",
     "function \"",
     "function `",
     "tool '",
     "tool \"",
     "tool `",
+    "function declaration `",
+    "schema for tool ",
+    "schema for function ",
 ];
 
+/// What begins the names of all tools of MCP servers. Where no name is expected, only these count.
+const FOREIGN_NAME: &str = "mcp__";
+
 /// What is after the name of a tool (Vertex AI).
-const AFTER_NAMES: [&str; 2] = ["` functiondeclaration", "` function_declaration"];
+const AFTER_NAMES: [&str; 3] = [
+    "` functiondeclaration",
+    "` function_declaration",
+    " has an invalid parameters schema",
+];
 
 /// The words of errors about the definition of a tool, and about a call of one.
-const ABOUT_DEFINITIONS: [&str; 4] = ["schema", "parameters", "declaration", "description"];
+const ABOUT_DEFINITIONS: [&str; 6] = [
+    "schema",
+    "parameters",
+    "declaration",
+    "description",
+    "grammar",
+    "toolspec",
+];
 const ABOUT_CALLS: [&str; 3] = ["tool call", "tool_call", "tool_use"];
 
 /// Returns the tools that `text` refuses, each once.
 pub(super) fn find_refused_tools(text: &str) -> Vec<ToolPointer> {
+    // A call that does not fit is the model's mistake, not the definition's.
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let is_definition = has(&ABOUT_DEFINITIONS) && !has(&ABOUT_CALLS);
     let mut found: Vec<ToolPointer> = Vec::new();
+    // Servers count from 0 or from 1, so a name is more certain than a position.
+    if is_definition {
+        found.extend(find_foreign_names(text));
+    }
     for words in POSITIONS {
-        let rest = words.iter().flat_map(|word| text.match_indices(word));
-        let indexes = rest.filter_map(|(at, word)| leading_index(&text[at + word.len()..]));
-        found.extend(indexes.map(ToolPointer::Index));
         if !found.is_empty() {
             break;
         }
+        let rest = words.iter().flat_map(|word| text.match_indices(word));
+        let indexes = rest.filter_map(|(at, word)| leading_index(&text[at + word.len()..]));
+        found.extend(indexes.map(ToolPointer::Index));
     }
-    // A call that does not fit is the model's mistake, not the definition's.
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if found.is_empty() && has(&ABOUT_DEFINITIONS) && !has(&ABOUT_CALLS) {
+    if found.is_empty() && is_definition {
         let before = BEFORE_NAMES.iter().flat_map(|word| text.match_indices(word));
         found.extend(before.filter_map(|(at, word)| {
             let rest = &text[at + word.len()..];
@@ -66,9 +88,35 @@ pub(super) fn find_refused_tools(text: &str) -> Vec<ToolPointer> {
     distinct
 }
 
+/// Returns whether `text` refuses the definition of a tool without saying of which: Moonshot, llama.cpp, and Ollama.
+pub(super) fn refuses_unnamed_tool(text: &str) -> bool {
+    const TEXTS: [&str; 4] = [
+        "tools.function.parameters",
+        "json schema conversion failed",
+        "failed to parse grammar",
+        "go struct field toolfunction",
+    ];
+    TEXTS.iter().any(|words| text.contains(words)) && !ABOUT_CALLS.iter().any(|words| text.contains(words))
+}
+
+fn find_foreign_names(text: &str) -> impl Iterator<Item = ToolPointer> {
+    text.match_indices(FOREIGN_NAME).filter_map(|(at, _)| {
+        let name = &text[at..];
+        let end = name.find(|c| !is_of_name(c)).unwrap_or(name.len());
+        let is_word = !text[..at].ends_with(is_of_name);
+        to_name(name[..end].trim_end_matches('.')).filter(|_| is_word)
+    })
+}
+
+/// Returns the position at the start of `text`. AWS counts the members of a list from 1.
 fn leading_index(text: &str) -> Option<usize> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text[..end].parse().ok()
+    let index: usize = text[..end].parse().ok()?;
+    if text[end..].starts_with(".member.") {
+        index.checked_sub(1)
+    } else {
+        Some(index)
+    }
 }
 
 fn to_name(name: &str) -> Option<ToolPointer> {

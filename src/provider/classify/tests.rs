@@ -10,16 +10,20 @@ use crate::provider::account::tests::build_account;
 use crate::provider::error::Disposition;
 use crate::provider::request_part::ToolPointer;
 
-fn classify(status: u16, body: &str) -> Failure {
+pub(super) fn classify(status: u16, body: &str) -> Failure {
     classify_at("https://api.example.com/v1", status, &[], body)
 }
 
-fn classify_with(parts: &[RequestPart], body: &str) -> Failure {
+pub(super) fn classify_with(parts: &[RequestPart], body: &str) -> Failure {
+    classify_parts(400, parts, body)
+}
+
+pub(super) fn classify_parts(status: u16, parts: &[RequestPart], body: &str) -> Failure {
     let account = build_account("work", ApiKind::OpenAi, "https://api.example.com/v1");
     classify_response(&RefusedResponse {
         account: &account,
         model: "the-model",
-        status: 400,
+        status,
         headers: &HeaderMap::new(),
         body,
         parts: Some(&parts.iter().cloned().collect()),

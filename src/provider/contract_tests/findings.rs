@@ -576,7 +576,38 @@ fn thoughts_at_the_start_of_a_text_become_reasoning() {
         ("</think>ends it.", vec![text("</think>ends it.")]),
         (
             "<think>\nHm, <b>.\n</think>\n<think>\nopens it.\n</think>\n",
-            vec![thought(), text("<think>\nopens it.\n</think>\n")],
+            vec![reasoning("Hm, <b>.\n\nopens it.")],
+        ),
+        (
+            "<think>\nHm, <b>.\n</think>\n\n<think>\n\n</think>\n\nHi </think>.",
+            vec![thought(), answer()],
+        ),
+        (
+            "<think>Hm, <b>.</think><think> is it.",
+            vec![thought(), text("<think> is it.")],
+        ),
+        ("[THINK]Hm, <b>.[/THINK]Hi </think>.", vec![thought(), answer()]),
+        (
+            "<thought>\nHm, <b>.\n</thought>\nHi </think>.",
+            vec![thought(), answer()],
+        ),
+        (
+            "<seed:think>Hm, <b>.</seed:think>Hi </think>.",
+            vec![thought(), answer()],
+        ),
+        ("◁think▷Hm, <b>.◁/think▷Hi </think>.", vec![thought(), answer()]),
+        (
+            "<|channel|>analysis<|message|>Hm, <b>.<|end|><|start|>assistant<|channel|>final<|message|>Hi </think>.",
+            vec![thought(), answer()],
+        ),
+        ("<|channel|>final<|message|>Hi </think>.", vec![answer()]),
+        (
+            "<|channel|>analysis<|message|>Hm, <b>.<|end|>Hi </think>.",
+            vec![thought(), answer()],
+        ),
+        (
+            "<|channel|> begins a channel.",
+            vec![text("<|channel|> begins a channel.")],
         ),
         (
             "<think>Hm, <b>.</think></think>\n",
@@ -605,6 +636,49 @@ fn thoughts_at_the_start_of_a_text_become_reasoning() {
             let expected = [expected.as_slice(), &[stop(StopReason::EndTurn)]].concat();
             assert_eq!(events, expected, "{content:?} in pieces of {size}");
         }
+    }
+}
+
+#[test]
+fn every_api_separates_thoughts_in_the_text() {
+    let messages_stream = |pieces: &[&str]| {
+        let mut events = vec![json!({"type": "message_start", "message": {}})];
+        events.push(
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        );
+        events.extend(pieces.iter().map(|piece| {
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}})
+        }));
+        events.push(json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}));
+        events.push(json!({"type": "message_stop"}));
+        to_sse_stream(&events)
+    };
+    let responses_stream = |pieces: &[&str]| {
+        let delta =
+            |piece: &&str| json!({"type": "response.output_text.delta", "output_index": 0, "delta": piece});
+        let mut events: Vec<Value> = pieces.iter().map(delta).collect();
+        events.push(json!({"type": "response.completed", "response": {}}));
+        to_sse_stream(&events)
+    };
+    let end = stop(StopReason::EndTurn);
+    for (pieces, expected) in [
+        (
+            &["<thi", "nk>Hm.</th", "ink>Hi"][..],
+            vec![reasoning("Hm."), text("Hi"), end.clone()],
+        ),
+        (
+            &["Hi <think>a</think>"],
+            vec![text("Hi <think>a</think>"), end.clone()],
+        ),
+        (&["<thi"], vec![text("<thi"), end.clone()]),
+    ] {
+        assert_eq!(
+            run(messages, [messages_stream(pieces).as_bytes()]).0,
+            expected,
+            "{pieces:?}"
+        );
+        let events = run(new_responses_decoder, [responses_stream(pieces).as_bytes()]).0;
+        assert_eq!(events, expected, "{pieces:?}");
     }
 }
 

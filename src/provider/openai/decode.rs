@@ -246,10 +246,11 @@ impl ChatDecoder {
 
     fn stop_reason(&self, reason: &str, data: &str) -> DecodeResult<StopReason> {
         Ok(match reason {
-            "length" | "max_tokens" | "model_length" => StopReason::MaxTokens,
-            "content_filter" | "refusal" => {
+            // Also in the words of the providers behind gateways: GLM, Gemini, Bedrock.
+            _ if is_filter(reason) => {
                 StopReason::Refusal((!self.refusal.is_empty()).then(|| self.refusal.clone()))
             }
+            "length" | "max_tokens" | "model_length" => StopReason::MaxTokens,
             "error" => return Err(DecodeError::Reported(data.to_owned())),
             "insufficient_system_resource" => {
                 return Err(DecodeError::Failed(
@@ -371,6 +372,25 @@ impl ToolState {
             out.push(StreamEvent::ToolUseAttached { index, id, extra });
         }
     }
+}
+
+/// Returns whether a finish reason says that a filter, or the model itself, has declined.
+fn is_filter(reason: &str) -> bool {
+    const REASONS: [&str; 12] = [
+        "content_filter",
+        "content_filtered",
+        "refusal",
+        "sensitive",
+        "safety",
+        "image_safety",
+        "prohibited_content",
+        "blocklist",
+        "spii",
+        "recitation",
+        "guardrail_intervened",
+        "guardrails",
+    ];
+    REASONS.iter().any(|filter| reason.eq_ignore_ascii_case(filter))
 }
 
 /// Parses a cost in US dollars: a number (OpenRouter), or an object with the total (Perplexity).

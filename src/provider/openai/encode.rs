@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::flavour::{Flavour, ReasoningSwitch, takes_cache_key};
 use super::opaque;
+use super::roles::{self, join_messages};
 use crate::domain::{Block, MediaData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::account::is_openai_model;
 use crate::provider::body::BodyPieces;
@@ -40,6 +41,9 @@ pub(super) fn build_body(
     let verbosity = verbosity.map(|verbosity| (RequestPart::Verbosity, "verbosity", json!(verbosity)));
     let options = build_options(request, flavour, origin, reasoning.switch);
     body.add_options(&request.omitted, options.into_iter().chain(verbosity));
+    if body.parts().contains(&RequestPart::OutputLimit) {
+        body.admit_part(&request.omitted, RequestPart::OutputLimitName);
+    }
     write_tools(&mut body, request);
     body.push_raw(",\"messages\":[");
     write_messages(request, flavour, origin, reasoning.gives_back, &mut body);
@@ -53,11 +57,16 @@ fn build_options(
     origin: &str,
     switch: Option<ReasoningSwitch>,
 ) -> Vec<OptionalField> {
-    let limit = match flavour {
+    let is_current = match flavour {
         // OpenAI's current models refuse `max_tokens`, behind a proxy too.
-        Flavour::OpenAi => "max_completion_tokens",
-        Flavour::Other if is_openai_model(&request.model) => "max_completion_tokens",
-        Flavour::OpenRouter | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => "max_tokens",
+        Flavour::OpenAi => true,
+        Flavour::Other => is_openai_model(&request.model),
+        Flavour::OpenRouter | Flavour::Mistral | Flavour::ReasoningBack => false,
+    };
+    let limit = if is_current == request.omitted.contains(&RequestPart::OutputLimitName) {
+        "max_tokens"
+    } else {
+        "max_completion_tokens"
     };
     let mut options = Vec::new();
     if !request.is_limit_assumed {
@@ -129,7 +138,9 @@ fn write_messages(
     let mut comma = |body: &mut BodyPieces| body.push_raw(if std::mem::take(&mut first) { "" } else { "," });
     let marks_cache =
         flavour.marks_cache(&request.model) && body.admit_part(&request.omitted, RequestPart::CacheMarks);
-    if !request.system.trim().is_empty() {
+    let has_system = !request.system.trim().is_empty();
+    let moves_system = has_system && !body.admit_part(&request.omitted, RequestPart::SystemRole);
+    if has_system && !moves_system {
         comma(body);
         let mut system = json!({"role": "system", "content": &*request.system});
         if marks_cache {
@@ -149,24 +160,20 @@ fn write_messages(
         body.admit_part(&request.omitted, RequestPart::BareCalls);
         Dialect::Plain
     };
-    let mut written: Vec<(Role, Bytes)> = Vec::new();
-    for (item, calls) in request.with_calls() {
-        let ids = if calls.is_from_origin(origin) {
-            Some(CallIds::from_answer(&calls.message, accepts_id(flavour)))
-        } else {
-            None
-        };
-        let shape = dialect.to_shape(ids.is_some());
-        let bytes = item.get_or_encode(shape, |message| encode_message(message, dialect, ids.as_ref()));
-        if !bytes.is_empty() {
-            written.push((item.message.role, bytes.clone()));
-        }
-    }
+    let mut written = encode_history(request, flavour, origin, dialect);
     if marks_cache {
         let roles: Vec<Role> = written.iter().map(|(role, _)| *role).collect();
         for at in find_cache_breakpoints(&roles) {
             written[at].1 = with_cache_mark(&written[at].1);
         }
+    }
+    let joins = roles::has_neighbors(written.iter().map(|(role, _)| *role))
+        && !body.admit_part(&request.omitted, RequestPart::RepeatedRoles);
+    if joins || moves_system {
+        let system = Some(&*request.system).filter(|_| moves_system);
+        comma(body);
+        body.push(&roles::join_roles(&written, system));
+        return;
     }
     let mut before = None;
     for (role, bytes) in written {
@@ -179,6 +186,29 @@ fn write_messages(
         body.push(&bytes);
         before = Some(role);
     }
+}
+
+/// Encodes the messages that have anything to send.
+fn encode_history(
+    request: &ModelRequest,
+    flavour: Flavour,
+    origin: &str,
+    dialect: Dialect,
+) -> Vec<(Role, Bytes)> {
+    let mut written = Vec::new();
+    for (item, calls) in request.with_calls() {
+        let ids = if calls.is_from_origin(origin) {
+            Some(CallIds::from_answer(&calls.message, accepts_id(flavour)))
+        } else {
+            None
+        };
+        let shape = dialect.to_shape(ids.is_some());
+        let bytes = item.get_or_encode(shape, |message| encode_message(message, dialect, ids.as_ref()));
+        if !bytes.is_empty() {
+            written.push((item.message.role, bytes.clone()));
+        }
+    }
+    written
 }
 
 /// Returns encoded messages with a cache breakpoint in the last one.
@@ -248,16 +278,6 @@ fn encode_message(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>
         Role::Tool => encode_tool_results(message, dialect, own),
     };
     join_messages(&values)
-}
-
-fn join_messages(messages: &[Value]) -> Bytes {
-    Bytes::from(
-        messages
-            .iter()
-            .map(Value::to_string)
-            .collect::<Vec<_>>()
-            .join(","),
-    )
 }
 
 fn encode_user_message(message: &Message) -> Vec<Value> {

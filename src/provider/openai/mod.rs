@@ -7,6 +7,7 @@ mod decode;
 mod encode;
 mod flavour;
 mod opaque;
+mod roles;
 
 pub(crate) use decode::ChatDecoder;
 pub(super) use encode::{own_reasoning, result_text, write_tools};

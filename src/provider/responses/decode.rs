@@ -18,6 +18,7 @@ use crate::provider::fields::{
 };
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{SearchReport, StopReason, StreamEvent};
+use crate::provider::thought_tags::ThoughtSplitter;
 
 /// Separates the texts of two messages, and the parts of reasoning.
 pub(super) const BREAK: &str = "\n\n";
@@ -38,6 +39,7 @@ pub(crate) struct ResponsesDecoder {
     refusal: String,
     usage: Usage,
     searches: u32,
+    thoughts: ThoughtSplitter,
 }
 
 #[derive(Debug, Default)]
@@ -206,6 +208,7 @@ impl ResponsesDecoder {
             tool.has_started = true;
             let name = name.to_owned();
             let opening = tool.is_freeform.then(|| self.freeform.opening(&name));
+            self.thoughts.flush(out);
             out.push(StreamEvent::ToolUseStarted { index, name });
             if let Some(opening) = opening {
                 self.tools[at].opening = opening.len();
@@ -235,7 +238,8 @@ impl ResponsesDecoder {
         }
         let WireItem { kind, phase, .. } = self.items.get(at);
         if matches!(kind, WireItemKind::Message { has_text: true }) {
-            return Ok(out.push_content(StreamEvent::Text(piece.to_owned())));
+            self.thoughts.push(piece, out);
+            return Ok(StreamProgress::Content);
         }
         *kind = WireItemKind::Message { has_text: true };
         let phase = phase.clone();
@@ -251,7 +255,8 @@ impl ResponsesDecoder {
         } else {
             piece.to_owned()
         };
-        Ok(out.push_content(StreamEvent::Text(text)))
+        self.thoughts.push(&text, out);
+        Ok(StreamProgress::Content)
     }
 
     fn handle_refusal_delta(&mut self, event: &Value) -> StreamProgress {
@@ -274,6 +279,7 @@ impl ResponsesDecoder {
         if piece.is_empty() {
             return StreamProgress::Event;
         }
+        self.thoughts.expect_text(out);
         let at = self.items.resolve_piece(event, &WireItemKind::new_reasoning());
         let kind = &mut self.items.get(at).kind;
         let divided = matches!(kind, WireItemKind::Reasoning { part: true, .. });
@@ -410,6 +416,7 @@ impl ResponsesDecoder {
             let texts: Vec<&str> = parts.filter_map(|part| text(part, "text")).collect();
             let text = texts.join(BREAK);
             has_text = !text.is_empty();
+            self.thoughts.expect_text(out);
             out.push_content(StreamEvent::Reasoning(text));
         }
         if let Some(encrypted) = text(item, "encrypted_content").filter(|content| !content.is_empty()) {
@@ -548,6 +555,7 @@ impl ResponsesDecoder {
                 return Err(DecodeError::broken_stream("the input of a tool has no end"));
             }
         }
+        self.thoughts.finish(&stop, out);
         let rest = self.tools.iter().enumerate();
         let rest = rest.filter(|(_, tool)| tool.has_started && !tool.completed);
         complete_tools(rest.map(|(at, tool)| (at as u32, &tool.input)), &stop, out);
