@@ -162,7 +162,7 @@ impl WriteBatch<'_> {
                 let (provider, address, model) = (&model.provider, &model.address, &model.model);
                 self.execute_cached(
                     "INSERT OR REPLACE INTO windows (provider, address, model, tokens, at_ms) VALUES (?, ?, ?, ?, ?)",
-                    // Without one, less than any window counts; it ages like the others.
+                    // More than any window, for none.
                     params![provider, address, model, tokens.map_or(i64::MAX, |tokens| tokens as i64), at_ms],
                 )?;
             }

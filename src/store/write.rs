@@ -111,7 +111,7 @@ pub enum RowWrite {
         /// Time of the choice, in ms since the epoch.
         at_ms: i64,
     },
-    /// Stores the window that a provider has named for a model, in tokens; `None` removes it.
+    /// Stores the window that a provider has named for a model, in tokens; `None` if more has fit since.
     NoteWindow {
         model: ModelKey,
         tokens: Option<u64>,

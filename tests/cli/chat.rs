@@ -26,10 +26,12 @@ fn approval_keys_answer_and_enter_alone_allows_nothing() {
     chat.send_keys("\r\r\u{1b}[200~yyy\r\u{1b}[201~");
     chat.wait_for_text("› yyy");
     chat.send_keys("\u{15}");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("e");
     chat.wait_for_text("no editor is set; set VISUAL or EDITOR");
     assert!(!world.path("work/new.txt").exists());
     chat.wait_for_text("y allow");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("n");
     chat.wait_for_text("no, because");
     chat.send_keys("not here\r");
@@ -794,6 +796,7 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     chat.wait_for_text("not valid JSON");
     chat.wait_for_text("e edit");
     does("cat \"$1\" > \"$EDITS.seen\"; echo '{\"path\": \"other.txt\", \"content\": \"mine\"}' > \"$1\"");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("e");
     chat.wait_for_text("? write_file, with your changes");
     chat.wait_for_text("content: mine");
@@ -809,6 +812,7 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     chat.wait_for_text("› sa▏");
     chat.send_keys("\u{1b}");
     chat.wait_for_text("y allow");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("y");
     chat.wait_for_text("allowed");
     chat.wait_for_text("+mine");
@@ -826,9 +830,11 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     let editor_input: Value = serde_json::from_slice(&fs::read(format!("{edits}.seen")).unwrap()).unwrap();
     assert_eq!(editor_input, json!({"path": "new.txt", "content": "hello\n"}));
     does("exit 1");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("e");
     chat.wait_for_text("failed (exit status: 1); arguments unchanged");
     chat.wait_for_text("e edit");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("y");
     chat.wait_for_text("That was it.");
     assert_eq!(fs::read_to_string(world.path("work/new.txt")).unwrap(), "hello\n");

@@ -196,7 +196,9 @@ fn always_is_for_the_file_of_the_call_and_says_so_in_words() {
 #[test]
 fn always_names_the_file_that_a_link_or_a_patch_changes() {
     let world = World::with(Config {
-        tables: "[model.mock-model]\nedit_tool = \"apply_patch\"\n".to_owned(),
+        agent: "model = \"patching-model\"\n".to_owned(),
+        tables: "[model.patching-model]\ninput = 3.0\noutput = 15.0\ncontext_window = 200000\nedit_tool = \"apply_patch\"\n"
+            .to_owned(),
         ..Config::default()
     });
     world.write("src/real.txt", "one\ntwo\n");

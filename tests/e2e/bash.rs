@@ -27,7 +27,7 @@ fn full_session(client: &Client) -> String {
 fn a_flood_of_output_is_shown_in_part_with_its_end() {
     let world = World::new();
     let client = world.start();
-    let session = client.session();
+    let session = full_session(&client);
     let command = "yes 'a line of output' | head -c 50000000; echo; echo the last line";
     world
         .mock()

@@ -281,13 +281,6 @@ fn a_fence_round_the_old_text_only_adds_no_line() {
 }
 
 #[test]
-fn one_kind_of_quotes_says_nothing_about_the_others() {
-    let text = "say it's good\nend\n";
-    let edited = apply(text, &[edit("say it’s good", "say it’s “good” – isn’t it")]).unwrap();
-    assert_eq!(edited.text, "say it's “good” – isn't it\nend\n");
-}
-
-#[test]
 fn blanks_at_the_ends_of_all_lines_are_not_copied() {
     let bend = |text: &str| text.replace('\n', "  \n");
     let old = "fn main() {\n    let answer = 42;\n";

@@ -340,9 +340,8 @@ fn split_units(line: &str) -> Vec<&str> {
     units
 }
 
-/// Returns the letters to replace by plain ones: all kinds of quotes and dashes, if the old text has quotation marks where
-/// the file has plain ones. An apostrophe or a dash says nothing about other kinds than its own. Those that the file has
-/// elsewhere in the same lines stay.
+/// Returns the letters to replace by plain ones: all kinds of quotes and dashes, if the old text has one of them where the
+/// file has a plain one. Those that the file has elsewhere in the same lines stay.
 fn learn_letters<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<char, char> {
     let (mut letters, mut kept) = (HashMap::new(), HashSet::new());
     for (old, there) in pairs {
@@ -355,12 +354,10 @@ fn learn_letters<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap
             }
         }
     }
-    let is_quotation = |letter: &char| matches!(letter, '\u{2018}' | '\u{201a}'..='\u{201f}');
-    let has_quotation = letters.keys().any(is_quotation);
-    let learned: HashSet<char> = letters.values().copied().collect();
-    let others = ('\u{2010}'..='\u{201f}').chain(['\u{2212}']);
-    let others = others.map(|letter| (letter, to_plain_letter(letter)));
-    letters.extend(others.filter(|(_, plain)| has_quotation || learned.contains(plain)));
+    if !letters.is_empty() {
+        let others = ('\u{2010}'..='\u{201f}').chain(['\u{2212}']);
+        letters.extend(others.map(|letter| (letter, to_plain_letter(letter))));
+    }
     letters.retain(|letter, _| !kept.contains(letter));
     letters
 }
