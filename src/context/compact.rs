@@ -186,7 +186,7 @@ fn shorten_prompt(item: &Arc<HistoryItem>, tokens: u64) -> Arc<HistoryItem> {
     });
     let text = Vec::from_iter(texts).join("\n\n");
     // It may have been shortened before.
-    let text = text.trim_end_matches(SHORTENED_PROMPT);
+    let text = text.trim_end_matches(SHORTENED_PROMPT).trim_end();
     let (had, most) = (estimate_text_tokens(text), tokens.max(LEAST_PROMPT_TOKENS));
     if had <= most {
         return item.clone();

@@ -310,7 +310,7 @@ mod tests {
                     "grep",
                     json!({"pattern": "needle", "glob": ".git/**"}),
                     &format!(
-                        "no matches\n[3 files looked at, but none matches glob or type]\n{github}\n{build} one as path to \
+                        "no matches\n[0 files looked at, but none matches glob or type]\n{github}\n{build} one as path to \
                          search it]\n[left out as part of version control: 1 folder (`.git/`); name one as path to \
                          search it]\n{link}"
                     ),
