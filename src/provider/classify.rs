@@ -219,7 +219,7 @@ fn choose_fault(status: Option<u16>, body: &ErrorBody, response: &RefusedRespons
     }
     let fault = choose_fault_by_status(status, body, response);
     let named = response.parts.filter(|_| matches!(status, Some(400 | 422)));
-    match named.and_then(|parts| find_named_part(&body.statement, parts)) {
+    match named.and_then(|parts| find_named_part(&body.statement, &body.parameter, parts)) {
         Some(part) if fault == ProviderFault::InvalidRequest => ProviderFault::PartRefused(part),
         _ => fault,
     }

@@ -6,10 +6,12 @@ use super::decode::EventQueue;
 use super::stream::{StopReason, StreamEvent};
 
 /// The tags, and what follows each.
-static TAGS: [(&str, Section); 13] = [
+static TAGS: [(&str, Section); 15] = [
     ("<think>", Section::Thought("</think>")),
     ("<thinking>", Section::Thought("</thinking>")),
     ("<thought>", Section::Thought("</thought>")),
+    ("<reasoning>", Section::Thought("</reasoning>")),
+    ("<|channel>thought", Section::Thought("<channel|>")),
     ("<seed:think>", Section::Thought("</seed:think>")),
     ("[THINK]", Section::Thought("[/THINK]")),
     ("◁think▷", Section::Thought("◁/think▷")),

@@ -25,7 +25,7 @@ pub(super) const CALL_QUESTION: &str = "Your message has a tool call in its text
 
 /// How calls begin in the texts of models: Hermes, Qwen, GLM, Llama, Kimi, DeepSeek, MiniMax, Mistral, Granite, Phi, and
 /// gpt-oss.
-const CALL_MARKS: [&str; 20] = [
+const CALL_MARKS: [&str; 22] = [
     "<tool_call>",
     "<function=",
     "<|tool_calls_section_begin|>",
@@ -37,6 +37,8 @@ const CALL_MARKS: [&str; 20] = [
     "[TOOL_CALLS]",
     "<|python_tag|>",
     "<|tool_call|>",
+    "<|tool_call>",
+    "<start_function_call>",
     "<tool_calls>",
     "<function_calls>",
     "<invoke name=",
@@ -81,11 +83,10 @@ fn is_json_call(text: &str, tools: &[&str]) -> bool {
 
 /// Returns whether JSON calls one of these tools. The definition of a tool looks similar.
 fn is_call(json: &Value, tools: &[&str]) -> bool {
-    let call = if json["function"].is_object() {
-        &json["function"]
-    } else {
-        json
-    };
+    let call = ["function", "function_call"]
+        .iter()
+        .find(|key| json[**key].is_object());
+    let call = call.map_or(json, |key| &json[*key]);
     let is_definition = !call["description"].is_null() || !call["parameters"]["properties"].is_null();
     let has_input = ["arguments", "parameters"]
         .iter()
@@ -263,6 +264,9 @@ mod tests {
             "<function_calls>\n<invoke name=\"bash\">",
             "<|tool_call|>[{\"name\": \"bash\", \"arguments\": {}}]",
             "functools[{\"name\": \"bash\", \"arguments\": {}}]",
+            "<|tool_call>call:bash{command:<|\"|>ls<|\"|>}<tool_call|>",
+            "<start_function_call>call:bash{command:<escape>ls<escape>}<end_function_call>",
+            "{\"function_call\": {\"name\": \"bash\", \"arguments\": \"{}\"}}",
             "<tool_calls>\n[{\"name\": \"bash\"}]",
             "{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}",
             " [{\"name\": \"bash\", \"parameters\": {}}] ",

@@ -48,8 +48,14 @@ const FIELD_WORDS: [&str; 6] = ["parameter", "field", "argument", "property", "o
 /// How a sentence that begins with the name of a field goes on.
 const VERBS: [&str; 4] = [" must ", " is ", " should ", " cannot "];
 
-/// Returns the part if `statement` names it alone, or first in a list.
-pub(super) fn find_named_part(statement: &str, parts: &RequestParts) -> Option<RequestPart> {
+/// Returns the part if an error names it alone, or first in a list. `parameter` is what the error is about, if it says so.
+pub(super) fn find_named_part(statement: &str, parameter: &str, parts: &RequestParts) -> Option<RequestPart> {
+    if let Some((part, _)) = find_part(parameter, parts) {
+        return Some(part);
+    }
+    if names_needed_field(parameter) {
+        return None;
+    }
     let end = statement.char_indices().nth(LONGEST);
     let text = remove_quotations(&statement[..end.map_or(statement.len(), |(at, _)| at)]);
     let text = WORDS
@@ -61,7 +67,7 @@ pub(super) fn find_named_part(statement: &str, parts: &RequestParts) -> Option<R
         let found = find_part(path, parts).filter(|(_, name)| is_name(&text, &range, name));
         if let Some((part, _)) = found {
             named.push((part, range));
-        } else if path.split(is_separator).any(|name| NEEDED.contains(&name))
+        } else if names_needed_field(path)
             && is_name(&text, &range, path)
             // `for model=m-1` says what the request is, not what is wrong with it.
             && !text[range.end..].starts_with('=')
@@ -74,6 +80,10 @@ pub(super) fn find_named_part(statement: &str, parts: &RequestParts) -> Option<R
         pair[0].0 == pair[1].0 || between.chars().all(|c| " ,'\"`[]".contains(c))
     });
     named.into_iter().next().map(|(part, _)| part).filter(|_| is_list)
+}
+
+fn names_needed_field(path: &str) -> bool {
+    path.split(is_separator).any(|name| NEEDED.contains(&name))
 }
 
 /// Returns the places of all words and paths, without the brackets around them.

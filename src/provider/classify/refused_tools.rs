@@ -90,8 +90,9 @@ pub(super) fn find_refused_tools(text: &str) -> Vec<ToolPointer> {
 
 /// Returns whether `text` refuses the definition of a tool without saying of which: Moonshot, llama.cpp, and Ollama.
 pub(super) fn refuses_unnamed_tool(text: &str) -> bool {
-    const TEXTS: [&str; 4] = [
+    const TEXTS: [&str; 5] = [
         "tools.function.parameters",
+        "function name is invalid",
         "json schema conversion failed",
         "failed to parse grammar",
         "go struct field toolfunction",

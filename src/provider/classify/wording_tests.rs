@@ -213,6 +213,25 @@ fn a_field_that_an_error_only_mentions_is_not_refused() {
             "{body}"
         );
     }
+    // The error says what it is about, and repeats a word of it.
+    let error_of = |parameter: &str| {
+        json!({"error": {"message": "Invalid value: 'temperature'. Supported values are: 'text'.", "param": parameter}})
+            .to_string()
+    };
+    for (parameter, fault) in [
+        ("messages[0].content[0].type", ProviderFault::InvalidRequest),
+        ("model", ProviderFault::InvalidRequest),
+        (
+            "validation_error",
+            ProviderFault::PartRefused(RequestPart::Temperature),
+        ),
+    ] {
+        assert_eq!(
+            classify_with(&parts(), &error_of(parameter)).fault,
+            fault,
+            "{parameter}"
+        );
+    }
     // Nobody knows what the request has.
     let body = error("`reasoning_effort` must be one of `none` or `default`").to_string();
     assert_eq!(classify(400, &body).fault, ProviderFault::InvalidRequest);
@@ -325,6 +344,10 @@ fn a_refused_tool_without_a_name_is_recognized() {
                 "Invalid request: tools.function.parameters is not a valid moonshot flavored json schema, details: <At path \
                    'properties.a': type is not defined>",
             ),
+        ),
+        (
+            400,
+            error("Invalid request: function name is invalid, must start with a letter"),
         ),
         (
             500,

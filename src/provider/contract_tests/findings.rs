@@ -586,6 +586,14 @@ fn thoughts_at_the_start_of_a_text_become_reasoning() {
             "<think>Hm, <b>.</think><think> is it.",
             vec![thought(), text("<think> is it.")],
         ),
+        (
+            "<reasoning>Hm, <b>.</reasoning>Hi </think>.",
+            vec![thought(), answer()],
+        ),
+        (
+            "<|channel>thought\nHm, <b>.<channel|>Hi </think>.",
+            vec![thought(), answer()],
+        ),
         ("[THINK]Hm, <b>.[/THINK]Hi </think>.", vec![thought(), answer()]),
         (
             "<thought>\nHm, <b>.\n</thought>\nHi </think>.",
