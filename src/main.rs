@@ -36,8 +36,8 @@ fn main() {
         exit(exec_main(args));
     }
     memory::release_large_blocks();
-    if cli::answer_shell(|| build_config_source(&GlobalArgs::default())).unwrap_or_else(|error| error.exit())
-    {
+    let source = || build_config_source(&GlobalArgs::default());
+    if cli::answer_shell(source, current_dir().ok()).unwrap_or_else(|error| error.exit()) {
         exit(0);
     }
     let arguments = Arguments::parse_or_exit();

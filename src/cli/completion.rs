@@ -24,8 +24,7 @@ const VARIABLE: &str = "AGENTLS_COMPLETE";
 ///
 /// # Errors
 /// The shell is unknown, or standard output cannot be written.
-pub fn answer_shell(source: impl Fn() -> ConfigSource) -> Result<bool, clap::Error> {
-    let folder = std::env::current_dir().ok();
+pub fn answer_shell(source: impl Fn() -> ConfigSource, folder: Option<PathBuf>) -> Result<bool, clap::Error> {
     let command = || {
         let values = Arc::new(ValueSource {
             program: std::env::current_exe().unwrap_or_else(|_| env!("CARGO_PKG_NAME").into()),
@@ -102,6 +101,10 @@ impl ValueSource {
     }
 
     /// Runs a command of agentls; null if it fails. A completion has nowhere to say why.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "agentls itself, at a completion: no runtime is there, and nothing else runs"
+    )]
     fn run_json(&self, arguments: &[&str]) -> Value {
         let folder = self.folder.as_deref().unwrap_or(Path::new("."));
         let mut command = Command::new(&self.program);

@@ -267,6 +267,11 @@ fn is_local_address(url: &Url) -> bool {
     }
 }
 
+/// Removes what editors and browsers leave around a key: blanks, a byte order mark, and invisible blanks.
+fn trim_key(key: &str) -> &str {
+    key.trim_matches(|letter: char| letter.is_whitespace() || matches!(letter, '\u{feff}' | '\u{200b}'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,9 +292,4 @@ mod tests {
             assert_eq!(is_local_address(&Url::parse(url).unwrap()), expected, "{url}");
         }
     }
-}
-
-/// Removes what editors and browsers leave around a key: blanks, a byte order mark, and invisible blanks.
-fn trim_key(key: &str) -> &str {
-    key.trim_matches(|letter: char| letter.is_whitespace() || matches!(letter, '\u{feff}' | '\u{200b}'))
 }

@@ -333,7 +333,7 @@ async fn damage_to_an_index_does_not_stop_the_store() {
     assert_eq!(list(&rig).await.unwrap().len(), SESSIONS as usize);
     // Only the index was built again.
     assert!(published[0].contains("nothing is lost"), "{published:?}");
-    assert_eq!(files_aside(rig.folder.path()), [PathBuf::new(); 0]);
+    assert!(files_aside(rig.folder.path()).is_empty());
     assert_eq!(files::identify_file(&path), before);
 }
 
