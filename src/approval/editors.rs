@@ -8,10 +8,6 @@ use crate::base::word_list::WordList;
 /// Without a terminal, other editors, such as `nano` and `emacs`, end by themselves.
 const WAITING_EDITORS: WordList = WordList("vi vim nvim rvim vimdiff nvimdiff vim.basic vim.tiny vim.nox");
 
-/// What names git's editor, besides the editor's own name.
-const GIT_EDITOR_NAMES: WordList =
-    WordList("EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR core.editor sequence.editor");
-
 /// Commands of git that open an editor, unless their arguments give the text.
 const GIT_COMMANDS: WordList = WordList("commit rebase merge tag revert");
 
@@ -99,9 +95,18 @@ fn find_in_words<'a>(words: &[&'a str], mut settings: Vec<&'a str>, depth: usize
     if !opens_editor(arguments) {
         return None;
     }
-    // The last one wins.
-    let mut named = settings.into_iter().rev().filter(names_editor);
-    named.next().filter(is_waiting_setting).map(str::to_owned)
+    let find = |names: &[&str]| {
+        names
+            .iter()
+            .find_map(|name| settings.iter().rev().find(|setting| names_editor(setting, name)))
+    };
+    // In git's order. The list of a rebase has an editor of its own.
+    let sequence =
+        find(&["GIT_SEQUENCE_EDITOR", "sequence.editor"]).filter(|_| arguments.contains(&"rebase"));
+    let editor = sequence.or_else(|| find(&["GIT_EDITOR", "core.editor", "VISUAL", "EDITOR"]));
+    editor
+        .filter(|setting| is_waiting_setting(setting))
+        .map(|setting| (*setting).to_owned())
 }
 
 /// Whether this command of git opens an editor.
@@ -118,23 +123,20 @@ fn opens_editor(arguments: &[&str]) -> bool {
     command.is_some_and(|at| !arguments[at..].iter().any(gives_text))
 }
 
-/// Whether `NAME=VALUE` says which editor git opens.
-fn names_editor(setting: &&str) -> bool {
-    setting
-        .split_once('=')
-        .is_some_and(|(name, _)| GIT_EDITOR_NAMES.contains(name))
+/// Whether `NAME=VALUE` is a setting of this name.
+fn names_editor(setting: &str, name: &str) -> bool {
+    setting.split_once('=').is_some_and(|(of, _)| of == name)
 }
 
 /// Whether `NAME=VALUE` makes git open an editor that waits.
-fn is_waiting_setting(setting: &&str) -> bool {
-    let Some((name, value)) = setting.split_once('=') else {
+fn is_waiting_setting(setting: &str) -> bool {
+    let Some((_, value)) = setting.split_once('=') else {
         return false;
     };
     let mut words = value.split_whitespace();
-    GIT_EDITOR_NAMES.contains(name)
-        && words
-            .next()
-            .is_some_and(|program| WAITING_EDITORS.contains(base_name(program)))
+    words
+        .next()
+        .is_some_and(|program| WAITING_EDITORS.contains(base_name(program)))
         && !words.any(|word| works_alone(&word))
 }
 
@@ -186,6 +188,15 @@ mod tests {
             ("export EDITOR=vim; git commit --amend", Some("EDITOR=vim")),
             ("EDITOR=vim; git commit --amend", Some("EDITOR=vim")),
             ("export EDITOR=vim; EDITOR=true git commit --amend", None),
+            (
+                "GIT_EDITOR=vim git -c core.editor=true commit --amend",
+                Some("GIT_EDITOR=vim"),
+            ),
+            (
+                "GIT_SEQUENCE_EDITOR=vim GIT_EDITOR=true git rebase -i HEAD~2",
+                Some("GIT_SEQUENCE_EDITOR=vim"),
+            ),
+            ("GIT_EDITOR=true EDITOR=vim git commit --amend", None),
             ("bash -c 'vim -es +q f'", None),
             ("vim -es -c '%s/a/b/' -c wq f", None),
             ("nvim --headless +q", None),

@@ -109,7 +109,7 @@ impl LossReader {
     }
 
     fn read_part(&mut self, part: &SimpleCommand) {
-        for redirect in part.redirects.iter().filter(|redirect| redirect.writes) {
+        for redirect in part.redirects.iter().filter(|redirect| redirect.truncates) {
             self.add_files(&redirect.target, &LossReach::Content);
         }
         let from_input = (part.words.iter())
@@ -176,12 +176,16 @@ impl LossReader {
             self.knows_folder = false;
             return;
         };
-        let folder = match self.folders.last() {
-            Some(last) if !to.starts_with(['/', '~']) => format!("{last}/{to}"),
-            _ => to.to_owned(),
-        };
-        if !self.folders.contains(&folder) {
-            self.folders.push(folder);
+        let mut folders = vec![to.to_owned()];
+        if !to.starts_with(['/', '~']) {
+            folders.extend(self.folders.iter().map(|folder| format!("{folder}/{to}")));
+        }
+        for folder in folders {
+            if self.folders.len() == MAX_FOLDERS {
+                self.knows_folder = false;
+            } else if !self.folders.contains(&folder) {
+                self.folders.push(folder);
+            }
         }
     }
 
@@ -267,6 +271,13 @@ impl LossReader {
                 }),
             }
         }
+        if !self.knows_folder && !place.starts_with(['/', '~']) {
+            self.add(if with_folders {
+                LossTarget::Unknown
+            } else {
+                LossTarget::Workspace { ignored: false }
+            });
+        }
         self.add(LossTarget::Into {
             names,
             place: place.to_owned(),
@@ -323,7 +334,10 @@ impl LossReader {
                 "-C" => folder = words.get(at + 1).and_then(ShellWord::as_literal),
                 "-c" => {
                     let setting = words.get(at + 1).and_then(ShellWord::as_literal);
-                    expires |= setting.is_none_or(|setting| setting.to_ascii_lowercase().starts_with("gc."));
+                    expires |= setting.is_none_or(|setting| {
+                        let setting = setting.to_ascii_lowercase();
+                        setting.starts_with("gc.") && setting.contains("expire")
+                    });
                 }
                 "--git-dir" | "--work-tree" | "--namespace" | "--config-env" => {}
                 _ if word.starts_with('-') => {
@@ -406,7 +420,11 @@ fn find_git_target(subcommand: &str, arguments: &Arguments<'_>) -> Option<LossTa
             other("the commits that only this branch has")
         }
         "branch" if has(&['f', 'M', 'C'], &["--force"]) => other("what the branch pointed to"),
-        "update-ref" => other("what the reference pointed to"),
+        "update-ref"
+            if has(&['d'], &["--stdin"]) || first.is_some_and(|name| name.starts_with("refs/tags/")) =>
+        {
+            other("what the reference pointed to")
+        }
         "tag" if has(&['d', 'f'], &["--delete", "--force"]) => other("what the tag pointed to"),
         "repack" if has(&['d'], &[]) && has(&['a'], &[]) => other("commits that no branch has"),
         "reflog" if matches!(first, Some("expire" | "delete")) => {
@@ -488,7 +506,7 @@ mod tests {
             ("ls | xargs rm", "unknown"),
             ("rm -rf \"$DIR\"", "unknown"),
             ("rm \"$file\"", "workspace"),
-            ("echo x > a; echo y >> b; cat < c", "a content, b content"),
+            ("echo x > a; echo y >> b; cat < c", "a content"),
             ("echo x | tee a b", "a content, b content"),
             ("truncate -s 0 a", "0 content, a content"),
             ("dd if=x of=y", "y content"),
@@ -520,9 +538,12 @@ mod tests {
             ("git tag -d v1", "what the tag pointed to"),
             ("git tag v1", ""),
             (
-                "git update-ref refs/heads/x HEAD~1",
+                "git update-ref refs/tags/x HEAD~1",
                 "what the reference pointed to",
             ),
+            ("git update-ref refs/heads/x HEAD~1", ""),
+            ("git -c gc.auto=0 gc", ""),
+            ("cd \"$x\"; cp a b", "workspace, a into b"),
             ("git repack -ad", "commits that no branch has"),
             ("git -c gc.pruneExpire=now gc", "commits that no branch has"),
             ("git -c core.pager=cat gc", ""),
@@ -545,10 +566,8 @@ mod tests {
         for (command, want) in [
             ("rm a", ""),
             ("cd sub && rm a", "sub"),
-            (
-                "cd ..; (cd a/b && rm -r c); pushd /x; cd y",
-                "..; ../a/b; /x; /x/y",
-            ),
+            ("cd ..; (cd a/b && rm -r c); pushd /x", "..; a/b; ../a/b; /x"),
+            ("(cd a && make); (cd b && rm -rf data)", "a; b; a/b"),
             ("cd; rm a", "~"),
             ("sh -c 'cd sub; rm a'", "sub"),
         ] {

@@ -597,6 +597,7 @@ impl<'a> ShellReader<'a> {
         if !harmless {
             part.redirects.push(Redirect {
                 writes: !matches!(operator, "<" | "<&"),
+                truncates: !matches!(operator, "<" | "<&" | "<>" | ">>" | "&>>"),
                 target,
             });
         }

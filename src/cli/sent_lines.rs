@@ -36,6 +36,15 @@ impl SentLines {
         self.lines.retain(|line| line.text.trim() != text.trim());
     }
 
+    /// Notes that the model read a message. A hook or a command may have changed its text; then it is the oldest one.
+    pub(super) fn note_read(&mut self, text: &str) {
+        let same = self.lines.iter().position(|line| line.text.trim() == text.trim());
+        let oldest = || self.lines.iter().position(|line| line.is_accepted);
+        if let Some(at) = same.or_else(oldest) {
+            self.lines.remove(at);
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.lines.clear();
     }

@@ -148,6 +148,9 @@ impl TurnRunner<'_> {
     pub(super) async fn run_to_end(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
         let result = self.run_loop(until).await;
         prepend_all_to_draft(self.draft, self.input.typed_answer().into_iter().collect());
+        if let Some((letter, _)) = self.input.held_key.release_letter(None) {
+            self.draft.text.push(letter);
+        }
         if self.input.wants_to_leave {
             // The turn ends with the chat, so no model will see them (I16). The session keeps its queue.
             let mut unread = self.view.live.sent_lines.list_unread();
@@ -248,7 +251,7 @@ impl TurnRunner<'_> {
         if !self.view.handle_event(notification) {
             return Ok(());
         }
-        let typed = self.input.typed_answer();
+        let (typed, is_reason) = (self.input.typed_answer(), self.input.reason.is_some());
         let another = self.input.inquiries.handle_notification(notification);
         match notification {
             ServerNotification::ApprovalRequested(approval) => {
@@ -281,7 +284,12 @@ impl TurnRunner<'_> {
         }
         // Its question is gone.
         if let Some(typed) = typed.filter(|_| self.input.typed_answer().is_none()) {
-            prepend_to_draft(self.draft, &typed);
+            if is_reason {
+                prepend_to_draft(self.draft, &typed);
+            } else {
+                // It is not for the model, which the next Enter would send it to.
+                self.draft.cleared.push(typed);
+            }
         }
         if another && self.input.questions.is_empty() {
             self.show_inquiry();
@@ -481,7 +489,8 @@ impl TurnRunner<'_> {
                     _ => false,
                 };
                 // What is typed at a question for a text is its answer, visibly; the model must not get it.
-                if begins_text && input.questions.is_empty() && input.inquiries.begin_text() {
+                if begins_text && is_deliberate && input.questions.is_empty() && input.inquiries.begin_text()
+                {
                     for key in first.map(Key::Char).iter().chain([key]) {
                         self.inquiry_key(key).await?;
                     }

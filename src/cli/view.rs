@@ -16,6 +16,7 @@ use super::notification::{extract_message_text, is_cut, read_seq};
 use super::recent_calls::RecentCalls;
 use super::screen::{Screen, StatusMark};
 use super::style::{Color, clean_line, cost_of_use, format_duration, format_tokens, hang_lines, wrap_text};
+use super::turn::join_text_blocks;
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{
@@ -529,7 +530,7 @@ impl View {
             self.show_note(ink, &text);
             self.live
                 .sent_lines
-                .remove(text.strip_prefix("› ").unwrap_or(&text));
+                .accept(text.strip_prefix("› ").unwrap_or(&text), true);
         }
     }
 
@@ -543,7 +544,10 @@ impl View {
             Role::User if self.replay || std::mem::take(&mut self.begins_queued) => {
                 self.show_prompt(&message_text)
             }
-            Role::User => self.live.sent_lines.remove(&message_text),
+            Role::User => self
+                .live
+                .sent_lines
+                .note_read(&join_text_blocks(&message.content)),
             Role::Tool => {}
             Role::Assistant if self.progress_only => self.wait_for_model("thinking"),
             Role::Assistant => {

@@ -173,7 +173,7 @@ fn explain_left_out(narrowed: &NarrowedCommand) -> Option<String> {
         HiddenCommits::None => "",
         HiddenCommits::OfSecrets => "; commits that change only these may be missing",
         HiddenCommits::WithMerges => {
-            "; merges and commits that change only these may be missing: put -- after the last branch to see them"
+            "; merges and commits that change only these may be missing: if the last word is a branch, put -- after it to see them"
         }
     };
     Some(format!(

@@ -386,6 +386,9 @@ impl<'a> GrepSearch<'a> {
             self.skipped.add(SkipReason::Binary, false, name);
             return Ok(());
         }
+        if self.is_beyond_ascii && reader.has_other_encoding() && !reader.has_binary_content() {
+            return self.search_decoded(path);
+        }
         let matchers = [&self.matcher, &self.place_matcher];
         let mut hits = HitCollector::new(&mut self.out, self.cx, matchers, path);
         let searched = self

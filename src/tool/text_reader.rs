@@ -52,6 +52,8 @@ impl<'a, R: Read> TextReader<'a, R> {
         let mut head = Vec::with_capacity(HEAD);
         rest.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
         let is_utf16 = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
+        let mut utf8 = Utf8Check::default();
+        utf8.add(&head);
         Ok(Self {
             has_nul: !is_utf16 && memchr::memchr(0, &head).is_some(),
             rest,
@@ -59,7 +61,7 @@ impl<'a, R: Read> TextReader<'a, R> {
             position: 0,
             bound,
             is_utf16,
-            utf8: Utf8Check::default(),
+            utf8,
         })
     }
 
@@ -68,7 +70,8 @@ impl<'a, R: Read> TextReader<'a, R> {
         self.has_nul
     }
 
-    /// Returns whether what was read so far is text in an encoding other than UTF-8, or broken.
+    /// Returns whether what was read so far is text in an encoding other than UTF-8, or broken; right after
+    /// [`Self::new`], the start of the file.
     pub(super) fn has_other_encoding(&self) -> bool {
         self.utf8.is_broken
     }
@@ -88,7 +91,6 @@ impl<R: Read> Read for TextReader<'_, R> {
         if !head.is_empty() {
             let length = head.read(buffer)?;
             self.position += length;
-            self.utf8.add(&buffer[..length]);
             return Ok(length);
         }
         // A short head is the whole file.

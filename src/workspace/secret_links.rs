@@ -20,8 +20,10 @@ use crate::base::nofollow::{FileKind, OpenFolder};
 use crate::base::secret_path::is_secret_like;
 use crate::sandbox::list_secret_places;
 
-/// The most names that are looked at in all known places, and in the workspace folder.
+/// The most names that are looked at in each known place, and in the workspace folder.
 const MAX_NAMES: usize = 100_000;
+/// The time limit for collecting.
+const MAX_TIME: Duration = Duration::from_secs(5);
 /// Folders of a workspace with many files and, usually, no secrets.
 const SKIPPED: [&str; 2] = ["node_modules", "target"];
 /// How long what was collected counts. A folder that was moved does not change the status of its files.
@@ -102,7 +104,11 @@ impl SecretLinks {
         let now = clock::now().into_std();
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let mut of_sources = cache.iter().filter(|kept| kept.sources == self.sources);
-        let kept = of_sources.find(|kept| now < kept.until && !stamp.was_touched_since(kept.since_ns));
+        // A status from the future, of another clock, says nothing.
+        let wall_ns = u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000;
+        let is_older =
+            |since| !stamp.was_touched_since(since) || stamp.was_touched_since(wall_ns + 1_000_000_000);
+        let kept = of_sources.find(|kept| now < kept.until && is_older(kept.since_ns));
         kept.cloned()
     }
 
@@ -118,6 +124,7 @@ impl SecretLinks {
         let mut search = LinkSearch::new(self.max_names);
         let known = home.iter().flat_map(|home| list_secret_places(home));
         for place in known.chain(places.iter().cloned()) {
+            search.names = self.max_names;
             search.add_files(place, false);
         }
         search.names = self.max_names;
@@ -144,6 +151,7 @@ struct LinkSearch {
     nodes: HashSet<u64>,
     /// Names that may still be looked at.
     names: usize,
+    until: Instant,
     is_complete: bool,
 }
 
@@ -152,6 +160,7 @@ impl LinkSearch {
         Self {
             nodes: HashSet::new(),
             names,
+            until: clock::now().into_std() + MAX_TIME,
             is_complete: true,
         }
     }
@@ -161,7 +170,13 @@ impl LinkSearch {
         // People link such files to where they keep their settings.
         let Ok(place) = real_path(&place) else { return };
         let is_secret = |path: &Path| !in_workspace || is_secret_like(path);
-        let is_skipped = |name: &OsStr| in_workspace && SKIPPED.iter().any(|skipped| name == *skipped);
+        let is_skipped = |name: &OsStr| {
+            if in_workspace {
+                SKIPPED.iter().any(|skipped| name == *skipped)
+            } else {
+                is_cache(name)
+            }
+        };
         let mut open = VecDeque::from([place]);
         while let Some(path) = open.pop_front() {
             // What we may not list, nobody who acts for us has linked.
@@ -171,7 +186,10 @@ impl LinkSearch {
             };
             let is_git = in_workspace && path.file_name() == Some(OsStr::new(".git"));
             for entry in folder.read_entries().into_iter().flatten().flatten() {
-                let Some(names) = self.names.checked_sub(1) else {
+                let names = self.names.checked_sub(1);
+                let is_late =
+                    |names: &usize| names.is_multiple_of(256) && clock::now().into_std() >= self.until;
+                let Some(names) = names.filter(|names| !is_late(names)) else {
                     self.is_complete = false;
                     return;
                 };
@@ -199,6 +217,12 @@ impl LinkSearch {
         self.nodes
             .extend(stamp.and_then(|stamp| stamp.shared_inode_number()));
     }
+}
+
+/// Returns whether a folder of a program has no keys, but many files: its cache, or games.
+fn is_cache(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_lowercase();
+    name.contains("cache") || name == "steamapps"
 }
 
 #[cfg(test)]

@@ -1012,7 +1012,8 @@ fn a_typed_answer_has_a_prompt_and_leaves_the_screen() {
         "{again}"
     );
     chat.wait_for_text("t type an answer");
-    // Words need no key and no rest before them, and do not steer.
+    // Words need no key before them, and do not steer. What was typed without a rest may belong to another line.
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("36");
     chat.wait_for_text("› answer: 36");
     chat.send_keys("\r");

@@ -381,8 +381,10 @@ fn a_list_of_sessions_says_that_a_damaged_store_was_moved() {
         world.run(&["run", "-p", prompt]).assert_exit_code(0);
     }
     let store = world.path("home/.local/share/agentls/store.db");
-    let file = fs::OpenOptions::new().write(true).open(&store).unwrap();
-    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    // All pages but the first two.
+    let mut bytes = fs::read(&store).unwrap();
+    bytes[8192..].fill(0xa5);
+    fs::write(&store, bytes).unwrap();
     world.run(&["sessions", "list"]).assert_stderr("damaged");
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct SimpleCommand {
 pub(crate) struct Redirect {
     /// Whether it creates or changes the file.
     pub(crate) writes: bool,
+    /// Whether it removes what the file contains.
+    pub(crate) truncates: bool,
     pub(crate) target: ShellWord,
 }
 
