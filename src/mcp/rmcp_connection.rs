@@ -424,7 +424,10 @@ fn choose_next(probe: &Probe, opening: Opening, error: Option<&ClientInitializeE
             Opening::Either => may_have_refused_probe(error).then_some(Opening::Initialize),
             // What was known of the server does not hold any more.
             Opening::Initialize | Opening::Discover => Some(Opening::Either),
-            Opening::InitializeAgain => None,
+            // It answers, but not to this request.
+            Opening::InitializeAgain => {
+                matches!(error, ClientInitializeError::JsonRpcError(_)).then_some(Opening::Discover)
+            }
         }
     }
 }

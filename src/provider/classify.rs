@@ -132,7 +132,9 @@ pub(crate) fn classify_stream_error(account: &ProviderAccount, model: &str, data
 /// Returns whether a refusal is a web page. An API refuses with JSON or plain text; a page is from a firewall, a proxy, or
 /// the login of a network.
 fn is_refusal_page(status: Option<u16>, refusal: &RefusedResponse<'_>) -> bool {
-    matches!(status, Some(401 | 403 | 451 | 511)) && is_web_page(refusal)
+    // A server that asks for a login by HTTP's own means is meant, whatever it shows.
+    let asks_for_key = status == Some(401) && refusal.headers.contains_key("www-authenticate");
+    matches!(status, Some(401 | 403 | 451 | 511)) && !asks_for_key && is_web_page(refusal)
 }
 
 fn is_web_page(refusal: &RefusedResponse<'_>) -> bool {

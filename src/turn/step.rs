@@ -79,14 +79,16 @@ async fn call_with_accepted_request(
     state: &mut LoopState,
     items: &[Arc<HistoryItem>],
 ) -> Result<CallOutcome, TurnStopped> {
-    // `lower_output` only returns a smaller limit than the last, so this loop ends.
+    // What is left next to this prompt, if the provider names it.
+    let mut room = u32::MAX;
+    // Each limit is smaller than the last, so this loop ends.
     loop {
         let request = Arc::new(ModelRequest {
             model: state.model.model.clone(),
             system: cx.prompt.text.for_model(&state.model.model),
             messages: items.to_vec(),
             tools: cx.tools.specs_for(state.model.edit_tool),
-            max_output_tokens: state.output_for(items),
+            max_output_tokens: state.output_for(items).min(room),
             is_limit_assumed: state.is_output_assumed(),
             effort: state.model.effort,
             cache_key: Some(cx.session.as_str().into()),
@@ -115,6 +117,18 @@ async fn call_with_accepted_request(
         } = &outcome
         {
             learn_window(cx, state, &state.model.clone(), *limit);
+        }
+        if let CallOutcome::OutputRefused {
+            window: Some(_),
+            limit: Some(fits),
+            ..
+        } = &outcome
+            && *fits < requested
+        {
+            // This prompt leaves less room; the model's own limit is as before.
+            room = *fits;
+            state.access.fallback_reason = None;
+            continue;
         }
         let Some(limit) = state.lower_output(requested, named) else {
             return Ok(outcome);
