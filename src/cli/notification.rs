@@ -50,6 +50,14 @@ pub(super) fn extract_message_text(message: &MessageNotification) -> String {
     extract_content_text(&message.content)
 }
 
+pub(super) fn join_text_blocks(blocks: &[MessageBlock]) -> String {
+    let text = blocks.iter().filter_map(|block| match block {
+        MessageBlock::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    text.collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the text of a prompt, with a placeholder for each reference and image.
 pub(super) fn extract_content_text(content: &[MessageBlock]) -> String {
     let mut output = String::new();

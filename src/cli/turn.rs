@@ -21,6 +21,7 @@ use super::external_editor::ExternalEditor;
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, InquiryStep};
 use super::keys::{Draft, Key, RawKeys, parse_approval_key, sleep_until};
+use super::notification::join_text_blocks;
 use super::signals::{SignalAction, Signals};
 use super::slash::{self, QueueCommand, Slash};
 use super::view::View;
@@ -28,8 +29,8 @@ use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
 use crate::protocol::{
     ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification, Decision,
-    ListApprovalsParams, MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, Risk,
-    ServerNotification, SteerParams, TurnEndedNotification,
+    ListApprovalsParams, PromptContent, PromptResult, QueueAction, QueueParams, Risk, ServerNotification,
+    SteerParams, TurnEndedNotification,
 };
 
 /// Two Ctrl-C within this time leave the chat when no turn runs.
@@ -723,14 +724,6 @@ pub(super) fn prepend_to_draft(draft: &mut Draft, text: &str) {
         draft.text.insert(0, ' ');
     }
     draft.text.insert_str(0, text);
-}
-
-pub(super) fn join_text_blocks(blocks: &[MessageBlock]) -> String {
-    let text = blocks.iter().filter_map(|block| match block {
-        MessageBlock::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
-    text.collect::<Vec<_>>().join(" ")
 }
 
 async fn next_key(keys: &mut Option<RawKeys>) -> Option<Key> {

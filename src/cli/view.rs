@@ -12,11 +12,10 @@ use super::changes::Changes;
 use super::inquiry::{self, InquiryLines};
 use super::live_area::{Activity, LiveArea};
 use super::markdown::Markdown;
-use super::notification::{extract_message_text, is_cut, read_seq};
+use super::notification::{extract_message_text, is_cut, join_text_blocks, read_seq};
 use super::recent_calls::RecentCalls;
 use super::screen::{Screen, StatusMark};
 use super::style::{Color, clean_line, cost_of_use, format_duration, format_tokens, hang_lines, wrap_text};
-use super::turn::join_text_blocks;
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{

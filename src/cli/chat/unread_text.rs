@@ -2,8 +2,8 @@
 //!
 //! Must not call the server.
 
+use crate::cli::notification::join_text_blocks;
 use crate::cli::slash::{self, QueueCommand, Slash};
-use crate::cli::turn::join_text_blocks;
 use crate::protocol::{
     MessageBlock, MessageNotification, QueuedContent, Role, ServerNotification, TurnAsker,
 };
