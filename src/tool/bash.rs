@@ -370,7 +370,7 @@ mod tests {
                 HiddenCommits::WithMerges,
                 Some(
                     "[git left out files with names of secrets, such as .env, if commits have any; merges and commits \
-                     that change only these may be missing: put -- after the last branch to see them; name a file to \
+                     that change only these may be missing: if the last word is a branch, put -- after it to see them; name a file to \
                      ask for it]",
                 ),
             ),

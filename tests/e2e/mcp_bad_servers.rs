@@ -127,9 +127,11 @@ fn a_program_that_shall_start_in_another_way_is_stopped_properly_even_if_the_tim
     client.settled();
     // The time for the start ends, and then the time in which the program may end by itself.
     client.advance(Duration::from_millis(600));
-    client.settled();
-    client.advance(Duration::from_millis(600));
-    world.wait_until(|| has_logged("ended"));
+    world.wait_until(|| {
+        client.settled();
+        client.advance(Duration::from_millis(600));
+        has_logged("ended")
+    });
     client.thaw();
     client.prompt_result(&prompt);
 }
