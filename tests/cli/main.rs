@@ -375,20 +375,6 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
 }
 
 #[test]
-fn a_list_of_sessions_says_that_a_damaged_store_was_moved() {
-    let world = World::with(hello());
-    for prompt in ["one", "two", "three"] {
-        world.run(&["run", "-p", prompt]).assert_exit_code(0);
-    }
-    let store = world.path("home/.local/share/agentls/store.db");
-    // All pages but the first two.
-    let mut bytes = fs::read(&store).unwrap();
-    bytes[8192..].fill(0xa5);
-    fs::write(&store, bytes).unwrap();
-    world.run(&["sessions", "list"]).assert_stderr("damaged");
-}
-
-#[test]
 fn config_test_prints_the_verdict_and_runs_nothing() {
     let world = World::new();
     let config = "[approvals]\nallow = [\"bash(cargo test *)\"]\ndeny = [\"bash(git push *)\"]\n\
