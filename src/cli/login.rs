@@ -439,7 +439,7 @@ fn read_piped_key() -> Result<String, String> {
     if read as u64 > MAX_KEY {
         let limit = MAX_KEY / 1024;
         return Err(format!(
-            "standard input has more than {limit} KiB, which is no key; nothing was stored. Pass only the key"
+            "standard input has more than {limit} KiB, too long for a key; nothing was stored. Pass only the key"
         ));
     }
     Ok(text)

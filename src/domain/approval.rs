@@ -257,7 +257,7 @@ pub enum FindingKind {
     Secret,
     /// Git may show it as it is in any commit, also if it is a secret.
     History,
-    /// Is no secret, but the pathspecs that leave out secrets leave it out, too. Needs no question.
+    /// Git leaves it out together with secrets, because the pathspecs cover more names. Needs no question.
     LeftOut,
     /// Has a name that begins with `-`, so the command takes it for an option.
     OptionName,

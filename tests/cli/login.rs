@@ -197,7 +197,7 @@ fn more_than_a_key_is_refused_and_not_cut() {
     world
         .pipe_key(&["anthropic", "--no-check"], &long, &[])
         .assert_exit_code(1)
-        .assert_stderr("standard input has more than 64 KiB, which is no key; nothing was stored");
+        .assert_stderr("standard input has more than 64 KiB, too long for a key; nothing was stored");
     assert!(!world.key_file().exists());
     world
         .pipe_key(&["anthropic", "--no-check"], &long[1..], &[])
