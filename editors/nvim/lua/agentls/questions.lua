@@ -420,6 +420,7 @@ end
 
 ---Goes from the prompt to the card of the oldest open question, where one key answers.
 function M.go_to_card()
+  view.flush_drawing()
   local session = find_target_session()
   local question = session and M.list_open(session)[1]
   if not session or not question then
