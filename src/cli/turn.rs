@@ -190,6 +190,8 @@ impl TurnRunner<'_> {
             ApprovalMode::Yes(_) | ApprovalMode::No(_) => None,
         };
         let mut next_tick = clock::now();
+        // What sent the prompt was mostly this key, which was not seen here.
+        self.input.held_key.note_key(&Key::Enter, next_tick, None);
         let animated = self.view.screen.is_terminal();
         self.view.live.can_stop = keys.is_some();
         self.view.live.note_message();

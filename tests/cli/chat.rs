@@ -138,6 +138,7 @@ fn chat_queues_reverts_redoes_forks_and_exports() {
     chat.wait_for_text("› write it");
     chat.wait_for_text("? Write new.txt");
     chat.wait_for_text("y allow");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("y");
     chat.wait_for_text("That was it.");
     chat.wait_for_text("1 file changed (+1 −0 lines)");
@@ -346,6 +347,7 @@ fn what_was_typed_before_a_signal_is_in_the_next_chat() {
             chat.wait_for_text("› ");
             chat.send_keys("write\r");
             chat.wait_for_text("y allow");
+            chat.advance(Duration::from_secs(1));
             chat.send_keys(keys);
             chat.wait_for_text(shown);
             chat.send_keys("it costs");
@@ -500,6 +502,12 @@ fn a_key_that_is_held_down_answers_no_question() {
     chat.wait_for_text("› ");
     chat.send_keys("split it\r");
     chat.wait_for_text("? 1 of 3 ");
+    // Before a pause, a key belongs to what was typed at the prompt.
+    chat.send_keys("y");
+    chat.wait_for_text("› y▏");
+    chat.send_keys("\u{1b}");
+    chat.wait_for_text("y allow");
+    chat.advance(Duration::from_secs(1));
     // A terminal repeats a key after half a second, then quickly.
     chat.send_keys("y");
     chat.wait_for_text("unless you type on ▏");
@@ -592,6 +600,7 @@ fn remembered_rule_is_shown_in_full_and_can_be_revoked() {
     assert!(question.contains(&long), "{question}");
     let rule = unfolded(chat.wait_for_text(")"));
     assert!(rule.matches("target-with-a-long-name").count() == 8, "{rule}");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("a");
     chat.wait_for_text("✓ allowed from now on: bash(");
     chat.wait_for_text("Done.");
@@ -758,6 +767,7 @@ fn dumb_terminal_gets_no_escape_sequences() {
     chat.wait_for_text("› ");
     chat.send_keys("write it\n");
     chat.wait_for_text("y allow");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("n");
     chat.wait_for_text("no, because");
     chat.send_keys("\r");
@@ -787,6 +797,7 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     chat.wait_for_text("e edit");
     // Input that is not a JSON object is not sent, and not lost.
     does("echo '{' > \"$1\"");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("e");
     chat.wait_for_text("not valid JSON");
     chat.wait_for_text("e edit");
@@ -819,6 +830,7 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     chat.send_keys("write it\r");
     chat.wait_for_text("e edit");
     does("cat \"$1\" > \"$EDITS.seen\"");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("e");
     chat.wait_for_text("nothing was changed");
     chat.wait_for_text("e edit");
@@ -839,6 +851,7 @@ fn tool_input_can_be_edited_in_an_external_editor() {
     chat.send_keys("write it\r");
     chat.wait_for_text("e edit");
     does("echo $$ > \"$EDITS.pid\"; echo opened; exec sleep 600");
+    chat.advance(Duration::from_secs(1));
     chat.send_keys("e");
     chat.wait_for_text("opened");
     let editor = fs::read_to_string(format!("{edits}.pid")).unwrap();
