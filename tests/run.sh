@@ -19,7 +19,7 @@ cd "$(dirname "$0")/.."
 editor_tests=()
 if [ "${1:-}" = --smoke ]; then
     editor_tests=(chat.test.mjs)
-    export AGENTLS_TEST_SAMPLE=1 AGENTLS_KILLS=60
+    export AGENTLS_TEST_SAMPLE=1 AGENTLS_KILLS=30
     shift
 fi
 

@@ -21,7 +21,6 @@ const HELD_FOR_A_WHILE: &str = "\n[acp]\nhold_text_ms = 250\n";
 fn run(api: Api, cases: Vec<Case>, settings: &str) {
     let world = World::new();
     prepare_cases(&world, api, &cases, settings);
-    // All cases run at the same time, because many of them spend seconds waiting. Each session lists the models of all
     // All cases run at the same time, because many of them spend seconds waiting. Each has a provider, and each session
     // lists the models of all providers of its client, so few sessions share a client.
     let groups: Vec<CaseGroup> = cases
@@ -129,8 +128,9 @@ fn expected_screen(case: &str, api: Api) -> String {
     line.unwrap().to_owned()
 }
 
-/// Holding text changes what is seen of a stream; of the other faults, a sample leaves it out.
-fn hold_cases(api: Api) -> Vec<Case> {
+/// A sample has all faults over one API, with the default settings. Of the others, it has those within a stream: they
+/// are what holding text and the APIs' formats change.
+fn sampled(api: Api) -> Vec<Case> {
     if is_sample() { streams(api) } else { cases(api) }
 }
 
@@ -141,17 +141,17 @@ fn faults_over_the_messages_api() {
 
 #[test]
 fn faults_over_the_messages_api_with_held_text() {
-    run(Api::Anthropic, hold_cases(Api::Anthropic), HELD_TO_THE_END);
+    run(Api::Anthropic, sampled(Api::Anthropic), HELD_TO_THE_END);
 }
 
 #[test]
 fn faults_over_the_messages_api_with_a_short_hold() {
-    run(Api::Anthropic, hold_cases(Api::Anthropic), HELD_FOR_A_WHILE);
+    run(Api::Anthropic, sampled(Api::Anthropic), HELD_FOR_A_WHILE);
 }
 
 #[test]
 fn faults_over_chat_completions() {
-    run(Api::OpenAi, cases(Api::OpenAi), SHOWN_AT_ONCE);
+    run(Api::OpenAi, sampled(Api::OpenAi), SHOWN_AT_ONCE);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn faults_over_chat_completions_with_held_text() {
 
 #[test]
 fn faults_over_the_responses_api() {
-    run(Api::Responses, cases(Api::Responses), SHOWN_AT_ONCE);
+    run(Api::Responses, sampled(Api::Responses), SHOWN_AT_ONCE);
 }
 
 #[test]
