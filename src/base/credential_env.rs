@@ -2,38 +2,19 @@
 //!
 //! Pure; knows no settings. The lists below are the whole definition; the tests pin the borderline cases.
 
+use super::word_list::WordList;
+
 /// Parts of a name, separated by punctuation, that mean a credential.
-const PARTS: [&str; 19] = [
-    "APIKEY",
-    "AUTH",
-    "AUTHORIZATION",
-    "COOKIE",
-    "COOKIES",
-    "JWT",
-    "KEY",
-    "KEYS",
-    "PASS",
-    "PASSPHRASE",
-    "PASSWD",
-    "PAT",
-    "PIN",
-    "PRIVATEKEY",
-    "PSK",
-    "PWD",
-    "SAS",
-    "TOKEN",
-    "WEBHOOK",
-];
+const PARTS: WordList = WordList(
+    "APIKEY AUTH AUTHORIZATION COOKIE COOKIES JWT KEY KEYS PASS PASSPHRASE PASSWD PAT PIN PRIVATEKEY PSK \
+    PWD SAS TOKEN WEBHOOK",
+);
 /// Endings of such parts, for names written without separators: `_authToken`, `MYAPIKEY`.
 const ENDINGS: [&str; 4] = ["TOKEN", "APIKEY", "ACCESSKEY", "PRIVATEKEY"];
 /// Text that means a credential wherever it is in a name.
+#[rustfmt::skip]
 const ANYWHERE: [&str; 6] = [
-    "SECRET",
-    "PASSWORD",
-    "CREDENTIAL",
-    "CONNECTION_STRING",
-    "CUSTOM_HEADERS",
-    "SSHPASS",
+    "SECRET", "PASSWORD", "CREDENTIAL", "CONNECTION_STRING", "CUSTOM_HEADERS", "SSHPASS",
 ];
 /// Last parts of names whose value says where something is or how it works, if it is an absolute path or a number.
 const LOCATORS: [&str; 12] = [
@@ -44,50 +25,19 @@ const NAME_STARTS: [&str; 2] = ["BW_SESSION", "OP_SESSION"];
 /// Names that match the lists above and hold no credential.
 const HARMLESS: [&str; 3] = ["PWD", "OLDPWD", "KEY"];
 /// Starts of values that well-known services issue.
+#[rustfmt::skip]
 const VALUE_STARTS: [&str; 32] = [
-    "AGE-SECRET-KEY-",
-    "AIza",
-    "AKIA",
-    "ASIA",
-    "Basic ",
-    "Bearer ",
-    "dckr_pat_",
-    "dop_v1_",
-    "eyJhbGciOi",
-    "gho_",
-    "ghp_",
-    "ghr_",
-    "ghs_",
-    "ghu_",
-    "github_pat_",
-    "glpat-",
-    "gsk_",
-    "hf_",
-    "hvs.",
-    "lin_api_",
-    "npm_",
-    "pypi-",
-    "rk_live_",
-    "SG.",
-    "shpat_",
-    "sk-",
-    "sk_live_",
-    "xai-",
-    "xapp-",
-    "xoxb-",
-    "xoxp-",
+    "AGE-SECRET-KEY-", "AIza", "AKIA", "ASIA", "Basic ", "Bearer ", "dckr_pat_", "dop_v1_", "eyJhbGciOi",
+    "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "gsk_", "hf_", "hvs.", "lin_api_",
+    "npm_", "pypi-", "rk_live_", "SG.", "shpat_", "sk-", "sk_live_", "xai-", "xapp-", "xoxb-", "xoxp-",
     "ya29.",
 ];
 /// The shortest value, in bytes, that [`VALUE_STARTS`] applies to.
 const SHORTEST_VALUE: usize = 16;
 /// Text in a value, in lower case, that means a credential.
+#[rustfmt::skip]
 const VALUE_PIECES: [&str; 6] = [
-    "private key-----",
-    "password=",
-    "accountkey=",
-    "sharedaccesskey=",
-    "authorization: ",
-    "_authtoken=",
+    "private key-----", "password=", "accountkey=", "sharedaccesskey=", "authorization: ", "_authtoken=",
 ];
 
 /// Returns whether a variable looks like a credential: `GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, or a URL with a
@@ -109,7 +59,7 @@ fn name_is_credential(name: &str) -> bool {
         || NAME_STARTS.iter().any(|start| name.starts_with(start))
         || name
             .split(|c: char| !c.is_ascii_alphanumeric())
-            .any(|part| PARTS.contains(&part) || ENDINGS.iter().any(|ending| part.ends_with(ending)))
+            .any(|part| PARTS.contains(part) || ENDINGS.iter().any(|ending| part.ends_with(ending)))
 }
 
 /// Returns whether the variable's value is a location or a switch instead of the credential itself.

@@ -11,82 +11,29 @@ pub use git_exclusions::{git_exclusions, is_left_out_by_git};
 use super::glob::GlobPattern;
 
 /// File names that are secret in any folder.
+#[rustfmt::skip]
 const NAMES: &[&str] = &[
-    ".env",
-    ".envrc",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".htpasswd",
-    ".dockercfg",
-    ".dockerconfigjson",
-    ".credentials",
-    ".databrickscfg",
-    ".histfile",
-    ".mylogin.cnf",
-    ".terraformrc",
-    ".zhistory",
-    "cookies.sqlite",
-    "fish_history",
-    "kcore",
-    "key4.db",
-    "login data",
-    "logins.json",
-    "rclone.conf",
-    ".git-credentials",
-    ".gitcookies",
-    ".renviron",
-    ".vault-token",
-    ".vault_pass",
-    ".vault_pass.txt",
-    ".boto",
-    ".claude.json",
-    ".s3cfg",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ecdsa_sk",
-    "id_ed25519",
-    "id_ed25519_sk",
-    "credentials",
-    "kubeconfig",
-    "shadow",
-    "gshadow",
+    ".env", ".envrc", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".htpasswd",
+    ".dockercfg", ".dockerconfigjson", ".credentials", ".databrickscfg", ".histfile", ".mylogin.cnf",
+    ".terraformrc", ".zhistory", "cookies.sqlite", "fish_history", "kcore", "key4.db", "login data",
+    "logins.json", "rclone.conf", ".git-credentials", ".gitcookies", ".renviron", ".vault-token",
+    ".vault_pass", ".vault_pass.txt", ".boto", ".claude.json", ".s3cfg", "id_rsa", "id_dsa", "id_ecdsa",
+    "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "credentials", "kubeconfig", "shadow", "gshadow",
     "environ",
 ];
 
 /// Stems that are secret with a data extension: `secrets.yaml`, `credentials.json`.
+#[rustfmt::skip]
 const STEMS: &[&str] = &[
-    "secret",
-    "secrets",
-    "credentials",
-    "service-account",
-    "service_account",
+    "secret", "secrets", "credentials", "service-account", "service_account",
 ];
 const DATA_EXTENSIONS: &[&str] = &["json", "yaml", "yml", "toml", "ini", "env", "txt", "enc"];
 
 /// Extensions of keys, key stores, and other secret files.
+#[rustfmt::skip]
 const EXTENSIONS: &[&str] = &[
-    "env",
-    "pem",
-    "key",
-    "p8",
-    "p12",
-    "pfx",
-    "ppk",
-    "jks",
-    "keystore",
-    "kdb",
-    "kdbx",
-    "agekey",
-    "keychain",
-    "keychain-db",
-    "keytab",
-    "tfstate",
-    "tfvars",
+    "env", "pem", "key", "p8", "p12", "pfx", "ppk", "jks", "keystore", "kdb", "kdbx", "agekey", "keychain",
+    "keychain-db", "keytab", "tfstate", "tfvars",
 ];
 
 /// Suffixes of copies: a copy of a secret is a secret too.
@@ -98,67 +45,32 @@ const COPIES: &[&str] = &[
 const SHARED_ENDINGS: &[&str] = &["example", "sample", "template", "dist"];
 
 /// Folders whose whole content is secret.
+#[rustfmt::skip]
 const FOLDERS: &[&str] = &[
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".bitcoin",
-    ".chef",
-    ".kaggle",
-    ".kube",
-    ".password-store",
+    ".ssh", ".gnupg", ".aws", ".azure", ".bitcoin", ".chef", ".kaggle", ".kube", ".password-store",
 ];
 
 /// Secret files that are recognized together with their parent folder: (folder, file).
+#[rustfmt::skip]
 const IN_FOLDER: &[(&str, &str)] = &[
-    ("agentls", "keys.json"),
-    (".docker", "config.json"),
-    ("io.datasette.llm", "keys.json"),
-    (".cargo", "credentials.toml"),
-    (".composer", "auth.json"),
-    ("containers", "auth.json"),
-    ("huggingface", "token"),
-    ("pypoetry", "auth.toml"),
-    (".git", "config"),
-    (".gradle", "gradle.properties"),
-    (".m2", "settings-security.xml"),
-    (".m2", "settings.xml"),
-    ("gh", "hosts.yml"),
-    ("gcloud", "application_default_credentials.json"),
-    ("gcloud", "access_tokens.db"),
-    ("gcloud", "credentials.db"),
+    ("agentls", "keys.json"), (".docker", "config.json"), ("io.datasette.llm", "keys.json"),
+    (".cargo", "credentials.toml"), (".composer", "auth.json"), ("containers", "auth.json"),
+    ("huggingface", "token"), ("pypoetry", "auth.toml"), (".git", "config"),
+    (".gradle", "gradle.properties"), (".m2", "settings-security.xml"), (".m2", "settings.xml"),
+    ("gh", "hosts.yml"), ("gcloud", "application_default_credentials.json"),
+    ("gcloud", "access_tokens.db"), ("gcloud", "credentials.db"),
 ];
 
 /// Folders whose whole content is secret, recognized together with their parent folder: (parent, folder).
+#[rustfmt::skip]
 const FOLDERS_IN: &[(&str, &str)] = &[
-    ("agentls", "mcp-tokens"),
-    (".claude", "projects"),
-    (".codex", "sessions"),
-    (".config", "anthropic"),
-    (".config", "argocd"),
-    (".config", "borg"),
-    (".config", "bravesoftware"),
-    (".config", "chromium"),
-    (".config", "google-chrome"),
-    (".config", "google-chrome-beta"),
-    (".config", "google-chrome-unstable"),
-    (".config", "gopass"),
-    (".config", "hcloud"),
-    (".config", "microsoft-edge"),
-    (".config", "ngrok"),
-    (".config", "openai"),
-    (".config", "openstack"),
-    (".config", "opera"),
-    (".config", "rbw"),
-    (".config", "restic"),
-    (".config", "stripe"),
-    (".config", "tea"),
-    (".config", "vivaldi"),
-    (".mozilla", "firefox"),
-    ("library", "keychains"),
-    ("share", "keyrings"),
-    ("share", "trash"),
+    ("agentls", "mcp-tokens"), (".claude", "projects"), (".codex", "sessions"), (".config", "anthropic"),
+    (".config", "argocd"), (".config", "borg"), (".config", "bravesoftware"), (".config", "chromium"),
+    (".config", "google-chrome"), (".config", "google-chrome-beta"), (".config", "google-chrome-unstable"),
+    (".config", "gopass"), (".config", "hcloud"), (".config", "microsoft-edge"), (".config", "ngrok"),
+    (".config", "openai"), (".config", "openstack"), (".config", "opera"), (".config", "rbw"),
+    (".config", "restic"), (".config", "stripe"), (".config", "tea"), (".config", "vivaldi"),
+    (".mozilla", "firefox"), ("library", "keychains"), ("share", "keyrings"), ("share", "trash"),
 ];
 
 /// Returns whether a file of this name is likely to hold a secret.
@@ -254,31 +166,12 @@ pub fn named_in(text: &str) -> Option<&str> {
 }
 
 /// Names that represent all secret-like files when a glob is matched: `cat .e*` may read one.
+#[rustfmt::skip]
 const SAMPLES: &[&str] = &[
-    ".env",
-    ".env.local",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".kube",
-    "id_rsa",
-    "id_ed25519",
-    "credentials",
-    "secrets.yaml",
-    "server.pem",
-    "server.key",
-    "store.jks",
-    "store.p12",
-    "terraform.tfstate",
-    "prod.tfvars",
-    ".bash_history",
-    ".dockerconfigjson",
-    "environ",
-    "shadow",
+    ".env", ".env.local", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".aws", ".gnupg",
+    ".kube", "id_rsa", "id_ed25519", "credentials", "secrets.yaml", "server.pem", "server.key",
+    "store.jks", "store.p12", "terraform.tfstate", "prod.tfvars", ".bash_history", ".dockerconfigjson",
+    "environ", "shadow",
 ];
 
 /// Returns whether a shell glob may expand to a secret-like file.

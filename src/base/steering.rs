@@ -187,20 +187,10 @@ pub const RESERVED_FOLDERS: [&str; 5] = [".vscode", ".idea", ".zed", ".cursor", 
 
 /// Who obeys a file only on another machine, or as advice. All others may run what a file says as soon as a person works
 /// in the folder.
+#[rustfmt::skip]
 const LESS_URGENT: &[&str] = &[
-    "continuous integration",
-    "SourceHut",
-    "Tekton",
-    "Semaphore",
-    "TeamCity",
-    "AWS CodeBuild",
-    "Google Cloud Build",
-    "Codemagic",
-    "Bitrise",
-    "version managers",
-    "rustup",
-    "agents",
-    "GitHub Copilot",
+    "continuous integration", "SourceHut", "Tekton", "Semaphore", "TeamCity", "AWS CodeBuild",
+    "Google Cloud Build", "Codemagic", "Bitrise", "version managers", "rustup", "agents", "GitHub Copilot",
 ];
 
 /// Returns whether what obeys a file, as [`Steering::obeyed_by`] names it, may run something on this machine at any time.

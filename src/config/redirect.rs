@@ -25,16 +25,10 @@ const MAX_TARGET: usize = 2_000;
 /// The settings that decide where a provider's key goes, and which key.
 const KEYS: [&str; 5] = ["kind", "base_url", "api_key", "headers", "extra_body"];
 /// Headers that neither route a request nor carry a secret.
+#[rustfmt::skip]
 const HARMLESS_HEADERS: [&str; 9] = [
-    "accept",
-    "accept-language",
-    "anthropic-beta",
-    "anthropic-version",
-    "http-referer",
-    "openai-beta",
-    "referer",
-    "user-agent",
-    "x-title",
+    "accept", "accept-language", "anthropic-beta", "anthropic-version", "http-referer", "openai-beta",
+    "referer", "user-agent", "x-title",
 ];
 
 /// A folder's request to send a key of the user's somewhere else.

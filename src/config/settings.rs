@@ -176,19 +176,11 @@ impl Settings {
     /// public.
     pub(super) fn iter_provider_keys(&self) -> impl Iterator<Item = &SecretString> {
         // The values of these headers are ordinary text, and redacting them would garble content.
+        #[rustfmt::skip]
         const PUBLIC: [&str; 12] = [
-            "accept",
-            "accept-language",
-            "anthropic-beta",
-            "anthropic-version",
-            "content-type",
-            "http-referer",
-            "openai-beta",
-            "openai-organization",
-            "openai-project",
-            "referer",
-            "user-agent",
-            "x-title",
+            "accept", "accept-language", "anthropic-beta", "anthropic-version", "content-type",
+            "http-referer", "openai-beta", "openai-organization", "openai-project", "referer",
+            "user-agent", "x-title",
         ];
         let is_public = |name: &str| PUBLIC.iter().any(|public| name.eq_ignore_ascii_case(public));
         let providers = self

@@ -359,14 +359,9 @@ fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
 
 /// Recognizes what servers say about a session that they do not know: they should answer with HTTP 404.
 fn says_session_is_gone(text: &str) -> bool {
+    #[rustfmt::skip]
     const WORDS: [&str; 7] = [
-        "not found",
-        "does not exist",
-        "expired",
-        "invalid",
-        "unknown",
-        "no valid",
-        "terminated",
+        "not found", "does not exist", "expired", "invalid", "unknown", "no valid", "terminated",
     ];
     let text = text.to_lowercase();
     text.contains("session") && WORDS.iter().any(|word| text.contains(word))

@@ -19,17 +19,10 @@ const MAX_LABEL: usize = 300;
 /// The longest answer that counts, in characters.
 const MAX_TEXT: u64 = 10_000;
 /// Parts of names of fields that ask for a secret.
+#[rustfmt::skip]
 const SECRETS: [&str; 10] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "secret",
-    "token",
-    "credential",
-    "apikey",
-    "privatekey",
-    "cvv",
+    "password", "passwd", "passphrase", "passcode", "secret", "token", "credential", "apikey",
+    "privatekey", "cvv",
 ];
 
 /// A form.

@@ -23,16 +23,9 @@ const SCHEMA_MAPS: [&str; 5] = [
 /// What a pattern may contain that our regular expressions read differently than those of JSON Schema.
 const ODD_PATTERNS: [&str; 6] = ["&&", "--", "~~", "\\A", "\\z", "\\a"];
 /// Keywords that some provider refuses, or that mean nothing without the rest of a document.
+#[rustfmt::skip]
 const DROPPED: [&str; 9] = [
-    "$schema",
-    "$id",
-    "id",
-    "$anchor",
-    "$comment",
-    "$defs",
-    "definitions",
-    "$dynamicRef",
-    "$dynamicAnchor",
+    "$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "$dynamicRef", "$dynamicAnchor",
 ];
 /// The names of types.
 const TYPES: [&str; 7] = [

@@ -13,116 +13,46 @@ use super::caches::FOLDER_VARIABLES;
 use super::links::follow_links;
 use super::visible_paths::CommandNeeds;
 use crate::base::lexical_path::normalize_path;
+use crate::base::word_list::NameList;
 
 /// What tool chains keep in the home folder: programs, libraries, and settings without which builds fail.
-const TOOL_CHAINS: &[&str] = &[
+const TOOL_CHAINS: &[NameList] = &[
     // Rust, Go, Zig, Haskell, OCaml, Lean, Julia, Dart, Elixir.
-    ".cabal",
-    ".cargo",
-    ".elan",
-    ".ghcup",
-    ".julia/artifacts",
-    ".julia/compiled",
-    ".julia/environments",
-    ".julia/juliaup",
-    ".julia/packages",
-    ".juliaup",
-    ".mix",
-    ".opam",
-    ".pub-cache",
-    ".rustup",
-    ".stack",
-    ".config/go",
-    "flutter",
-    "go",
+    NameList(
+        ".cabal, .cargo, .elan, .ghcup, .julia/artifacts, .julia/compiled, .julia/environments, \
+        .julia/juliaup, .julia/packages, .juliaup, .mix, .opam, .pub-cache, .rustup, .stack, .config/go, \
+        flutter, go",
+    ),
     // Node.js and its relatives.
-    ".bun",
-    ".deno",
-    ".fnm",
-    ".local/share/fnm",
-    ".local/share/pnpm",
-    ".node_modules",
-    ".npm",
-    ".npm-global",
-    ".npm-packages",
-    ".npmrc",
-    ".nvm",
-    ".pnpm-store",
-    ".volta",
-    ".yarn",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".config/yarn",
+    NameList(
+        ".bun, .deno, .fnm, .local/share/fnm, .local/share/pnpm, .node_modules, .npm, .npm-global, \
+        .npm-packages, .npmrc, .nvm, .pnpm-store, .volta, .yarn, .yarnrc, .yarnrc.yml, .config/yarn",
+    ),
     // Python, with conda.
-    ".condarc",
-    ".config/pip",
-    ".config/uv",
-    ".local/bin",
-    ".local/lib",
-    ".local/pipx",
-    ".local/share/pipx",
-    ".local/share/pypoetry",
-    ".local/share/uv",
-    ".local/share/virtualenv",
-    ".pyenv",
-    ".virtualenvs",
-    "anaconda3",
-    "mambaforge",
-    "miniconda3",
-    "miniforge3",
+    NameList(
+        ".condarc, .config/pip, .config/uv, .local/bin, .local/lib, .local/pipx, .local/share/pipx, \
+        .local/share/pypoetry, .local/share/uv, .local/share/virtualenv, .pyenv, .virtualenvs, anaconda3, \
+        mambaforge, miniconda3, miniforge3",
+    ),
     // Java and its relatives, .NET.
-    ".dotnet",
-    ".gradle",
-    ".ivy2",
-    ".jabba",
-    ".jdks",
-    ".jenv",
-    ".konan",
-    ".m2",
-    ".nuget",
-    ".sbt",
-    ".sdkman",
+    NameList(".dotnet, .gradle, .ivy2, .jabba, .jdks, .jenv, .konan, .m2, .nuget, .sbt, .sdkman"),
     // Ruby, PHP, Perl, Lua, R.
-    ".bundle",
-    ".composer",
-    ".config/composer",
-    ".gem",
-    ".local/share/gem",
-    ".luarocks",
-    ".rbenv",
-    ".rvm",
-    "R",
-    "perl5",
+    NameList(
+        ".bundle, .composer, .config/composer, .gem, .local/share/gem, .luarocks, .rbenv, .rvm, R, perl5",
+    ),
     // C and C++, mobile, embedded.
-    ".ccache",
-    ".conan",
-    ".conan2",
-    ".config/ccache",
-    ".vcpkg",
-    "Android/Sdk",
-    "Library/Android/sdk",
+    NameList(".ccache, .conan, .conan2, .config/ccache, .vcpkg, Android/Sdk, Library/Android/sdk"),
     // Managers of versions and packages of all of them.
-    ".asdf",
-    ".linuxbrew",
-    ".local/share/mise",
-    ".config/mise",
-    ".nix-defexpr",
-    ".nix-profile",
-    ".local/state/nix",
-    ".tool-versions",
+    NameList(
+        ".asdf, .linuxbrew, .local/share/mise, .config/mise, .nix-defexpr, .nix-profile, .local/state/nix, \
+        .tool-versions",
+    ),
     // Browsers for tests.
-    ".cache/ms-playwright",
-    ".cache/puppeteer",
-    ".cache/Cypress",
+    NameList(".cache/ms-playwright, .cache/puppeteer, .cache/Cypress"),
     // Skills with scripts that the agent runs.
-    ".agents/skills",
-    ".claude/skills",
-    ".config/agentls",
+    NameList(".agents/skills, .claude/skills, .config/agentls"),
     // Git, with what its settings name.
-    ".config/git",
-    ".git-template",
-    ".git-templates",
-    ".githooks",
+    NameList(".config/git, .git-template, .git-templates, .githooks"),
 ];
 
 /// Starts of further names of files with settings of git.
@@ -134,14 +64,18 @@ const PROGRAM_FOLDERS: &[&str] = &["bin", "libexec", "sbin", "shims"];
 /// Most links in the folders of `PATH` that are followed.
 const MAX_LINKS: usize = 1_000;
 
+fn list_tool_chains() -> impl Iterator<Item = &'static str> {
+    TOOL_CHAINS.iter().flat_map(|names| names.iter())
+}
+
 impl CommandNeeds {
     /// Lists the paths in a home folder that the command sees. Some may be below others.
     pub fn list_home_paths(&self, home: &Path) -> Vec<PathBuf> {
-        let mut paths: BTreeSet<PathBuf> = TOOL_CHAINS.iter().map(|name| home.join(name)).collect();
+        let mut paths: BTreeSet<PathBuf> = list_tool_chains().map(|name| home.join(name)).collect();
         for (variable, usual) in FOLDER_VARIABLES {
             let moved = self.base_folders.iter().filter(|(name, _)| *name == variable);
             for (_, folder) in moved {
-                let names = TOOL_CHAINS.iter().filter_map(|name| name.strip_prefix(usual));
+                let names = list_tool_chains().filter_map(|name| name.strip_prefix(usual));
                 paths.extend(names.map(|name| folder.join(name)));
             }
         }

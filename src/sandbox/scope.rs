@@ -6,7 +6,7 @@ use super::cache_layers::create_private;
 use super::caches::{create_missing_caches, list_caches};
 use super::plan::{PathRule, REPLACED, SandboxPlan};
 use super::private_temp::is_shared_temp;
-use super::secret_places::{SYSTEM_SECRETS, list_home_secrets, list_named_secrets};
+use super::secret_places::{list_home_secrets, list_named_secrets, list_system_secrets};
 use crate::domain::{SandboxMethod, SandboxNetwork, SandboxPolicy};
 
 /// Everything that decides about the sandbox of a command.
@@ -111,10 +111,7 @@ impl SandboxScope {
             let shared = self.temp.parent().filter(|folder| is_shared_temp(folder));
             rules.extend(shared.map(|folder| (PathRule::Hide, folder.to_owned())));
         }
-        rules.extend(with_rule(
-            PathRule::Hide,
-            SYSTEM_SECRETS.iter().map(PathBuf::from),
-        ));
+        rules.extend(with_rule(PathRule::Hide, list_system_secrets()));
         rules.extend(with_rule(PathRule::Hide, self.extra_hide.iter().cloned()));
         rules
     }

@@ -8,335 +8,120 @@ use std::path::{Path, PathBuf};
 
 use super::caches::FOLDER_VARIABLES;
 use super::plan::PathRule;
+use crate::base::word_list::NameList;
 
 /// Keys and private data, relative to the home folder. Folders with sockets of services are hidden as a whole, because a
 /// socket that appears later cannot be covered.
-const SECRETS: &[&str] = &[
-    ".1password",
-    ".Xauthority",
-    ".android/adbkey",
-    ".aider.conf.yml",
-    ".authinfo",
-    ".authinfo.gpg",
-    ".config/Bitwarden CLI",
-    ".config/cloudflared",
-    ".config/configstore",
-    ".config/goose/secrets.yaml",
-    ".config/heroku",
-    ".config/scw",
-    ".ICEauthority",
-    ".local/share/atuin",
-    ".sentryclirc",
-    ".snowsql",
-    ".tsh",
-    ".vercel/auth.json",
-    ".viminfo",
-    ".config/io.datasette.llm/keys.json",
-    ".config/keepassxc",
-    ".config/solana",
-    ".config/syncthing",
-    ".cloudflared",
-    ".cursor/auth.json",
-    ".davfs2/secrets",
-    ".electrum",
-    ".ethereum/keystore",
-    ".fetchmailrc",
-    ".huggingface",
-    ".ivy2/.credentials",
-    ".lesshst",
-    ".librewolf",
-    ".local/share/com.vercel.cli",
-    ".mbsyncrc",
-    ".minikube",
-    ".msmtprc",
-    ".pulumi/credentials.json",
-    ".railway",
-    ".rediscli_history",
-    ".sbt/.credentials",
-    ".smbcredentials",
-    ".snowflake",
-    ".sqlite_history",
-    ".stripe",
-    ".subversion/auth",
-    ".supabase",
-    ".zen",
-    ".docker/run",
-    ".docker/desktop",
-    ".colima",
-    ".lima",
-    ".orbstack",
-    ".rd",
-    ".local/share/containers/podman",
-    ".ssh",
-    ".gnupg",
-    ".pki",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".oci",
-    ".fly",
-    ".password-store",
-    ".config/age",
-    ".config/doctl",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/glab-cli",
-    ".config/github-copilot",
-    ".config/hub",
-    ".config/op",
-    ".config/1Password",
-    ".config/rclone",
-    ".config/sops",
-    ".config/hcloud",
-    ".config/stripe",
-    ".config/ngrok",
-    ".config/helm",
-    ".config/netlify",
-    ".config/.wrangler",
-    ".config/Bitwarden",
-    ".config/chromium",
-    ".config/google-chrome",
-    ".config/google-chrome-beta",
-    ".config/google-chrome-unstable",
-    ".config/BraveSoftware",
-    ".config/microsoft-edge",
-    ".config/microsoft-edge-beta",
-    ".config/microsoft-edge-dev",
-    ".config/opera",
-    ".config/vivaldi",
-    ".config/Slack",
-    ".config/Signal",
-    ".config/Code/User/globalStorage",
-    ".config/Cursor/User/globalStorage",
-    ".config/VSCodium/User/globalStorage",
+const SECRETS: &[NameList] = &[
+    NameList(
+        ".1password, .Xauthority, .android/adbkey, .aider.conf.yml, .authinfo, .authinfo.gpg, \
+        .config/Bitwarden CLI, .config/cloudflared, .config/configstore, .config/goose/secrets.yaml, \
+        .config/heroku, .config/scw, .ICEauthority, .local/share/atuin, .sentryclirc, .snowsql, .tsh, \
+        .vercel/auth.json, .viminfo, .config/io.datasette.llm/keys.json, .config/keepassxc, .config/solana, \
+        .config/syncthing, .cloudflared, .cursor/auth.json, .davfs2/secrets, .electrum, .ethereum/keystore, \
+        .fetchmailrc, .huggingface, .ivy2/.credentials, .lesshst, .librewolf, .local/share/com.vercel.cli, \
+        .mbsyncrc, .minikube, .msmtprc, .pulumi/credentials.json, .railway, .rediscli_history, \
+        .sbt/.credentials, .smbcredentials, .snowflake, .sqlite_history, .stripe, .subversion/auth, \
+        .supabase, .zen, .docker/run, .docker/desktop, .colima, .lima, .orbstack, .rd, \
+        .local/share/containers/podman, .ssh, .gnupg, .pki, .aws, .azure, .kube, .oci, .fly, \
+        .password-store, .config/age, .config/doctl, .config/gcloud, .config/gh, .config/glab-cli, \
+        .config/github-copilot, .config/hub, .config/op, .config/1Password, .config/rclone, .config/sops, \
+        .config/hcloud, .config/stripe, .config/ngrok, .config/helm, .config/netlify, .config/.wrangler, \
+        .config/Bitwarden, .config/chromium, .config/google-chrome, .config/google-chrome-beta, \
+        .config/google-chrome-unstable, .config/BraveSoftware, .config/microsoft-edge, \
+        .config/microsoft-edge-beta, .config/microsoft-edge-dev, .config/opera, .config/vivaldi, \
+        .config/Slack, .config/Signal, .config/Code/User/globalStorage, .config/Cursor/User/globalStorage, \
+        .config/VSCodium/User/globalStorage",
+    ),
     // The data of programs in Flatpak and Snap packages, which have their own `.config` and `.mozilla`.
-    ".var/app",
-    "snap/chromium/common/chromium",
-    "snap/firefox/common/.mozilla",
-    ".mozilla",
-    ".thunderbird",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".local/share/opencode/auth.json",
-    ".codex/auth.json",
-    ".claude/.credentials.json",
-    ".gemini",
-    ".terraform.d/credentials.tfrc.json",
-    ".cache/huggingface/token",
-    ".cache/huggingface/stored_tokens",
-    ".kaggle",
-    ".dbt",
-    ".netlify",
-    ".wrangler",
-    ".bitcoin",
-    ".vault-token",
-    ".databrickscfg",
-    ".boto",
-    ".s3cfg",
-    ".pgpass",
-    ".my.cnf",
-    ".mylogin.cnf",
-    ".env",
-    ".envrc",
-    ".bash_history",
-    ".zsh_history",
-    ".zhistory",
-    ".histfile",
-    ".local/share/fish/fish_history",
-    ".python_history",
-    ".psql_history",
-    ".mysql_history",
-    ".node_repl_history",
-    ".codeium",
-    ".config/JetBrains",
-    ".config/aichat",
-    ".config/linode-cli",
-    ".config/wireguard",
-    ".continue",
-    ".doppler",
+    NameList(".var/app, snap/chromium/common/chromium, snap/firefox/common/.mozilla"),
+    NameList(
+        ".mozilla, .thunderbird, .local/share/keyrings, .local/share/kwalletd, .local/share/opencode/auth.json, .codex/auth.json, \
+        .claude/.credentials.json, .gemini, .terraform.d/credentials.tfrc.json, .cache/huggingface/token, \
+        .cache/huggingface/stored_tokens, .kaggle, .dbt, .netlify, .wrangler, .bitcoin, .vault-token, \
+        .databrickscfg, .boto, .s3cfg, .pgpass, .my.cnf, .mylogin.cnf, .env, .envrc, .bash_history, \
+        .zsh_history, .zhistory, .histfile, .local/share/fish/fish_history, .python_history, .psql_history, \
+        .mysql_history, .node_repl_history, .codeium, .config/JetBrains, .config/aichat, .config/linode-cli, \
+        .config/wireguard, .continue, .doppler",
+    ),
     // Hex takes a file that it cannot read for one without settings, but not an empty one.
-    ".hex/hex.config",
-    ".local/share/amp/secrets.json",
-    ".local/share/jupyter/runtime",
-    ".local/share/uv/credentials",
-    ".local/state/bash_history",
-    ".ngrok2",
-    ".ollama/id_ed25519",
-    ".qwen",
-    ".saml2aws",
-    ".wakatime.cfg",
-    ".chef",
-    ".circleci",
-    ".config/anthropic",
-    ".config/argocd",
-    ".config/borg",
-    ".config/gopass",
-    ".config/openai",
-    ".config/openstack",
-    ".config/rbw",
-    ".config/restic",
-    ".config/tea",
-    ".local/share/gopass",
-    ".local/share/rbw",
-    ".vault_pass",
-    ".vault_pass.txt",
+    NameList(".hex/hex.config"),
+    NameList(
+        ".local/share/amp/secrets.json, .local/share/jupyter/runtime, \
+        .local/share/uv/credentials, .local/state/bash_history, .ngrok2, .ollama/id_ed25519, .qwen, \
+        .saml2aws, .wakatime.cfg, .chef, .circleci, .config/anthropic, .config/argocd, .config/borg, \
+        .config/gopass, .config/openai, .config/openstack, .config/rbw, .config/restic, .config/tea, \
+        .local/share/gopass, .local/share/rbw, .vault_pass, .vault_pass.txt",
+    ),
     // What editors keep of files that were open, and files that were deleted.
-    ".config/Code/Backups",
-    ".config/Code/User/History",
-    ".config/Code/User/workspaceStorage",
-    ".config/Cursor/User/History",
-    ".config/Cursor/User/workspaceStorage",
-    ".config/VSCodium/User/History",
-    ".config/VSCodium/User/workspaceStorage",
-    ".cursor-server/data",
-    ".local/share/Trash",
-    ".vscode-server/data",
-    ".vscode-server-insiders/data",
+    NameList(
+        ".config/Code/Backups, .config/Code/User/History, .config/Code/User/workspaceStorage, \
+        .config/Cursor/User/History, .config/Cursor/User/workspaceStorage, .config/VSCodium/User/History, \
+        .config/VSCodium/User/workspaceStorage, .cursor-server/data, .local/share/Trash, \
+        .vscode-server/data, .vscode-server-insiders/data",
+    ),
     // Transcripts of other agents.
-    ".claude/history.jsonl",
-    ".claude/projects",
-    ".codex/history.jsonl",
-    ".codex/sessions",
-    ".local/share/opencode/storage",
+    NameList(
+        ".claude/history.jsonl, .claude/projects, .codex/history.jsonl, .codex/sessions, \
+        .local/share/opencode/storage",
+    ),
     // What was typed into shells and interpreters.
-    ".cache/erlang-history",
-    ".dbshell",
-    ".gdb_history",
-    ".ghc/ghci_history",
-    ".history",
-    ".ipython/profile_default/history.sqlite",
-    ".irb_history",
-    ".julia/logs/repl_history.jl",
-    ".local/share/irb_history",
-    ".local/share/nushell/history.txt",
-    ".config/nushell/history.txt",
-    ".local/state/python_history",
-    ".mongodb/mongosh",
-    ".octave_hist",
-    ".php_history",
-    ".pry_history",
-    ".Rhistory",
-    ".scala_history",
-    ".sh_history",
-    ".tcsh_history",
+    NameList(
+        ".cache/erlang-history, .dbshell, .gdb_history, .ghc/ghci_history, .history, \
+        .ipython/profile_default/history.sqlite, .irb_history, .julia/logs/repl_history.jl, \
+        .local/share/irb_history, .local/share/nushell/history.txt, .config/nushell/history.txt, \
+        .local/state/python_history, .mongodb/mongosh, .octave_hist, .php_history, .pry_history, .Rhistory, \
+        .scala_history, .sh_history, .tcsh_history",
+    ),
     // Mail and chats.
-    ".claws-mail",
-    ".config/discord",
-    ".config/Element",
-    ".config/evolution",
-    ".config/hexchat",
-    ".config/teams-for-linux",
-    ".config/weechat",
-    ".irssi",
-    ".local/share/evolution",
-    ".local/share/TelegramDesktop",
-    ".mail",
-    ".mutt",
-    ".purple",
-    ".weechat",
-    ".zoom",
-    "Mail",
-    "Maildir",
+    NameList(
+        ".claws-mail, .config/discord, .config/Element, .config/evolution, .config/hexchat, \
+        .config/teams-for-linux, .config/weechat, .irssi, .local/share/evolution, \
+        .local/share/TelegramDesktop, .mail, .mutt, .purple, .weechat, .zoom, Mail, Maildir",
+    ),
     // Wallets.
-    ".armory",
-    ".config/Exodus",
-    ".config/Ledger Live",
-    ".dogecoin",
-    ".litecoin",
-    ".monero",
-    ".zcash",
-    "Library/Keychains",
-    "Library/Cookies",
+    NameList(
+        ".armory, .config/Exodus, .config/Ledger Live, .dogecoin, .litecoin, .monero, .zcash, \
+        Library/Keychains, Library/Cookies",
+    ),
     // Accounts of programs that store passwords or tokens, each named in the program's own documentation: FileZilla
     // (Configuration files), lab and jira-cli (README), opencode (Auth), Postman, Insomnia, DBeaver (Administration),
     // Remmina, Exercism, python-gitlab, Transifex, Earth Engine, Infisical, step, mkcert, acme.sh, Caddy, KDE Connect,
     // Mailspring, Nextcloud, gajim, and profanity.
-    ".acme.sh",
-    ".config/.jira",
-    ".config/Insomnia",
-    ".config/Mailspring",
-    ".config/Nextcloud",
-    ".config/Postman",
-    ".config/earthengine",
-    ".config/exercism",
-    ".config/filezilla",
-    ".config/infisical",
-    ".config/kdeconnect",
-    ".config/lab",
-    ".config/python-gitlab.cfg",
-    ".config/remmina",
-    ".filezilla",
-    ".infisical",
-    ".jira.d",
-    ".local/share/DBeaverData",
-    ".local/share/caddy",
-    ".local/share/gajim",
-    ".local/share/mkcert",
-    ".local/share/opencode/mcp-auth.json",
-    ".local/share/profanity",
-    ".local/share/remmina",
-    ".local/state/syncthing",
-    ".python-gitlab.cfg",
-    ".step",
-    ".transifexrc",
+    NameList(
+        ".acme.sh, .config/.jira, .config/Insomnia, .config/Mailspring, .config/Nextcloud, .config/Postman, \
+        .config/earthengine, .config/exercism, .config/filezilla, .config/infisical, .config/kdeconnect, \
+        .config/lab, .config/python-gitlab.cfg, .config/remmina, .filezilla, .infisical, .jira.d, \
+        .local/share/DBeaverData, .local/share/caddy, .local/share/gajim, .local/share/mkcert, \
+        .local/share/opencode/mcp-auth.json, .local/share/profanity, .local/share/remmina, \
+        .local/state/syncthing, .python-gitlab.cfg, .step, .transifexrc",
+    ),
 ];
 
 /// Folders of the home folder in which people keep password databases and keys, the home folder itself first.
+#[rustfmt::skip]
 const KEY_FOLDERS: &[&str] = &[
-    "",
-    "Desktop",
-    "Documents",
-    "Downloads",
-    "Dropbox",
-    "Nextcloud",
-    "Sync",
+    "", "Desktop", "Documents", "Downloads", "Dropbox", "Nextcloud", "Sync",
 ];
 
 /// Endings of password databases and key files, in lower case.
 const KEY_ENDINGS: &[&str] = &[".kdbx", ".kdb", ".p12", ".pfx", ".ppk", ".jks", ".agekey"];
 
 /// Configurations of programs that may contain tokens, relative to the home folder.
-const TOKEN_FILES: &[&str] = &[
-    ".config/dart/pub-credentials.json",
-    ".condarc",
-    ".curlrc",
-    ".gitcookies",
-    ".Renviron",
-    ".npmrc",
-    ".pub-cache/credentials.json",
-    ".yarnrc",
-    ".nuget/NuGet/NuGet.Config",
-    ".wgetrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".netrc",
-    "_netrc",
-    ".git-credentials",
-    ".config/git/credentials",
-    ".docker/config.json",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".m2/settings.xml",
-    ".m2/settings-security.xml",
-    ".gradle/gradle.properties",
-    ".gem/credentials",
-    ".bundle/config",
-    ".composer/auth.json",
-    ".config/composer/auth.json",
-    ".config/containers/auth.json",
-    ".config/pypoetry/auth.toml",
-    ".terraformrc",
-    ".bunfig.toml",
-    ".config/pip/pip.conf",
-    ".config/pnpm/rc",
-    ".expo/state.json",
-    ".local/share/gem/credentials",
-    ".pip/pip.conf",
-    ".claude.json",
-];
+const TOKEN_FILES: &[NameList] = &[NameList(
+    ".config/dart/pub-credentials.json, .condarc, .curlrc, .gitcookies, .Renviron, .npmrc, \
+        .pub-cache/credentials.json, .yarnrc, .nuget/NuGet/NuGet.Config, .wgetrc, .yarnrc.yml, .pypirc, \
+        .netrc, _netrc, .git-credentials, .config/git/credentials, .docker/config.json, .cargo/credentials, \
+        .cargo/credentials.toml, .m2/settings.xml, .m2/settings-security.xml, .gradle/gradle.properties, \
+        .gem/credentials, .bundle/config, .composer/auth.json, .config/composer/auth.json, \
+        .config/containers/auth.json, .config/pypoetry/auth.toml, .terraformrc, .bunfig.toml, \
+        .config/pip/pip.conf, .config/pnpm/rc, .expo/state.json, .local/share/gem/credentials, \
+        .pip/pip.conf, .claude.json",
+)];
 
 /// Variables that name the place of secrets: the rule, and the part of the place that is secret. A value may list
 /// several places.
+#[rustfmt::skip]
 const SECRET_VARIABLES: &[(&str, PathRule, &[&str])] = &[
     ("ANSIBLE_BECOME_PASSWORD_FILE", PathRule::Hide, &[""]),
     ("ANSIBLE_CONNECTION_PASSWORD_FILE", PathRule::Hide, &[""]),
@@ -345,18 +130,10 @@ const SECRET_VARIABLES: &[(&str, PathRule, &[&str])] = &[
     ("AWS_SHARED_CREDENTIALS_FILE", PathRule::Hide, &[""]),
     ("AZURE_CONFIG_DIR", PathRule::Hide, &[""]),
     ("BOTO_CONFIG", PathRule::Hide, &[""]),
-    (
-        "CLAUDE_CONFIG_DIR",
-        PathRule::Hide,
-        &[".credentials.json", "history.jsonl", "projects"],
-    ),
+    ("CLAUDE_CONFIG_DIR", PathRule::Hide, &[".credentials.json", "history.jsonl", "projects"]),
     ("CLAUDE_CONFIG_DIR", PathRule::Blank, &[".claude.json"]),
     ("CLOUDSDK_CONFIG", PathRule::Hide, &[""]),
-    (
-        "CODEX_HOME",
-        PathRule::Hide,
-        &["auth.json", "history.jsonl", "sessions"],
-    ),
+    ("CODEX_HOME", PathRule::Hide, &["auth.json", "history.jsonl", "sessions"]),
     ("DATABRICKS_CONFIG_FILE", PathRule::Hide, &[""]),
     ("GH_CONFIG_DIR", PathRule::Hide, &[""]),
     ("GNUPGHOME", PathRule::Hide, &[""]),
@@ -371,11 +148,7 @@ const SECRET_VARIABLES: &[(&str, PathRule, &[&str])] = &[
     ("RCLONE_CONFIG", PathRule::Hide, &[""]),
     ("RESTIC_PASSWORD_FILE", PathRule::Hide, &[""]),
     ("SOPS_AGE_KEY_FILE", PathRule::Hide, &[""]),
-    (
-        "CARGO_HOME",
-        PathRule::Blank,
-        &["credentials", "credentials.toml"],
-    ),
+    ("CARGO_HOME", PathRule::Blank, &["credentials", "credentials.toml"]),
     ("COMPOSER_HOME", PathRule::Blank, &["auth.json"]),
     ("DOCKER_CONFIG", PathRule::Blank, &["config.json"]),
     ("GRADLE_USER_HOME", PathRule::Blank, &["gradle.properties"]),
@@ -388,47 +161,35 @@ const SECRET_VARIABLES: &[(&str, PathRule, &[&str])] = &[
 
 /// Variables that name the sockets of services, as a path or in an address such as `unix:///run/docker.sock`. A service
 /// in another network namespace is in no list of ours.
+#[rustfmt::skip]
 const SOCKET_VARIABLES: &[&str] = &[
-    "CONTAINERD_ADDRESS",
-    "CONTAINER_HOST",
-    "CONTAINER_RUNTIME_ENDPOINT",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DBUS_SYSTEM_BUS_ADDRESS",
-    "DOCKER_HOST",
-    "GPG_AGENT_INFO",
-    "SSH_AUTH_SOCK",
-    "XDG_RUNTIME_DIR",
+    "CONTAINERD_ADDRESS", "CONTAINER_HOST", "CONTAINER_RUNTIME_ENDPOINT", "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS", "DOCKER_HOST", "GPG_AGENT_INFO", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR",
 ];
 
 /// Files of the system that only root can read: they matter if this program runs as root. Snapshots of the disk, which
 /// have copies of everything that is hidden. And sockets of services, where
 /// `/var/run` is not a link to `/run`.
-pub(super) const SYSTEM_SECRETS: &[&str] = &[
-    "/mnt/wsl/docker-desktop",
-    "/var/run/containerd",
-    "/var/run/crio",
-    "/var/run/dbus",
-    "/var/run/docker.sock",
-    "/var/run/podman",
-    "/etc/shadow",
-    "/etc/gshadow",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/ssl/private",
-    "/.snapshots",
-    "/home/.snapshots",
-    "/timeshift",
-    "/var/lib/docker",
-    "/var/lib/containerd",
-    "/var/lib/incus/unix.socket",
-    "/var/lib/lxd/unix.socket",
-    "/var/snap/lxd/common/lxd/unix.socket",
-];
+const SYSTEM_SECRETS: &[NameList] = &[NameList(
+    "/mnt/wsl/docker-desktop, /var/run/containerd, /var/run/crio, /var/run/dbus, /var/run/docker.sock, \
+        /var/run/podman, /etc/shadow, /etc/gshadow, /etc/sudoers, /etc/sudoers.d, /etc/ssl/private, \
+        /.snapshots, /home/.snapshots, /timeshift, /var/lib/docker, /var/lib/containerd, \
+        /var/lib/incus/unix.socket, /var/lib/lxd/unix.socket, /var/snap/lxd/common/lxd/unix.socket",
+)];
+
+fn list_names_of(table: &'static [NameList]) -> impl Iterator<Item = &'static str> {
+    table.iter().flat_map(|names| names.iter())
+}
+
+/// Lists the files and sockets of [`SYSTEM_SECRETS`].
+pub(super) fn list_system_secrets() -> impl Iterator<Item = PathBuf> {
+    list_names_of(SYSTEM_SECRETS).map(PathBuf::from)
+}
 
 /// Lists the rules for what is private in the home folder.
 pub(super) fn list_home_secrets(home: &Path) -> Vec<(PathRule, PathBuf)> {
-    let hidden = SECRETS.iter().map(|name| (PathRule::Hide, home.join(name)));
-    let blank = TOKEN_FILES.iter().map(|name| (PathRule::Blank, home.join(name)));
+    let hidden = list_names_of(SECRETS).map(|name| (PathRule::Hide, home.join(name)));
+    let blank = list_names_of(TOKEN_FILES).map(|name| (PathRule::Blank, home.join(name)));
     let keys = list_key_files(home).into_iter();
     let keys = keys.map(|path| (PathRule::Hide, path));
     hidden.chain(blank).chain(keys).collect()
@@ -466,7 +227,9 @@ fn list_keys_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Lists the places of secrets in the home folder, with the key files in its usual folders.
 pub fn list_secret_places(home: &Path) -> impl Iterator<Item = PathBuf> {
-    let known = SECRETS.iter().chain(TOKEN_FILES).map(|name| home.join(name));
+    let known = list_names_of(SECRETS)
+        .chain(list_names_of(TOKEN_FILES))
+        .map(|name| home.join(name));
     known.chain(list_key_files(home))
 }
 
@@ -488,7 +251,7 @@ pub(super) fn list_named_secrets(variable: impl Fn(&str) -> Option<PathBuf>) -> 
             continue;
         };
         for (rule, names) in [(PathRule::Hide, SECRETS), (PathRule::Blank, TOKEN_FILES)] {
-            let names = names.iter().filter_map(|name| name.strip_prefix(usual));
+            let names = list_names_of(names).filter_map(|name| name.strip_prefix(usual));
             rules.extend(names.map(|name| (rule, folder.join(name))));
         }
     }

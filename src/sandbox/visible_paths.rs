@@ -18,78 +18,28 @@ use super::private_temp::is_shared_temp;
 use crate::base::lexical_path::normalize_path;
 use crate::base::nofollow::RegularFile;
 use crate::base::secret_path::is_secret_like;
+use crate::base::word_list::WordList;
 
 /// Variables that list programs, libraries, and settings of tool chains. Each value is a list of paths.
 ///
 /// Folders that programs write, such as `CARGO_TARGET_DIR`, are missing on purpose: what is shown is read-only.
-const TOOL_VARIABLES: &[&str] = &[
-    "ANDROID_HOME",
-    "ANDROID_SDK_ROOT",
-    "ASDF_DATA_DIR",
-    "ASDF_DIR",
-    "BUN_INSTALL",
-    "CARGO_HOME",
-    "CMAKE_PREFIX_PATH",
-    "CONDA_PREFIX",
-    "CPATH",
-    "CURL_CA_BUNDLE",
-    "DOTNET_ROOT",
-    "FNM_DIR",
-    "GEM_HOME",
-    "GEM_PATH",
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "GIT_EXEC_PATH",
-    "GOPATH",
-    "GOROOT",
-    "GRADLE_HOME",
-    "JAVA_HOME",
-    "LD_LIBRARY_PATH",
-    "LIBRARY_PATH",
-    "MAVEN_HOME",
-    "MISE_DATA_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "NODE_PATH",
-    "NVM_DIR",
-    "OPAMROOT",
-    "PERL5LIB",
-    "PKG_CONFIG_PATH",
-    "PNPM_HOME",
-    "PYENV_ROOT",
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "RBENV_ROOT",
-    "REQUESTS_CA_BUNDLE",
-    "RUBYLIB",
-    "RUSTUP_HOME",
-    "SDKMAN_DIR",
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "UV_PYTHON_INSTALL_DIR",
-    "UV_TOOL_DIR",
-    "VIRTUAL_ENV",
-    "VOLTA_HOME",
-];
+const TOOL_VARIABLES: WordList = WordList(
+    "ANDROID_HOME ANDROID_SDK_ROOT ASDF_DATA_DIR ASDF_DIR BUN_INSTALL CARGO_HOME CMAKE_PREFIX_PATH \
+    CONDA_PREFIX CPATH CURL_CA_BUNDLE DOTNET_ROOT FNM_DIR GEM_HOME GEM_PATH GIT_CONFIG_GLOBAL \
+    GIT_CONFIG_SYSTEM GIT_EXEC_PATH GOPATH GOROOT GRADLE_HOME JAVA_HOME LD_LIBRARY_PATH LIBRARY_PATH \
+    MAVEN_HOME MISE_DATA_DIR NODE_EXTRA_CA_CERTS NODE_PATH NVM_DIR OPAMROOT PERL5LIB PKG_CONFIG_PATH \
+    PNPM_HOME PYENV_ROOT PYTHONHOME PYTHONPATH RBENV_ROOT REQUESTS_CA_BUNDLE RUBYLIB RUSTUP_HOME \
+    SDKMAN_DIR SSL_CERT_DIR SSL_CERT_FILE UV_PYTHON_INSTALL_DIR UV_TOOL_DIR VIRTUAL_ENV VOLTA_HOME",
+);
 
 /// Variables of folders with settings and data of all programs.
 const BASE_VARIABLES: [&str; 2] = ["XDG_CONFIG_HOME", "XDG_DATA_HOME"];
 
 /// Starts of the names that programs give their sockets and tickets in `/tmp`. Nothing with such a name is shown.
-const PRIVATE_NAMES: &[&str] = &[
-    ".ICE-unix",
-    ".X",
-    ".XIM-unix",
-    ".font-unix",
-    "dbus-",
-    "gpg-",
-    "keyring-",
-    "krb5cc",
-    "pulse-",
-    "snap-private-tmp",
-    "ssh-",
-    "systemd-private-",
-    "tmux-",
-];
+const PRIVATE_NAMES: WordList = WordList(
+    ".ICE-unix .X .XIM-unix .font-unix dbus- gpg- keyring- krb5cc pulse- snap-private-tmp ssh- \
+    systemd-private- tmux-",
+);
 
 /// Most paths that are looked for in the texts of one command.
 const MAX_NAMED: usize = 200;

@@ -63,17 +63,10 @@ const ALIASES: [(&str, &str); 44] = [
 ];
 
 /// Fields in which models explain a call. They ask for nothing, so a call without them means the same.
+#[rustfmt::skip]
 const REMARKS: [&str; 10] = [
-    "comment",
-    "description",
-    "explanation",
-    "instruction",
-    "justification",
-    "purpose",
-    "rationale",
-    "reason",
-    "reasoning",
-    "thought",
+    "comment", "description", "explanation", "instruction", "justification", "purpose", "rationale",
+    "reason", "reasoning", "thought",
 ];
 
 /// Regular arguments, and what was changed.

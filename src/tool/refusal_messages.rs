@@ -55,15 +55,10 @@ const HOSTS: &[(&str, char)] = &[
 ];
 
 /// Texts of a failed connection that name no host.
+#[rustfmt::skip]
 const NO_NETWORK: &[&str] = &[
-    "network is unreachable",
-    "temporary failure in name resolution",
-    "name or service not known",
-    "could not resolve host",
-    "enetunreach",
-    "eai_again",
-    "getaddrinfo",
-    "dns error",
+    "network is unreachable", "temporary failure in name resolution", "name or service not known",
+    "could not resolve host", "enetunreach", "eai_again", "getaddrinfo", "dns error",
     "failed to lookup address",
 ];
 
@@ -112,15 +107,10 @@ const MODE_CHANGES: &[&str] = &["chmod: ", "change mode", "change permissions", 
 const GIT_SETTINGS: &str = "could not write config file";
 
 /// What such a program says if it lacks privileges.
+#[rustfmt::skip]
 const UNPRIVILEGED: &[&str] = &[
-    "operation not permitted",
-    "permission denied",
-    "must be root",
-    "must be superuser",
-    "only root",
-    "no new privileges",
-    "effective uid is not 0",
-    "owned by uid",
+    "operation not permitted", "permission denied", "must be root", "must be superuser", "only root",
+    "no new privileges", "effective uid is not 0", "owned by uid",
 ];
 
 /// Returns what the messages in an output say that was refused, each once, in their order. After a success, only messages

@@ -16,16 +16,9 @@ const REMEMBERED: usize = 32;
 /// How much of a failure is quoted, in characters.
 const QUOTED: usize = 200;
 /// What lines that name an error contain, in lower case.
+#[rustfmt::skip]
 const ERROR_WORDS: [&str; 9] = [
-    "error",
-    "fail",
-    "not found",
-    "no such",
-    "denied",
-    "fatal",
-    "panicked",
-    "exception",
-    "cannot",
+    "error", "fail", "not found", "no such", "denied", "fatal", "panicked", "exception", "cannot",
 ];
 
 /// The failures of commands in a turn.

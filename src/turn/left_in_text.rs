@@ -25,29 +25,14 @@ pub(super) const CALL_QUESTION: &str = "Your message has a tool call in its text
 
 /// How calls begin in the texts of models: Hermes, Qwen, GLM, Llama, Kimi, DeepSeek, MiniMax, Mistral, Granite, Phi, and
 /// gpt-oss.
+#[rustfmt::skip]
 const CALL_MARKS: [&str; 22] = [
-    "<tool_call>",
-    "<function=",
-    "<|tool_calls_section_begin|>",
-    "<|tool_call_begin|>",
-    "<｜tool▁calls▁begin｜>",
-    "<｜tool▁call▁begin｜>",
-    "<｜DSML｜function_calls>",
-    "<minimax:tool_call>",
-    "[TOOL_CALLS]",
-    "<|python_tag|>",
-    "<|tool_call|>",
-    "<|tool_call>",
-    "<start_function_call>",
-    "<tool_calls>",
-    "<function_calls>",
-    "<invoke name=",
-    "functools[",
-    "<|start|>assistant<|channel|>commentary to=",
-    "<|start|>assistant to=",
-    "<|channel|>commentary to=",
-    "<|channel|>analysis to=",
-    "to=functions.",
+    "<tool_call>", "<function=", "<|tool_calls_section_begin|>", "<|tool_call_begin|>",
+    "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜DSML｜function_calls>", "<minimax:tool_call>",
+    "[TOOL_CALLS]", "<|python_tag|>", "<|tool_call|>", "<|tool_call>", "<start_function_call>",
+    "<tool_calls>", "<function_calls>", "<invoke name=", "functools[",
+    "<|start|>assistant<|channel|>commentary to=", "<|start|>assistant to=", "<|channel|>commentary to=",
+    "<|channel|>analysis to=", "to=functions.",
 ];
 
 /// How far behind its mark a call names its tool, in characters.

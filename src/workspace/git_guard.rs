@@ -36,17 +36,9 @@ const MAX_ENTRIES: usize = 10_000;
 const MAX_INDEX: usize = 32 << 20;
 
 /// Sections whose settings never run anything.
+#[rustfmt::skip]
 const SECTIONS: [&str; 10] = [
-    "advice",
-    "author",
-    "color",
-    "column",
-    "committer",
-    "extensions",
-    "http",
-    "index",
-    "pack",
-    "user",
+    "advice", "author", "color", "column", "committer", "extensions", "http", "index", "pack", "user",
 ];
 /// Settings that never run anything: sections and the names of their settings, whatever subsection is between them.
 const SETTINGS: [(&str, &str); 19] = [
@@ -102,16 +94,10 @@ const SETTINGS: [(&str, &str); 19] = [
 ];
 
 /// Settings of a repository that `git init` has just made.
+#[rustfmt::skip]
 const NEW_SETTINGS: [&str; 9] = [
-    "core.bare",
-    "core.filemode",
-    "core.ignorecase",
-    "core.logallrefupdates",
-    "core.precomposeunicode",
-    "core.repositoryformatversion",
-    "core.symlinks",
-    "extensions.objectformat",
-    "extensions.refstorage",
+    "core.bare", "core.filemode", "core.ignorecase", "core.logallrefupdates", "core.precomposeunicode",
+    "core.repositoryformatversion", "core.symlinks", "extensions.objectformat", "extensions.refstorage",
 ];
 
 /// Replaces an external diff by a plain one.

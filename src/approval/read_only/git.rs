@@ -2,100 +2,24 @@
 
 use super::{ArgumentReader, is_glob};
 use crate::approval::shell::ShellWord;
+use crate::base::word_list::WordList;
 use crate::domain::{GitContents, HiddenCommits};
 
 /// Options with which git prints names and numbers in place of a difference.
-const SHOWS_NO_CONTENT: &[&str] = &[
-    "compact-summary",
-    "dirstat",
-    "name-only",
-    "name-status",
-    "no-patch",
-    "numstat",
-    "quiet",
-    "raw",
-    "s",
-    "shortstat",
-    "stat",
-    "summary",
-];
+const SHOWS_NO_CONTENT: WordList = WordList(
+    "compact-summary dirstat name-only name-status no-patch numstat quiet raw s shortstat stat summary",
+);
 
 /// Options that only say which commits or files git lists, and how.
-const LIST_OPTIONS: &[&str] = &[
-    "abbrev",
-    "abbrev-commit",
-    "after",
-    "all",
-    "all-match",
-    "ancestry-path",
-    "author",
-    "before",
-    "branches",
-    "cached",
-    "cherry-pick",
-    "color",
-    "committer",
-    "count",
-    "date",
-    "date-order",
-    "decorate",
-    "diff-filter",
-    "E",
-    "exit-code",
-    "extended-regexp",
-    "F",
-    "find-copies",
-    "find-renames",
-    "first-parent",
-    "fixed-strings",
-    "follow",
-    "format",
-    "full-history",
-    "g",
-    "graph",
-    "grep",
-    "i",
-    "invert-grep",
-    "left-only",
-    "left-right",
-    "M",
-    "max-count",
-    "merge-base",
-    "merges",
-    "n",
-    "no-color",
-    "no-decorate",
-    "no-ext-diff",
-    "no-merges",
-    "no-renames",
-    "no-textconv",
-    "no-walk",
-    "not",
-    "oneline",
-    "P",
-    "parents",
-    "perl-regexp",
-    "pretty",
-    "r",
-    "R",
-    "reflog",
-    "regexp-ignore-case",
-    "relative",
-    "remotes",
-    "reverse",
-    "right-only",
-    "simplify-by-decoration",
-    "since",
-    "skip",
-    "source",
-    "staged",
-    "stat-width",
-    "tags",
-    "topo-order",
-    "until",
-    "walk-reflogs",
-    "z",
-];
+const LIST_OPTIONS: WordList = WordList(
+    "abbrev abbrev-commit after all all-match ancestry-path author before branches cached cherry-pick \
+    color committer count date date-order decorate diff-filter E exit-code extended-regexp F find-copies \
+    find-renames first-parent fixed-strings follow format full-history g graph grep i invert-grep \
+    left-only left-right M max-count merge-base merges n no-color no-decorate no-ext-diff no-merges \
+    no-renames no-textconv no-walk not oneline P parents perl-regexp pretty r R reflog \
+    regexp-ignore-case relative remotes reverse right-only simplify-by-decoration since skip source \
+    staged stat-width tags topo-order until walk-reflogs z",
+);
 
 /// What makes a git command show only what pathspecs at its end allow, and otherwise the same as before.
 #[derive(Debug, PartialEq, Eq)]
@@ -112,12 +36,17 @@ pub(in crate::approval) struct GitLimits {
 impl ArgumentReader<'_> {
     /// Returns of which files a command of git may print the content.
     pub(super) fn find_contents(&self, first_operand: Option<&str>, operands: &[&ShellWord]) -> GitContents {
-        let has_only = |known: &[&str]| {
+        let has_only = |is_known: &dyn Fn(&str) -> bool| {
             let mut options = self.options.iter();
-            options.all(|option| known.contains(option) || option.bytes().all(|byte| byte.is_ascii_digit()))
+            options.all(|option| is_known(option) || option.bytes().all(|byte| byte.is_ascii_digit()))
         };
-        let only_lists = has_only(&[SHOWS_NO_CONTENT, LIST_OPTIONS].concat());
-        let shows_list = self.has_option(SHOWS_NO_CONTENT) && only_lists;
+        let only_lists =
+            has_only(&|option| SHOWS_NO_CONTENT.contains(option) || LIST_OPTIONS.contains(option));
+        let shows_list = only_lists
+            && self
+                .options
+                .iter()
+                .any(|option| SHOWS_NO_CONTENT.contains(option));
         let shows_none = match self.subcommand {
             // Whether a line matches, how often, and in which file tells the line, one guess after another.
             Some("grep") => false,
@@ -126,7 +55,9 @@ impl ArgumentReader<'_> {
             Some("show") => shows_list && operands.iter().all(|word| as_commit(word) == AsCommit::Unchanged),
             Some("cat-file") => self.has_option(&["e", "s", "t"]),
             Some("log" | "whatchanged" | "reflog") => only_lists,
-            Some("stash") if first_operand == Some("list") => has_only(LIST_OPTIONS),
+            Some("stash") if first_operand == Some("list") => {
+                has_only(&|option| LIST_OPTIONS.contains(option))
+            }
             Some("stash") => shows_list,
             // They print the lines of a file that they name, or no lines.
             _ => true,

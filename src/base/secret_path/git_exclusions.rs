@@ -44,43 +44,20 @@ const WHOLE_NAMES: &[&str] = &["environ", "kcore", "shadow"];
 const COPY_ENDS: &[&str] = &["~", "#", ".", ".copy", ".save", ".swo", ".swp"];
 
 /// Beginnings of copies of secrets whose names have an extension, or need none: one pattern finds all further copies.
+#[rustfmt::skip]
 const COPIED_FILES: &[&str] = &[
-    "*.env",
-    "*.p[18efp]",
-    "*.k[de][by]",
-    "*.jks",
-    "*.agekey",
-    "*.tf[sv]",
-    "*[-_]key.json",
-    "_netrc",
-    "auth.[jt][os]",
-    "appsettings.",
-    "config.json",
-    "cookies.s",
-    "*firebase-adm",
-    "fish_h",
-    "gradle.p",
-    "hosts.yml",
-    "login data",
-    "logins.j",
-    "rclone.conf",
-    "settings*.xml",
+    "*.env", "*.p[18efp]", "*.k[de][by]", "*.jks", "*.agekey", "*.tf[sv]", "*[-_]key.json", "_netrc",
+    "auth.[jt][os]", "appsettings.", "config.json", "cookies.s", "*firebase-adm", "fish_h", "gradle.p",
+    "hosts.yml", "login data", "logins.j", "rclone.conf", "settings*.xml",
 ];
 /// How copies of these end: `.bak`, `.backup`, `.old`, `.orig`, `.tmp`, and numbers.
 const COPIED_FILE_END: &str = "*.*[0-9dgkp]";
 
 /// Beginnings of copies of secrets with which ordinary names begin, too: hidden files, and names of one word.
+#[rustfmt::skip]
 const COPIED_NAMES: &[&str] = &[
-    ".",
-    "*account*service",
-    "*credential",
-    "environ",
-    "id_[der]",
-    "k[ceu]",
-    "*secret",
-    "*service*account",
-    "*shadow",
-    "*token",
+    ".", "*account*service", "*credential", "environ", "id_[der]", "k[ceu]", "*secret", "*service*account",
+    "*shadow", "*token",
 ];
 /// How copies of these end: the same, but not `.md` or `.svg`.
 const COPIED_NAME_ENDS: &[&str] = &["*[bkort][ailmu][dgkp]", "*.*[0-9]"];

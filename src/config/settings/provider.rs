@@ -19,22 +19,11 @@ use crate::config::values::{Milliseconds, Seconds, StringList, read_usd};
 use crate::domain::Cost;
 
 /// The fields of `extra_body` that agentls always writes itself, because requests or their limits fail otherwise.
+#[rustfmt::skip]
 const OWN_BODY_FIELDS: [&str; 15] = [
-    "model",
-    "stream",
-    "messages",
-    "input",
-    "contents",
-    "system",
-    "instructions",
-    "systemInstruction",
-    "tools",
-    "max_tokens",
-    "max_completion_tokens",
-    "max_output_tokens",
-    "generationConfig.maxOutputTokens",
-    "options.num_ctx",
-    "options.num_predict",
+    "model", "stream", "messages", "input", "contents", "system", "instructions", "systemInstruction",
+    "tools", "max_tokens", "max_completion_tokens", "max_output_tokens",
+    "generationConfig.maxOutputTokens", "options.num_ctx", "options.num_predict",
 ];
 
 /// Removes the fields that agentls always writes itself. Returns their paths.

@@ -15,23 +15,10 @@ const LONGEST: usize = 600;
 const QUOTED_WORDS: usize = 3;
 
 /// The fields without which no request works.
+#[rustfmt::skip]
 const NEEDED: [&str; 17] = [
-    "model",
-    "messages",
-    "contents",
-    "content",
-    "input",
-    "prompt",
-    "tools",
-    "tool",
-    "tool_choice",
-    "functions",
-    "function",
-    "system",
-    "instructions",
-    "systeminstruction",
-    "system_instruction",
-    "role",
+    "model", "messages", "contents", "content", "input", "prompt", "tools", "tool", "tool_choice",
+    "functions", "function", "system", "instructions", "systeminstruction", "system_instruction", "role",
     "parts",
 ];
 

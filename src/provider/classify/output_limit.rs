@@ -7,41 +7,20 @@ const PLAUSIBLE: std::ops::Range<u32> = 256..10_000_000;
 
 /// Reports whether `text` refuses the number of output tokens that the request allows.
 pub(super) fn is_refused(text: &str) -> bool {
+    #[rustfmt::skip]
     const SUBJECTS: [&str; 9] = [
-        "max_tokens",
-        "max_completion_tokens",
-        "max_output_tokens",
-        "max_new_tokens",
-        "maxoutputtokens",
-        "max tokens",
-        "maximum tokens",
-        "output tokens",
-        "completion tokens",
+        "max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "maxoutputtokens",
+        "max tokens", "maximum tokens", "output tokens", "completion tokens",
     ];
+    #[rustfmt::skip]
     const COMPLAINTS: [&str; 15] = [
-        "too large",
-        "too high",
-        "too big",
-        "too many",
-        "exceed",
-        "at most",
-        "maximum",
-        "less than",
-        "lower than",
-        "no more than",
-        "up to",
-        "range",
-        "<=",
-        " > ",
-        "above",
+        "too large", "too high", "too big", "too many", "exceed", "at most", "maximum", "less than",
+        "lower than", "no more than", "up to", "range", "<=", " > ", "above",
     ];
     // These concern the name of the parameter, its absence, or a value that is too small.
+    #[rustfmt::skip]
     const OTHERS: [&str; 6] = [
-        "unsupported parameter",
-        "not supported",
-        "budget_tokens",
-        "field required",
-        "at least",
+        "unsupported parameter", "not supported", "budget_tokens", "field required", "at least",
         "below minimum",
     ];
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));

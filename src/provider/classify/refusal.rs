@@ -100,19 +100,11 @@ fn find_tools(body: &ErrorBody) -> Vec<ToolPointer> {
 /// Returns whether the error refuses the parameter `name` of the request, or its value, in one of the usual phrases.
 /// The word alone may come from the conversation.
 fn refuses_parameter(body: &ErrorBody, name: &str) -> bool {
+    #[rustfmt::skip]
     const BEFORE: [&str; 12] = [
-        "unsupported value:",
-        "unsupported parameter:",
-        "unknown parameter:",
-        "unrecognized parameter:",
-        "unknown name",
-        "unknown field",
-        "unexpected keyword argument",
-        "argument supplied:",
-        "not supported on this model:",
-        "not support the",
-        "not support parameter",
-        "are not allowed (",
+        "unsupported value:", "unsupported parameter:", "unknown parameter:", "unrecognized parameter:",
+        "unknown name", "unknown field", "unexpected keyword argument", "argument supplied:",
+        "not supported on this model:", "not support the", "not support parameter", "are not allowed (",
     ];
     const AFTER: [&str; 12] = [
         "is not supported",

@@ -16,16 +16,10 @@ const POSITIONS: [&[&str]; 2] = [
 ];
 
 /// What is before the name of a tool.
+#[rustfmt::skip]
 const BEFORE_NAMES: [&str; 9] = [
-    "function '",
-    "function \"",
-    "function `",
-    "tool '",
-    "tool \"",
-    "tool `",
-    "function declaration `",
-    "schema for tool ",
-    "schema for function ",
+    "function '", "function \"", "function `", "tool '", "tool \"", "tool `", "function declaration `",
+    "schema for tool ", "schema for function ",
 ];
 
 /// What begins the names of all tools of MCP servers. Where no name is expected, only these count.

@@ -3,26 +3,11 @@
 use serde_json::{Map, Value, json};
 
 /// The keywords that the API documents for JSON Schema.
+#[rustfmt::skip]
 const KNOWN: [&str; 19] = [
-    "$anchor",
-    "$defs",
-    "$id",
-    "$ref",
-    "additionalProperties",
-    "anyOf",
-    "description",
-    "enum",
-    "format",
-    "items",
-    "maxItems",
-    "maximum",
-    "minItems",
-    "minimum",
-    "oneOf",
-    "prefixItems",
-    "properties",
-    "required",
-    "title",
+    "$anchor", "$defs", "$id", "$ref", "additionalProperties", "anyOf", "description", "enum", "format",
+    "items", "maxItems", "maximum", "minItems", "minimum", "oneOf", "prefixItems", "properties",
+    "required", "title",
 ];
 
 /// Returns the schema of a tool's parameters; `None` if it has none, because the API refuses an empty object.

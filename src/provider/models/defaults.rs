@@ -23,23 +23,10 @@ const CURRENT_DAYS: i64 = 180;
 const MAX_OFFERED: usize = 5;
 
 /// Words in names of models that are not for everyone, or that change without notice.
+#[rustfmt::skip]
 const UNSTABLE_WORDS: [&str; 16] = [
-    "preview",
-    "beta",
-    "exp",
-    "latest",
-    "fast",
-    "highspeed",
-    "free",
-    "image",
-    "live",
-    "vision",
-    "cyber",
-    "safeguard",
-    "non",
-    "thinking",
-    "customtools",
-    "search",
+    "preview", "beta", "exp", "latest", "fast", "highspeed", "free", "image", "live", "vision", "cyber",
+    "safeguard", "non", "thinking", "customtools", "search",
 ];
 
 /// A gateway, and what it puts before the names of the vendors that it offers first.

@@ -376,19 +376,10 @@ impl ToolState {
 
 /// Returns whether a finish reason says that a filter, or the model itself, has declined.
 fn is_filter(reason: &str) -> bool {
+    #[rustfmt::skip]
     const REASONS: [&str; 12] = [
-        "content_filter",
-        "content_filtered",
-        "refusal",
-        "sensitive",
-        "safety",
-        "image_safety",
-        "prohibited_content",
-        "blocklist",
-        "spii",
-        "recitation",
-        "guardrail_intervened",
-        "guardrails",
+        "content_filter", "content_filtered", "refusal", "sensitive", "safety", "image_safety",
+        "prohibited_content", "blocklist", "spii", "recitation", "guardrail_intervened", "guardrails",
     ];
     REASONS.iter().any(|filter| reason.eq_ignore_ascii_case(filter))
 }

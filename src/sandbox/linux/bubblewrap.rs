@@ -27,17 +27,10 @@ use crate::sandbox::plan::{PathRule, REPLACED, SandboxPlan, find_rule};
 const FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"];
 
 /// Namespaces and privileges, whatever the plan says. Process 1 of the sandbox is our helper.
+#[rustfmt::skip]
 const FIXED: [&str; 10] = [
-    "--unshare-user",
-    "--unshare-pid",
-    "--unshare-ipc",
-    "--unshare-uts",
-    "--die-with-parent",
-    "--as-pid-1",
-    "--cap-drop",
-    "ALL",
-    "--chdir",
-    "/",
+    "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--as-pid-1",
+    "--cap-drop", "ALL", "--chdir", "/",
 ];
 
 /// A file's number and the time of its last change: together, they tell it from another at the same path.

@@ -21,16 +21,10 @@ use crate::sandbox::plan::{PathRule, SandboxPlan, TEMPORARY};
 const RIGHTS: ABI = ABI::V9;
 
 /// Device files that commands write, and the folder of pseudoterminals.
+#[rustfmt::skip]
 const DEVICES: [&str; 9] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-    "/dev/shm",
+    "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx",
+    "/dev/pts", "/dev/shm",
 ];
 
 /// Restricts this process. Without Landlock in the kernel, that is an error unless mounts enforce the rules as well.

@@ -9,22 +9,12 @@ use std::ffi::OsString;
 use crate::workspace::process::command::Command;
 
 /// Repository settings that could start a program, with harmless values.
+#[rustfmt::skip]
 const SETTINGS: [&str; 15] = [
-    "safe.bareRepository=explicit",
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "core.pager=cat",
-    "core.editor=true",
-    "core.askPass=true",
-    "core.sshCommand=false",
-    "core.alternateRefsCommand=true",
-    "diff.external=",
-    "log.showSignature=false",
-    "protocol.ext.allow=never",
-    "submodule.recurse=false",
-    "maintenance.auto=false",
-    "gc.auto=0",
-    "credential.helper=",
+    "safe.bareRepository=explicit", "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat",
+    "core.editor=true", "core.askPass=true", "core.sshCommand=false", "core.alternateRefsCommand=true",
+    "diff.external=", "log.showSignature=false", "protocol.ext.allow=never", "submodule.recurse=false",
+    "maintenance.auto=false", "gc.auto=0", "credential.helper=",
 ];
 
 /// The same for commands that people or the model write, limited to settings that their work does not depend on.
@@ -44,20 +34,11 @@ const FOR_COMMANDS: [(&str, &str); 6] = [
 
 /// Inherited variables that point git at another repository or at a program, or change what its arguments mean. An editor
 /// that git started passes some of them on.
+#[rustfmt::skip]
 const UNSET: [&str; 14] = [
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_DIR",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_GLOB_PATHSPECS",
-    "GIT_ICASE_PATHSPECS",
-    "GIT_INDEX_FILE",
-    "GIT_LITERAL_PATHSPECS",
-    "GIT_NAMESPACE",
-    "GIT_NOGLOB_PATHSPECS",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG_PARAMETERS", "GIT_DIR",
+    "GIT_EXTERNAL_DIFF", "GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_INDEX_FILE",
+    "GIT_LITERAL_PATHSPECS", "GIT_NAMESPACE", "GIT_NOGLOB_PATHSPECS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX",
     "GIT_WORK_TREE",
 ];
 

@@ -24,18 +24,10 @@ const SET: [(&str, &str); 9] = [
 ];
 
 /// Inherited variables that programs prefer to `EDITOR`. They would start the editor of the person who started us.
+#[rustfmt::skip]
 const UNSET: [&str; 11] = [
-    "VISUAL",
-    "FCEDIT",
-    "GH_EDITOR",
-    "GIT_EDITOR",
-    "GIT_SEQUENCE_EDITOR",
-    "HGEDITOR",
-    "JJ_EDITOR",
-    "KUBE_EDITOR",
-    "SUDO_EDITOR",
-    "SVN_EDITOR",
-    "SYSTEMD_EDITOR",
+    "VISUAL", "FCEDIT", "GH_EDITOR", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "HGEDITOR", "JJ_EDITOR",
+    "KUBE_EDITOR", "SUDO_EDITOR", "SVN_EDITOR", "SYSTEMD_EDITOR",
 ];
 
 /// Settings of git, which wins over `EDITOR`. Git runs them with a shell and appends the file as `"$@"`.
