@@ -3,13 +3,32 @@
 //! Pure: `tool` looks up what is there, and what of it is kept. It names what a careful reader would see in the line, through
 //! wrappers, `sh -c`, and `find -exec`; a program or a script may do more.
 
+mod expansion;
+mod writers;
+
 use super::programs::{SHELLS, WRAPPERS, base_name, takes_arguments_from_input};
-use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand};
+use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand, WordTemplate};
 use crate::base::word_list::WordList;
 use crate::domain::{CommandLosses, LossReach, LossTarget};
+use expansion::{ANY, INNER, LineVariables, find_name_filter};
 
 /// How many scripts in arguments are read.
 const MAX_SCRIPTS: usize = 16;
+
+/// How many targets are looked up. With more, anything may be lost.
+const MAX_TARGETS: usize = 500;
+
+/// How many pieces of a line are read that cannot be parsed.
+const MAX_PIECES: usize = 500;
+
+/// How many words of a command are read in all forms that they may have.
+const MAX_WORDS: usize = 10_000;
+
+/// How many words after a wrapper are read as programs.
+const MAX_STARTS: usize = 500;
+
+/// Words of the shell that may come before a program.
+const KEYWORDS: WordList = WordList("! do then else elif if while until time");
 
 /// How many folders words may be relative to.
 const MAX_FOLDERS: usize = 8;
@@ -18,18 +37,19 @@ const MAX_FOLDERS: usize = 8;
 const FILE_PROGRAMS: WordList = WordList("rm grm unlink shred truncate gtruncate tee");
 
 /// Programs that put files at the place that they name last.
-const COPY_PROGRAMS: WordList = WordList("cp gcp mv gmv install ginstall ln gln rsync");
+const COPY_PROGRAMS: WordList = WordList("cp gcp mv gmv install ginstall ln gln rsync scp");
 
 /// Returns what a command line deletes or overwrites.
 pub fn find_command_losses(command: &str) -> CommandLosses {
-    let line = shell::parse(command);
     let mut reader = LossReader {
         targets: Vec::new(),
         scripts: Vec::new(),
         folders: Vec::new(),
-        knows_folder: true,
+        folder: FolderKnowledge::Known,
+        variables: LineVariables::new(),
+        reads_script: false,
     };
-    reader.read_line(&line);
+    reader.read_text(command);
     let mut budget = MAX_SCRIPTS;
     while let Some(script) = reader.scripts.pop() {
         if budget == 0 {
@@ -37,7 +57,7 @@ pub fn find_command_losses(command: &str) -> CommandLosses {
             break;
         }
         budget -= 1;
-        reader.read_line(&shell::parse(&script));
+        reader.read_text(&script);
     }
     CommandLosses {
         folders: reader.folders,
@@ -50,8 +70,19 @@ struct LossReader {
     scripts: Vec<String>,
     /// The folders of each `cd` so far. Which one counts depends on subshells and failures.
     folders: Vec<String>,
-    /// No `cd` so far goes to a folder that only the shell knows.
-    knows_folder: bool,
+    folder: FolderKnowledge,
+    variables: LineVariables,
+    /// Whether a shell of the line reads its script from the input.
+    reads_script: bool,
+}
+
+/// Where each `cd` so far leads.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum FolderKnowledge {
+    Known,
+    /// One leads to a folder below that of the command, whose name only the shell knows.
+    Inner,
+    Unknown,
 }
 
 /// The arguments of a program, sorted.
@@ -97,37 +128,141 @@ impl<'a> Arguments<'a> {
 
 impl LossReader {
     fn add(&mut self, target: LossTarget) {
+        let target = if self.targets.len() < MAX_TARGETS {
+            target
+        } else {
+            LossTarget::Unknown
+        };
         if !self.targets.contains(&target) {
             self.targets.push(target);
         }
     }
 
-    fn read_line(&mut self, line: &ParsedCommand) {
-        for part in &line.commands {
-            self.read_part(part);
+    fn read_text(&mut self, text: &str) {
+        let line = shell::parse(text);
+        self.read_line(&line);
+        if line.unparsed_reason.is_some() {
+            self.read_pieces(text);
         }
     }
 
+    fn read_line(&mut self, line: &ParsedCommand) {
+        self.variables.add_line(line);
+        self.reads_script = false;
+        for part in &line.commands {
+            self.read_part(part);
+        }
+        if self.reads_script {
+            self.scripts.extend(line.input_texts.iter().cloned());
+            // `echo … | sh`, `sh <(echo …)`
+            for part in &line.commands {
+                let printed = part
+                    .words
+                    .iter()
+                    .skip_while(|word| !is_printing_program(word))
+                    .skip(1);
+                self.scripts
+                    .extend((printed.clone().next().is_some()).then(|| join_words(printed)));
+            }
+        }
+    }
+
+    /// Reads a line that was not parsed to its end: each piece between operators, as if nothing were quoted.
+    fn read_pieces(&mut self, text: &str) {
+        let pieces = text
+            .split(['\n', ';', '&', '|', '(', ')', '`', '{', '}'])
+            .take(MAX_PIECES);
+        for piece in pieces {
+            let words = piece.split_whitespace();
+            let words = words.map(|word| {
+                if word.contains('$') {
+                    to_word(&ANY.to_string())
+                } else {
+                    to_word(&word.replace(['\'', '"', '\\'], ""))
+                }
+            });
+            let mut words: Vec<ShellWord> = words.collect();
+            for at in 0..words.len() {
+                let target = match words[at].as_literal() {
+                    Some(text) if text.ends_with('>') => words.get(at + 1).cloned(),
+                    Some(text) => text
+                        .rsplit_once('>')
+                        .map(|(_, file)| ShellWord::from_plain_text(file)),
+                    None => None,
+                };
+                if let Some(target) = target {
+                    self.add_files(&target, &LossReach::Content);
+                }
+            }
+            let is_keyword = |word: &ShellWord| {
+                (word.as_literal()).is_none_or(|word| word.contains('=') || KEYWORDS.contains(word))
+            };
+            words.drain(..words.iter().take_while(|word| is_keyword(word)).count());
+            self.read_words(&words);
+        }
+    }
+
+    /// Reads a simple command, with each text that its words may have.
     fn read_part(&mut self, part: &SimpleCommand) {
         for redirect in part.redirects.iter().filter(|redirect| redirect.truncates) {
-            self.add_files(&redirect.target, &LossReach::Content);
+            for word in self.expand_word(&redirect.target).into_iter().flatten() {
+                self.add_files(&word, &LossReach::Content);
+            }
         }
-        let from_input = (part.words.iter())
+        let texts: Vec<Vec<Vec<ShellWord>>> = part.words.iter().map(|word| self.expand_word(word)).collect();
+        // Words with the same variable have their texts in the same order.
+        let mut versions = texts.iter().map(Vec::len).max().unwrap_or_default();
+        if versions > 1 && versions * texts.len() > MAX_WORDS {
+            self.add(LossTarget::Unknown);
+            versions = 1;
+        }
+        for version in 0..versions {
+            let words = texts
+                .iter()
+                .filter_map(|texts| texts.get(version % texts.len().max(1)));
+            self.read_words(&words.flatten().cloned().collect::<Vec<_>>());
+        }
+    }
+
+    /// Returns the words that bash may make of a word, once for each text that it may have.
+    fn expand_word(&self, word: &ShellWord) -> Vec<Vec<ShellWord>> {
+        if word.as_literal().is_some() {
+            return vec![vec![word.clone()]];
+        }
+        let texts = self.variables.expand(word).into_iter();
+        let words = texts.map(|text| {
+            let mut words = vec![to_word(&text)];
+            // Whether it is quoted is not known any more.
+            if text.contains(char::is_whitespace) {
+                words.extend(text.split_whitespace().map(to_word));
+            }
+            words
+        });
+        words.collect()
+    }
+
+    fn read_words(&mut self, words: &[ShellWord]) {
+        let from_input = (words.iter())
             .filter_map(ShellWord::as_literal)
             .any(|word| takes_arguments_from_input(base_name(word)));
-        let first = part.words.first().and_then(ShellWord::as_literal);
+        let first = words.first().and_then(ShellWord::as_literal);
         let is_wrapped = first.is_some_and(|name| WRAPPERS.contains(base_name(name)));
         // After a wrapper, any word may be the program.
-        let starts = if is_wrapped { part.words.len() } else { 1 };
-        for at in 0..starts.min(part.words.len()) {
-            if let Some(name) = part.words[at].as_literal().map(base_name) {
-                self.read_program(name, &part.words[at + 1..], from_input);
+        let starts = if is_wrapped { words.len() } else { 1 };
+        if starts > MAX_STARTS {
+            self.add(LossTarget::Unknown);
+            return;
+        }
+        for at in 0..starts.min(words.len()) {
+            if let Some(name) = words[at].as_literal().map(base_name) {
+                self.read_program(name, &words[at + 1..], from_input);
             }
         }
     }
 
     fn read_program(&mut self, name: &str, words: &[ShellWord], from_input: bool) {
         let arguments = Arguments::new(words);
+        self.read_writer(name, words, &arguments);
         match name {
             "git" => self.read_git(words),
             "find" | "gfind" => self.read_find(words),
@@ -136,6 +271,8 @@ impl LossReader {
             }
             "cd" | "pushd" => self.change_folder(arguments.operands.first().copied()),
             "eval" => self.add_script(&arguments.operands),
+            "trap" => self.add_script(arguments.operands.get(..1).unwrap_or_default()),
+            "." | "source" => self.reads_script |= reads_input(&arguments),
             "dd" => self.add_prefixed(words, "of="),
             "sed" | "gsed" if arguments.has(&['i'], &["--in-place"]) => {
                 self.add_operands(&arguments, &LossReach::Entry);
@@ -146,6 +283,7 @@ impl LossReader {
             _ if SHELLS.contains(name) && arguments.letters.contains('c') => {
                 self.add_script(arguments.operands.get(..1).unwrap_or_default());
             }
+            _ if SHELLS.contains(name) => self.reads_script |= reads_input(&arguments),
             _ if FILE_PROGRAMS.contains(name) => {
                 let reach = match name {
                     "rm" | "grm" if arguments.has(&['r', 'R'], &["--recursive"]) => {
@@ -155,8 +293,10 @@ impl LossReader {
                     _ => LossReach::Content,
                 };
                 self.add_operands(&arguments, &reach);
-                if from_input {
+                if from_input && matches!(reach, LossReach::Tree { .. }) {
                     self.add(LossTarget::Unknown);
+                } else if from_input {
+                    self.add(find_pattern_target(&ANY.to_string()));
                 }
             }
             _ if COPY_PROGRAMS.contains(name) => self.read_copy(name, &arguments),
@@ -169,11 +309,19 @@ impl LossReader {
             None => Some("~"),
             Some(ShellWord::Literal {
                 text, glob: false, ..
-            }) if text != "-" => Some(text.as_str()),
+            }) => Some(text.as_str()),
+            Some(ShellWord::Dynamic { known, .. }) if is_inner_pattern(known) => {
+                self.folder = self.folder.max(FolderKnowledge::Inner);
+                return;
+            }
             Some(_) => None,
         };
+        // One of the folders so far.
+        if to == Some("-") {
+            return;
+        }
         let Some(to) = to.filter(|_| self.folders.len() < MAX_FOLDERS) else {
-            self.knows_folder = false;
+            self.folder = FolderKnowledge::Unknown;
             return;
         };
         let mut folders = vec![to.to_owned()];
@@ -182,7 +330,7 @@ impl LossReader {
         }
         for folder in folders {
             if self.folders.len() == MAX_FOLDERS {
-                self.knows_folder = false;
+                self.folder = FolderKnowledge::Unknown;
             } else if !self.folders.contains(&folder) {
                 self.folders.push(folder);
             }
@@ -191,11 +339,13 @@ impl LossReader {
 
     /// Adds a script in arguments. Where only the shell knows how it goes on, the rest is one unknown word.
     fn add_script(&mut self, words: &[&ShellWord]) {
-        let texts = words.iter().map(|word| match word {
-            ShellWord::Literal { text, .. } => text.clone(),
-            ShellWord::Dynamic { known, .. } => format!("{known}$UNKNOWN"),
+        let script = join_words(words.iter().copied());
+        // What is unknown would not be seen in single quotes.
+        self.scripts.push(if script.contains("$UNKNOWN") {
+            script.replace('\'', "\"")
+        } else {
+            script
         });
-        self.scripts.push(texts.collect::<Vec<_>>().join(" "));
     }
 
     fn add_prefixed(&mut self, words: &[ShellWord], prefix: &str) {
@@ -213,27 +363,35 @@ impl LossReader {
     }
 
     fn add_files(&mut self, word: &ShellWord, reach: &LossReach) {
-        let is_elsewhere = word.as_literal().is_some_and(|text| text.starts_with(['/', '~']));
-        if !self.knows_folder && !is_elsewhere {
-            self.add(match reach {
-                LossReach::Tree { .. } => LossTarget::Unknown,
-                _ => LossTarget::Workspace { ignored: false },
+        let text = match word {
+            ShellWord::Literal { text, .. } => text,
+            ShellWord::Dynamic { known, .. } => known,
+        };
+        let is_tree = matches!(reach, LossReach::Tree { .. });
+        if self.folder != FolderKnowledge::Known && !text.starts_with(['/', '~', ANY]) {
+            self.add(if is_tree {
+                LossTarget::Unknown
+            } else {
+                LossTarget::AnyFile {
+                    named: find_name_pattern(text),
+                    is_inner: self.folder == FolderKnowledge::Inner,
+                }
             });
         }
-        self.add(match (word, reach) {
-            (ShellWord::Literal { text, glob, .. }, _) => LossTarget::Files {
+        self.add(match word {
+            ShellWord::Literal { text, glob, .. } => LossTarget::Files {
                 text: text.clone(),
                 glob: *glob,
                 reach: reach.clone(),
             },
-            (ShellWord::Dynamic { .. }, LossReach::Tree { .. }) => LossTarget::Unknown,
-            // One file with an unknown name is mostly a temporary one of the line itself.
-            (ShellWord::Dynamic { .. }, _) => LossTarget::Workspace { ignored: false },
+            ShellWord::Dynamic { .. } if is_tree => LossTarget::Unknown,
+            ShellWord::Dynamic { known, .. } => find_pattern_target(known),
         });
     }
 
     /// Reads `cp`, `mv`, and others like them.
     fn read_copy(&mut self, name: &str, arguments: &Arguments<'_>) {
+        let may_be_remote = matches!(name, "rsync" | "scp");
         let with_folders = name == "rsync" || arguments.has(&['r', 'R', 'a'], &["--recursive", "--archive"]);
         let given = arguments
             .long
@@ -246,11 +404,17 @@ impl LossReader {
                 arguments.operands.get(1..).unwrap_or_default(),
                 arguments.operand(0),
             ),
-            (None, Some((last, sources))) if !sources.is_empty() => (sources, last.as_literal()),
+            (None, Some((last, sources))) if !sources.is_empty() => {
+                if let (ShellWord::Dynamic { known, .. }, false) = (last, with_folders) {
+                    // It may be a folder.
+                    return self.add(find_pattern_target(&format!("{known}/{INNER}")));
+                }
+                (sources, last.as_literal())
+            }
             (None, _) => return,
         };
         // `host:path` is on another machine.
-        let Some(place) = place.filter(|place| name != "rsync" || !place.contains(':')) else {
+        let Some(place) = place.filter(|place| !may_be_remote || !place.contains(':')) else {
             return self.add(LossTarget::Unknown);
         };
         let mut names = Vec::new();
@@ -271,11 +435,14 @@ impl LossReader {
                 }),
             }
         }
-        if !self.knows_folder && !place.starts_with(['/', '~']) {
+        if self.folder != FolderKnowledge::Known && !place.starts_with(['/', '~']) {
             self.add(if with_folders {
                 LossTarget::Unknown
             } else {
-                LossTarget::Workspace { ignored: false }
+                LossTarget::AnyFile {
+                    named: None,
+                    is_inner: self.folder == FolderKnowledge::Inner,
+                }
             });
         }
         self.add(LossTarget::Into {
@@ -293,6 +460,14 @@ impl LossReader {
                 .is_some_and(|text| text.starts_with(['-', '(', '!']))
         };
         let starts: Vec<&ShellWord> = words.iter().take_while(is_start).collect();
+        for pair in words.windows(2) {
+            if matches!(
+                pair[0].as_literal(),
+                Some("-fprint" | "-fprint0" | "-fprintf" | "-fls")
+            ) {
+                self.add_files(&pair[1], &LossReach::Content);
+            }
+        }
         let before = self.targets.len();
         self.read_executed(words);
         let destroys = self.targets.len() > before;
@@ -327,32 +502,45 @@ impl LossReader {
 
     fn read_git(&mut self, words: &[ShellWord]) {
         let mut at = 0;
-        let mut folder = None;
+        let mut folder = self.variables.list_values("GIT_WORK_TREE").pop();
+        let mut is_known = self.folder != FolderKnowledge::Unknown;
         let mut expires = false;
         while let Some(word) = words.get(at).and_then(ShellWord::as_literal) {
-            match word {
-                "-C" => folder = words.get(at + 1).and_then(ShellWord::as_literal),
+            let (option, value) = match word.split_once('=') {
+                Some((option, value)) if word.starts_with("--") => (option, Some(value)),
+                _ => (word, words.get(at + 1).and_then(ShellWord::as_literal)),
+            };
+            match option {
+                "-C" | "--work-tree" => {
+                    is_known &= value.is_some();
+                    folder = value.map(|value| match &folder {
+                        Some(folder) if !value.starts_with(['/', '~']) => format!("{folder}/{value}"),
+                        _ => value.to_owned(),
+                    });
+                }
                 "-c" => {
-                    let setting = words.get(at + 1).and_then(ShellWord::as_literal);
-                    expires |= setting.is_none_or(|setting| {
+                    expires |= value.is_none_or(|setting| {
                         let setting = setting.to_ascii_lowercase();
                         setting.starts_with("gc.") && setting.contains("expire")
                     });
                 }
-                "--git-dir" | "--work-tree" | "--namespace" | "--config-env" => {}
+                "--git-dir" | "--namespace" | "--config-env" => {}
                 _ if word.starts_with('-') => {
                     at += 1;
                     continue;
                 }
                 _ => break,
             }
-            at += 2;
+            at += if word == option { 2 } else { 1 };
         }
         let Some(subcommand) = words.get(at).and_then(ShellWord::as_literal) else {
             return;
         };
         let arguments = Arguments::new(&words[at + 1..]);
         if let Some(target) = find_git_target(subcommand, &arguments) {
+            if matches!(target, LossTarget::Workspace { .. }) {
+                self.add_work_tree(folder.as_deref(), is_known, subcommand, &arguments);
+            }
             self.add(target);
         }
         if expires && matches!(subcommand, "gc" | "reflog" | "maintenance") {
@@ -365,7 +553,7 @@ impl LossReader {
             _ => &[],
         };
         for word in named {
-            match (folder, word.as_literal()) {
+            match (&folder, word.as_literal()) {
                 (Some(folder), Some(text)) if !text.starts_with('/') => self.add(LossTarget::Files {
                     text: format!("{folder}/{text}"),
                     glob: false,
@@ -375,6 +563,111 @@ impl LossReader {
             }
         }
     }
+
+    /// Adds the work tree that git changes, if it may be another one than that of the workspace.
+    fn add_work_tree(
+        &mut self,
+        folder: Option<&str>,
+        is_known: bool,
+        subcommand: &str,
+        arguments: &Arguments<'_>,
+    ) {
+        if !is_known {
+            self.add(LossTarget::AnyFile {
+                named: None,
+                is_inner: false,
+            });
+        } else if folder.is_some() || !self.folders.is_empty() {
+            self.add(LossTarget::WorkTree {
+                folder: folder.unwrap_or(".").to_owned(),
+                with_untracked: subcommand == "clean"
+                    || subcommand == "stash" && arguments.has(&['u', 'a'], &["--include-untracked", "--all"]),
+            });
+        }
+    }
+}
+
+/// Returns a word for a text in which marks stand for what is unknown.
+fn to_word(text: &str) -> ShellWord {
+    if text.contains([ANY, INNER]) {
+        return ShellWord::Dynamic {
+            reason: "a variable",
+            known: text.to_owned(),
+            template: WordTemplate::default(),
+        };
+    }
+    ShellWord::Literal {
+        text: text.to_owned(),
+        glob: text.contains(['*', '?', '[']),
+        quoted: false,
+    }
+}
+
+/// Returns the words as the text of a script.
+fn join_words<'a>(words: impl Iterator<Item = &'a ShellWord>) -> String {
+    let texts = words.map(|word| match word {
+        ShellWord::Dynamic { known, .. } if known.contains([ANY, INNER]) => {
+            known.replace([ANY, INNER], "$UNKNOWN")
+        }
+        _ => word.to_script(),
+    });
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+fn is_printing_program(word: &ShellWord) -> bool {
+    matches!(word.as_literal().map(base_name), Some("echo" | "printf"))
+}
+
+/// Returns whether a shell reads its script from the input, or from the output of a command.
+fn reads_input(arguments: &Arguments<'_>) -> bool {
+    let script = arguments.operands.first();
+    let is_input = script.is_none_or(|script| {
+        script
+            .as_literal()
+            .is_none_or(|name| name == "-" || name.starts_with("/dev/"))
+    });
+    is_input || arguments.letters.contains('s')
+}
+
+/// Returns whether a text with unknown pieces names something in the current folder or below it.
+fn is_inner_pattern(text: &str) -> bool {
+    !text.contains(ANY) && !text.starts_with(['/', '~'])
+}
+
+/// Returns the pattern of the names that a text with unknown pieces may have; `None` for any name. An unknown piece may
+/// contain slashes.
+fn find_name_pattern(text: &str) -> Option<String> {
+    let (is_whole, end) = match text.rsplit_once([ANY, INNER]) {
+        Some((_, end)) => (false, end),
+        None => (true, text),
+    };
+    match end.rsplit_once('/') {
+        Some((_, name)) => Some(name.to_owned()),
+        None if is_whole => Some(end.to_owned()),
+        None => Some(format!("*{end}")),
+    }
+    .filter(|name| !matches!(name.as_str(), "" | "*"))
+}
+
+/// Returns the files that a text with unknown pieces may name.
+fn find_pattern_target(text: &str) -> LossTarget {
+    let known = text.split([ANY, INNER]).next().unwrap_or_default();
+    let named = find_name_pattern(text);
+    match known.rsplit_once('/') {
+        Some((folder, _)) if !matches!(folder, "" | "~") => LossTarget::Files {
+            text: folder.to_owned(),
+            glob: folder.contains(['*', '?', '[']),
+            reach: LossReach::Inside { named },
+        },
+        Some(_) => LossTarget::AnyFile {
+            named,
+            is_inner: false,
+        },
+        None => LossTarget::AnyFile {
+            named,
+            is_inner: !known.is_empty() && !known.starts_with('~') || is_inner_pattern(text),
+        },
+    }
 }
 
 /// Returns whether a place is in a folder for temporary files. In the sandbox, these end with the session.
@@ -382,19 +675,6 @@ fn is_temporary(place: &str) -> bool {
     ["/tmp", "/var/tmp", "/dev/shm"].iter().any(|folder| {
         (place.strip_prefix(folder)).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     })
-}
-
-/// Returns the pattern of names that limits what `find` acts on, if there is one and nothing widens it again.
-fn find_name_filter(words: &[ShellWord]) -> Option<&str> {
-    let widens = |word: &ShellWord| {
-        word.as_literal()
-            .is_none_or(|word| matches!(word, "-o" | "-or" | "," | "!" | "-not"))
-    };
-    if words.iter().any(widens) {
-        return None;
-    }
-    let at = words.iter().position(|word| word.as_literal() == Some("-name"))?;
-    words.get(at + 1).and_then(ShellWord::as_literal)
 }
 
 /// Returns what a subcommand of git destroys besides files that it names.
@@ -456,6 +736,7 @@ mod tests {
                 let reach = match reach {
                     LossReach::Content => " content".to_owned(),
                     LossReach::Entry => String::new(),
+                    LossReach::Inside { named } => format!(" inside {}", named.unwrap_or_default()),
                     LossReach::Tree { named: None } => " all".to_owned(),
                     LossReach::Tree { named: Some(named) } => format!(" all {named}"),
                 };
@@ -472,6 +753,15 @@ mod tests {
             ),
             LossTarget::Workspace { ignored: false } => "workspace".to_owned(),
             LossTarget::Workspace { ignored: true } => "workspace and ignored".to_owned(),
+            LossTarget::AnyFile { named, is_inner } => {
+                let place = if is_inner { "in" } else { "any" };
+                format!("{place} {}", named.unwrap_or_else(|| "file".to_owned()))
+            }
+            LossTarget::Unpacked { place } => format!("into {place}"),
+            LossTarget::WorkTree {
+                folder,
+                with_untracked,
+            } => format!("tree {folder}{}", if with_untracked { " and new" } else { "" }),
             LossTarget::Other(what) => what.to_owned(),
             LossTarget::Unknown => "unknown".to_owned(),
         });
@@ -484,10 +774,7 @@ mod tests {
             ("rm a 'b c'", "a, b c"),
             ("rm -rf -- -x *.o", "-x all, *.o glob all"),
             ("cd sub && rm a", "a"),
-            (
-                "cd \"$x\"; rm a; rm -r b; rm /c",
-                "workspace, a, unknown, b all, /c",
-            ),
+            ("cd \"$x\"; rm a; rm -r b; rm /c", "any a, a, unknown, b all, /c"),
             (
                 "mv a b/* /tmp/x",
                 "a all, b/* glob all, /tmp/x all, a into /tmp/x",
@@ -501,11 +788,12 @@ mod tests {
             ("find src -name '*.o' -delete", "src all *.o"),
             ("find src -name '*.o' -o -name x -delete", "src all"),
             ("find . -type f -exec rm {} +", ". all"),
-            ("find -execdir sh -c 'rm $1' {} ;", ". all, workspace"),
+            ("find -execdir sh -c 'rm $1' {} ;", ". all, any file"),
             ("find . -name x", ""),
-            ("ls | xargs rm", "unknown"),
+            ("ls | xargs rm", "any file"),
+            ("ls | xargs rm -r", "unknown"),
             ("rm -rf \"$DIR\"", "unknown"),
-            ("rm \"$file\"", "workspace"),
+            ("rm \"$file\"", "any file"),
             ("echo x > a; echo y >> b; cat < c", "a content"),
             ("echo x | tee a b", "a content, b content"),
             ("truncate -s 0 a", "0 content, a content"),
@@ -543,7 +831,7 @@ mod tests {
             ),
             ("git update-ref refs/heads/x HEAD~1", ""),
             ("git -c gc.auto=0 gc", ""),
-            ("cd \"$x\"; cp a b", "workspace, a into b"),
+            ("cd \"$x\"; cp a b", "any file, a into b"),
             ("git repack -ad", "commits that no branch has"),
             ("git -c gc.pruneExpire=now gc", "commits that no branch has"),
             ("git -c core.pager=cat gc", ""),
@@ -558,6 +846,140 @@ mod tests {
             ("git status && cargo test", ""),
         ] {
             assert_eq!(describe(command), want, "{command}");
+        }
+    }
+
+    #[test]
+    fn words_are_expanded_as_far_as_the_line_determines_them() {
+        for (command, want) in [
+            ("rm \"$PWD/.env\"", "./.env"),
+            ("rm \"$HOME/a\" ~/b ${HOME}/c", "~/a, ~/b, ~/c"),
+            ("f=.env; rm \"$f\"", ".env"),
+            ("f=.env g=$f; rm $g.local", ".env.local"),
+            ("f='a b'; rm $f", "a b, a, b"),
+            ("export F=a; env G=b sh -c 'rm $F $G'", "a, b"),
+            ("a=(x 'y z'); rm \"${a[@]}\"", "x, y z, y, z"),
+            (
+                "for f in *.o a/*.log; do rm \"$f\"; done",
+                "*.o glob, a/*.log glob",
+            ),
+            (
+                "for f in *.c; do mv \"$f\" \"${f%.c}.h\"; done",
+                "*.h all,  into *.h",
+            ),
+            ("rm {a,b}.o x{1..3}", "a.o, x1, b.o, x2, x3"),
+            (
+                "f=$(mktemp); echo x > \"$f\"; rm \"$f\"",
+                "/tmp/.made-by-mktemp content, /tmp/.made-by-mktemp",
+            ),
+            (
+                "d=`mktemp -d`; trap 'rm -rf \"$d\"' EXIT",
+                "/tmp/.made-by-mktemp all",
+            ),
+            ("rm \"$TMPDIR/x\" \"${TMPDIR:-/tmp}/y\"", "/tmp/x, /tmp/y"),
+            ("rm $(ls *.local)", "*.local glob"),
+            ("rm $(find . -name '*.o')", "in *.o"),
+            ("rm $(git ls-files -o)", "in file"),
+            ("rm $(cat list)", "any file"),
+            ("while read f; do rm \"$f\"; done", "any file"),
+            ("read f; f=a; rm \"$f\"", "any file"),
+            ("f=a; eval \"$x\"; rm \"$f\"", "any file"),
+            ("f=$f$f; rm \"$f\"", "any file"),
+            (
+                "rm \"build/$x.o\" \"/srv/x/$y\" log-$z",
+                "build inside *.o, /srv/x inside , in file",
+            ),
+            ("f() { rm \"$1\"; }; f .env", "any file"),
+            ("cd \"$(git rev-parse --show-toplevel)\" && rm a", "in a, a"),
+            ("x=rm; $x .env", ".env"),
+            ("echo x > \"$x\"", "any file"),
+            ("cp a \"$x\"", "any file"),
+            ("sh -c \"rm '$x'\"", "any file"),
+            ("rm .env $[1]", ".env, , any file"),
+            ("x=$[1]; rm -r dir; echo a >b", "dir all, b content"),
+        ] {
+            assert_eq!(describe(command), want, "{command}");
+        }
+    }
+
+    #[test]
+    fn scripts_in_the_input_of_a_shell_are_read() {
+        for (command, want) in [
+            ("bash <<< \"rm .env\"", ".env"),
+            ("f=.env; bash <<< \"rm $f\"", ".env"),
+            ("sh <<E\nrm .env\nE", ".env"),
+            ("sudo bash -s <<'E'\nrm $HOME/a\nE", "~/a"),
+            ("cat <<E | sh\nrm .env\nE", ".env"),
+            ("echo 'rm .env' | sh -x", ".env"),
+            ("bash <(echo rm .env)", ".env"),
+            (". /dev/stdin <<< 'rm .env'", ".env"),
+            ("cat <<E\nrm .env\nE", ""),
+            ("sh a.sh <<< 'rm .env'", ""),
+        ] {
+            assert_eq!(describe(command), want, "{command}");
+        }
+    }
+
+    #[test]
+    fn files_that_programs_write_by_their_options_are_seen() {
+        for (command, want) in [
+            ("sort -u a -o b", "b content"),
+            ("curl -sSLo a https://x/b", "a content"),
+            (
+                "curl --output=a https://x/b; curl -O https://x/c?d",
+                "a content, c content",
+            ),
+            (
+                "wget -O a https://x; wget -qOb https://x; curl -sob https://x",
+                "a content, b content",
+            ),
+            ("wget https://x; grep -o .env a; ls -o .env", ""),
+            ("gcc -O2 a.c -o a", "a content"),
+            ("gzip a; gzip -c a; gunzip a.gz", ""),
+            ("gzip -f a; xz -df b.xz", "a.gz content, b content"),
+            ("tar xzf a.tgz -C /srv/b", "into /srv/b"),
+            ("tar -czf a.tgz b", "a.tgz content"),
+            (
+                "tar --remove-files -cf a.tar b",
+                "a.tar content, a.tar all, b all",
+            ),
+            ("tar tf a.tar", ""),
+            ("unzip -o a.zip -d /srv/b; unzip a.zip", "into /srv/b"),
+            ("ed -s a; ex -sc x b", "a content, x content, b content"),
+            ("uniq a b", "b content"),
+            ("find . -fprint a", "a content"),
+            ("git -C /srv/b reset --hard", "tree /srv/b, workspace"),
+            ("cd /srv/b && git stash -u", "tree . and new, workspace"),
+            ("git --work-tree=/srv/b checkout -f", "tree /srv/b, workspace"),
+            ("GIT_WORK_TREE=/srv/b git checkout -f", "tree /srv/b, workspace"),
+            ("git -C \"$x\" checkout -f", "any file, workspace"),
+        ] {
+            assert_eq!(describe(command), want, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_hostile_line_is_read_in_bounded_time() {
+        let values = "x".repeat(100);
+        let assignments: String = (0..60)
+            .map(|at| format!("v{at}=$v{}$v{}; ", at + 1, at + 2))
+            .collect();
+        let loops: String = (0..60)
+            .map(|at| format!("for f in a{at} b{at} {{c,d}}{{e,f}}{{g,h}}; do rm $f$f; done; "))
+            .collect();
+        for line in [
+            format!("{assignments} v61={values}; rm $v0$v1$v2"),
+            loops,
+            format!("rm {}", "{a,b}".repeat(1_000)),
+            format!("a=$a{}; rm $a", "$a".repeat(5_000)),
+        ] {
+            let since = std::time::Instant::now();
+            assert!(!find_command_losses(&line).targets.is_empty());
+            assert!(
+                since.elapsed() < std::time::Duration::from_secs(2),
+                "{:?}",
+                since.elapsed()
+            );
         }
     }
 

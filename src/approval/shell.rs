@@ -16,7 +16,7 @@ mod syntax;
 mod test_command;
 mod word;
 
-pub(crate) use parsed::{ParsedCommand, Redirect, ShellWord, SimpleCommand};
+pub(crate) use parsed::{ParsedCommand, Redirect, ShellWord, SimpleCommand, WordTemplate};
 pub(crate) use syntax::is_assignment;
 
 /// The longest command line, in bytes, that is parsed.
@@ -418,9 +418,11 @@ impl<'a> ShellReader<'a> {
         }
         self.at += name.len();
         let mut values = Vec::new();
+        let mut has_list = false;
         self.skip_trivia();
         if self.bare_word() == "in" {
             self.at += 2;
+            has_list = true;
             loop {
                 self.skip_blanks();
                 self.skip_comment();
@@ -434,6 +436,11 @@ impl<'a> ShellReader<'a> {
                 }
             }
         }
+        if !has_list {
+            values.push(ShellWord::new_dynamic("a variable"));
+        }
+        self.line.loops.push((name.to_owned(), values.clone()));
+        values.retain(|_| has_list);
         // Names that control bash or other programs have a capital or `_`: PATH, npm_config_script_shell.
         let steers = name.contains(|c: char| c.is_ascii_uppercase() || c == '_') || name == "histchars";
         values.retain(|value| matches!(value, ShellWord::Dynamic { .. }));
@@ -549,6 +556,10 @@ impl<'a> ShellReader<'a> {
             part.words.push(ShellWord::Dynamic {
                 reason: "a pattern",
                 known: text[..end].to_owned(),
+                template: WordTemplate {
+                    text: text.clone(),
+                    expansions: Vec::new(),
+                },
             });
         } else {
             part.words.push(word);
@@ -580,7 +591,7 @@ impl<'a> ShellReader<'a> {
         let raw = &self.text[start..self.at];
         match operator {
             // Text for the input, not a file.
-            "<<<" => return,
+            "<<<" => return self.line.input_texts.push(target.to_script()),
             "<<" | "<<-" => return self.queue_here_document(&target, raw, operator),
             "<&" | ">&" if target.as_literal().is_some_and(syntax::is_descriptor) => return,
             _ => {}
@@ -640,6 +651,13 @@ impl<'a> ShellReader<'a> {
                 if self.is_at_token("\n") {
                     self.at += 1;
                 }
+                // In the text, a backslash keeps an expansion for the program that reads it.
+                let script = if document.expands {
+                    body.replace("\\$", "$")
+                } else {
+                    body.to_owned()
+                };
+                self.line.input_texts.push(script);
                 if document.expands {
                     self.expand_document(body);
                 }

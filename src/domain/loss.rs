@@ -38,9 +38,24 @@ pub enum LossTarget {
         /// Whether this includes files that git ignores.
         ignored: bool,
     },
+    /// Files with names that only the shell knows.
+    AnyFile {
+        /// The pattern of the names; `None` for all.
+        named: Option<String>,
+        /// Whether they are in the folder of the command or below it.
+        is_inner: bool,
+    },
+    /// Files outside the workspace, in a folder into which an archive is unpacked.
+    Unpacked { place: String },
+    /// What a work tree outside the workspace has and its repository does not.
+    WorkTree {
+        folder: String,
+        /// Whether this includes files that git does not have.
+        with_untracked: bool,
+    },
     /// Something that only git, or another machine, has; for people: "a stash entry".
     Other(&'static str),
-    /// Files, or whole folders, whose names only the shell knows.
+    /// Whole folders whose names only the shell knows.
     Unknown,
 }
 
@@ -51,6 +66,11 @@ pub enum LossReach {
     Content,
     /// A file or a link itself.
     Entry,
+    /// Files below a folder, but not the folder itself or what git has in it.
+    Inside {
+        /// The pattern of their names; `None` for all.
+        named: Option<String>,
+    },
     /// Everything below a folder.
     Tree {
         /// The pattern of the names that are concerned; `None` for all.

@@ -3,7 +3,7 @@
 //! Blocks, within limits on names and time. What could be kept is kept here, so a revert brings it back. Fails closed: what
 //! was not looked at may be lost. Must not read the command's text; `approval` does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -18,11 +18,14 @@ use crate::domain::{CommandLosses, Loss, LossList, LossReach, LossTarget, Losses
 use crate::workspace::ReadDeny;
 use crate::workspace::excluded_files::is_product_folder;
 use crate::workspace::file_stamp::read_stamp;
+use crate::workspace::git_index::GitIndex;
 use crate::workspace::resolve::real_path;
 use crate::workspace::watch::WatchedTree;
 
 /// Most names looked at per command.
 const MAX_NAMES: usize = 50_000;
+/// What is said about files with names that only the shell knows.
+const UNKNOWN_FILES: &str = "files whose names only the shell knows";
 /// Time limit per command.
 const MAX_TIME: Duration = Duration::from_secs(2);
 
@@ -49,6 +52,7 @@ pub fn find_losses(cx: &ToolContext, command: &CommandLosses, is_recorded: bool)
         unkept,
         files: BTreeMap::new(),
         others: Vec::new(),
+        others_outside: Vec::new(),
         has_restorable: false,
         names: MAX_NAMES,
         until: clock::now() + MAX_TIME,
@@ -76,7 +80,9 @@ struct LossLookup<'a> {
     unkept: UnkeptFiles,
     /// The files that would be lost, with their sizes if they are known.
     files: BTreeMap<PathBuf, Option<u64>>,
-    others: Vec<&'static str>,
+    others: Vec<String>,
+    /// What is outside the workspace, in words.
+    others_outside: Vec<String>,
     has_restorable: bool,
     /// Names that may still be looked at.
     names: usize,
@@ -115,8 +121,86 @@ impl LossLookup<'_> {
                     }
                 }
             }
-            LossTarget::Other(what) => self.others.push(what),
-            LossTarget::Unknown => self.others.push("files whose names only the shell knows"),
+            LossTarget::AnyFile { named, is_inner } => self.look_at_any(folders, named.as_deref(), *is_inner),
+            LossTarget::Unpacked { place } => {
+                for path in self.expand_in(folders, place) {
+                    if let Some(path) = real_path(&path).ok().filter(|path| !self.is_inside(path)) {
+                        self.look_below(&path, None, true);
+                    }
+                }
+            }
+            LossTarget::WorkTree {
+                folder: place,
+                with_untracked,
+            } => {
+                for path in self.expand_in(folders, place) {
+                    self.look_at_work_tree(&path, *with_untracked);
+                }
+            }
+            LossTarget::Other(what) => self.others.push((*what).to_owned()),
+            LossTarget::Unknown => self.others.push(UNKNOWN_FILES.to_owned()),
+        }
+    }
+
+    /// Returns the paths of a place that is relative to one of these folders.
+    fn expand_in(&mut self, folders: &[PathBuf], place: &str) -> Vec<PathBuf> {
+        let (cwd, workspace) = (&self.cx.cwd, &self.cx.workspace);
+        let paths = folders
+            .iter()
+            .map(|folder| workspace.expand_word(cwd, folder, place, false));
+        let paths: Vec<_> = paths.collect();
+        self.is_partial |= paths.contains(&None);
+        paths.into_iter().flatten().flatten().collect()
+    }
+
+    /// Looks at files with names that only the shell knows.
+    fn look_at_any(&mut self, folders: &[PathBuf], named: Option<&str>, is_inner: bool) {
+        let reach = LossReach::Inside {
+            named: named.map(str::to_owned),
+        };
+        for root in self.roots.clone() {
+            self.look_at_path(&root, &reach);
+        }
+        if !is_inner {
+            self.others_outside.push(UNKNOWN_FILES.to_owned());
+        }
+        for folder in folders.iter().filter(|_| is_inner) {
+            if !self.is_inside(folder) {
+                self.look_at_path(folder, &reach);
+            }
+        }
+    }
+
+    /// Looks at the work tree around a folder outside the workspace: what git does not have of its tracked files.
+    fn look_at_work_tree(&mut self, folder: &Path, with_untracked: bool) {
+        let Ok(folder) = real_path(folder) else { return };
+        let top = (folder.ancestors()).find(|above| nofollow::kind(&above.join(".git")).is_some());
+        // Around the workspace, git leaves what commands there do not name.
+        let is_around = |top: &Path| self.roots.iter().any(|root| root.starts_with(top));
+        let Some(top) = top.filter(|top| !self.is_inside(top) && !is_around(top) && self.counts(top)) else {
+            return;
+        };
+        let tracked = GitIndex::read(top).and_then(|index| {
+            let tracked = index.find_tracked_paths(|_| true).ok()?;
+            Some((index, tracked.wanted))
+        });
+        let Some((index, tracked)) = tracked else {
+            self.others_outside.push(format!("changes in {}", top.display()));
+            return;
+        };
+        let stamps = tracked
+            .iter()
+            .filter_map(|path| Some((path.as_path(), read_stamp(path)?)));
+        let stamps: Vec<_> = stamps.collect();
+        let clean: BTreeSet<PathBuf> = (index.find_clean_files(stamps.iter().copied()).into_iter())
+            .map(|clean| clean.path)
+            .collect();
+        let changed = stamps.iter().filter(|(path, _)| !clean.contains(*path));
+        self.files
+            .extend(changed.map(|(path, stamp)| ((*path).to_owned(), Some(stamp.bytes()))));
+        if with_untracked {
+            let new = format!("files of {} that git does not have", top.display());
+            self.others_outside.push(new);
         }
     }
 
@@ -154,7 +238,7 @@ impl LossLookup<'_> {
 
     fn look_at_path(&mut self, path: &Path, reach: &LossReach) {
         let resolved = match reach {
-            LossReach::Content => real_path(path).ok(),
+            LossReach::Content | LossReach::Inside { .. } => real_path(path).ok(),
             LossReach::Entry | LossReach::Tree { .. } => resolve_entry(path),
         };
         // No program gets to where the path cannot be resolved.
@@ -167,13 +251,15 @@ impl LossLookup<'_> {
                     self.files.insert(path, None);
                 }
             }
-            (Some(FileKind::Folder), LossReach::Tree { named }) => {
+            (Some(FileKind::Folder), LossReach::Tree { named } | LossReach::Inside { named }) => {
+                let keeps_git = matches!(reach, LossReach::Inside { .. });
                 let named = named.as_deref().map(GlobPattern::for_names);
                 match named.transpose() {
-                    Ok(named) => self.look_below(&path, named.as_ref(), false),
+                    Ok(named) => self.look_below(&path, named.as_ref(), keeps_git),
                     Err(_) => self.is_partial = true,
                 }
             }
+            (Some(_), LossReach::Inside { .. }) => {}
             // No program here takes a folder without being told to.
             (Some(FileKind::Folder), _) => {}
             (Some(_), _) => self.look_at_file(&path),
@@ -198,11 +284,18 @@ impl LossLookup<'_> {
             for entry in entries.into_iter().flatten().flatten() {
                 self.names = self.names.saturating_sub(1);
                 if self.names == 0 || self.names.is_multiple_of(256) && clock::now() >= self.until {
-                    self.is_partial = true;
+                    if self.is_inside(top) {
+                        self.is_partial = true;
+                    } else {
+                        self.others_outside
+                            .push(format!("further files in {}", top.display()));
+                    }
                     return;
                 }
                 let path = folder.join(&entry.name);
-                if entry.kind == FileKind::Folder {
+                if keeps_git && self.is_surely_kept(&path) {
+                    self.has_restorable |= self.is_recorded;
+                } else if entry.kind == FileKind::Folder {
                     folders.push(path);
                 } else if named.is_none_or(|named| named.is_match(&entry.name)) {
                     self.look_at_file(&path);
@@ -222,6 +315,13 @@ impl LossLookup<'_> {
             // Beyond the limit of the snapshot, a folder that git does not ignore looks the same.
             && !self.watched.partial
             && !self.watched.has_files_below(folder)
+    }
+
+    /// Returns whether a revert brings a file back, as far as the snapshot shows.
+    fn is_surely_kept(&self, path: &Path) -> bool {
+        !self.watched.is_excluded(path)
+            && self.watched.get_stamp(path).is_some()
+            && !self.unkept.contains_key(path)
     }
 
     /// Returns whether people keep things at this resolved path.
@@ -263,16 +363,11 @@ impl LossLookup<'_> {
     fn into_losses(self) -> Losses {
         let (inside, outside): (Vec<_>, Vec<_>) =
             self.files.iter().partition(|(path, _)| self.is_inside(path));
-        let mut inside = self.list_files(inside);
-        let others = self.others.iter().map(|what| Loss {
-            what: (*what).to_owned(),
-            bytes: None,
-        });
-        inside.count += self.others.len() as u64;
-        inside.listed.splice(0..0, others);
+        let inside = add_others(self.list_files(inside), &self.others);
+        let outside = add_others(self.list_files(outside), &self.others_outside);
         Losses {
             inside,
-            outside: self.list_files(outside),
+            outside,
             is_partial: self.is_partial,
             has_restorable: self.has_restorable,
         }
@@ -290,6 +385,19 @@ impl LossLookup<'_> {
             count: files.len() as u64,
         }
     }
+}
+
+/// Adds what is lost besides files, first.
+fn add_others(mut list: LossList, others: &[String]) -> LossList {
+    let others: BTreeSet<&String> = others.iter().collect();
+    list.count += others.len() as u64;
+    let others = others.into_iter().map(|what| Loss {
+        what: what.clone(),
+        bytes: None,
+    });
+    list.listed.splice(0..0, others);
+    list.listed.truncate(MAX_LISTED_LOSSES);
+    list
 }
 
 /// Resolves the folder that contains an entry. A link at the end stays a link.

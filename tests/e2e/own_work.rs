@@ -418,6 +418,15 @@ fn what_cannot_be_brought_back_is_asked_about() {
     let client = world.start();
     let remove_outside = format!("rm {}", outside.display());
     let folder_outside = elsewhere.path().display();
+    let sort_outside = format!("f={}; sort a.txt -o \"$f\"", outside.display());
+    let unpack_outside = format!("tar xf a.tar -C {folder_outside}");
+    let reset_outside = format!("git -C {folder_outside} reset --hard");
+    git(&world, &["init", "-q", elsewhere.path().to_str().unwrap()]);
+    git(
+        &world,
+        &["-C", elsewhere.path().to_str().unwrap(), "add", "thesis.txt"],
+    );
+    std::fs::write(&outside, "outside, and changed\n").unwrap();
     let remove_in_folder = format!("cd {folder_outside}; rm -f thesis.txt");
     for (command, lost) in [
         ("rm -rf data", "data/big.bin"),
@@ -435,9 +444,27 @@ fn what_cannot_be_brought_back_is_asked_about() {
         ("git tag -d v1", "what the tag pointed to"),
         // The sandbox has a folder of its own there, which ends with the session.
         ("mv data /tmp/elsewhere", "data/big.bin"),
-        ("rm -rf \"$PWD/data\"", "files whose names only the shell knows"),
+        ("rm -rf \"$PWD/data\"", "data/big.bin"),
+        (
+            "rm -rf \"$(cat a.txt)\"",
+            "files whose names only the shell knows",
+        ),
+        ("rm \"$PWD/.env\"", ".env"),
+        ("rm $(ls .e*)", ".env"),
+        ("f=.env; rm \"$f\"", ".env"),
+        ("for f in .e*; do > \"$f\"; done", ".env"),
+        ("cat a.txt | while read f; do rm \"$f\"; done", ".env"),
+        ("bash <<< 'rm .env'", ".env"),
+        ("sh <<E\nrm .env\nE", ".env"),
+        ("echo 'rm .env' | sh", ".env"),
+        ("(cd dir && rm ../.env)", ".env"),
+        ("sort a.txt -o .env", ".env"),
+        ("echo $[1]; rm .env", ".env"),
         (&remove_outside, outside.to_str().unwrap()),
         (&remove_in_folder, outside.to_str().unwrap()),
+        (&sort_outside, outside.to_str().unwrap()),
+        (&unpack_outside, outside.to_str().unwrap()),
+        (&reset_outside, outside.to_str().unwrap()),
     ] {
         let is_outside = lost == outside.to_str().unwrap();
         if is_outside && is_temporary(&outside) {
@@ -466,6 +493,32 @@ fn what_cannot_be_brought_back_is_asked_about() {
     }
     assert!(big.exists() && outside.exists());
     assert_eq!(world.read("notes.md").unwrap(), "never added\n");
+}
+
+/// What a line makes itself, and what builds make, can go without a question.
+#[test]
+fn temporary_files_and_products_are_deleted_without_a_question() {
+    let world = World::new();
+    fill(&world, true);
+    world.write(".env", "KEY=1\n");
+    world.write("a.o", "object\n");
+    let client = world.start();
+    for mode in ["autoEdit", "full"] {
+        for command in [
+            "f=$(mktemp); echo x > \"$f\"; rm \"$f\"",
+            "d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; echo x > \"$d/x\"; cp \"$d/x\" \"$d/y\"",
+            "for f in *.o; do rm -f \"$f\"; done",
+            "rm -f $(ls *.o)",
+            "rm -f \"$PWD/a.o\" \"${TMPDIR:-/tmp}/nothing\"",
+            "x=a; echo 2 > \"$x.txt\"",
+            "tar cf new.tar a.txt; tar xf new.tar",
+        ] {
+            let session = client.session_with(json!({"mode": mode}));
+            let (_, asked) = run(&world, &client, &session, command);
+            let named = asked.map(|approval| named_losses(&approval));
+            assert_eq!(named.unwrap_or_default(), [""; 0], "{mode} `{command}`");
+        }
+    }
 }
 
 /// The next git command finds the former commit, and no lock of a killed git is in its way.

@@ -11,6 +11,10 @@ pub(crate) struct ParsedCommand {
     pub(crate) unparsed_reason: Option<&'static str>,
     /// Whether it defines a function, so that names may mean something else from there on.
     pub(crate) defines_function: bool,
+    /// The variable and the values of each `for` loop.
+    pub(crate) loops: Vec<(String, Vec<ShellWord>)>,
+    /// The texts of here-documents and here-strings, as scripts.
+    pub(crate) input_texts: Vec<String>,
 }
 
 /// One simple command.
@@ -52,7 +56,24 @@ pub(crate) enum ShellWord {
         reason: &'static str,
         /// The known start; anything may follow, even more words.
         known: String,
+        template: WordTemplate,
     },
+}
+
+/// What is written in a dynamic word. Scripts in it do not count when words are compared: they are commands of their own.
+#[derive(Clone, Debug, Default, Eq)]
+pub(crate) struct WordTemplate {
+    /// The text without quotes and expansions.
+    pub(crate) text: String,
+    /// Where in the text an expansion belongs, in bytes, and the expansion as written: `$x`, `$(ls)`, or nothing if it is
+    /// of another kind.
+    pub(crate) expansions: Vec<(usize, String)>,
+}
+
+impl PartialEq for WordTemplate {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
 }
 
 impl ShellWord {
@@ -68,7 +89,24 @@ impl ShellWord {
         Self::Dynamic {
             reason,
             known: String::new(),
+            template: WordTemplate {
+                text: String::new(),
+                expansions: vec![(0, String::new())],
+            },
         }
+    }
+
+    /// Returns the word as a part of a script, with its expansions as they are written.
+    pub(crate) fn to_script(&self) -> String {
+        let template = match self {
+            Self::Literal { text, .. } => return text.clone(),
+            Self::Dynamic { template, .. } => template,
+        };
+        let mut script = template.text.clone();
+        for (at, source) in template.expansions.iter().rev() {
+            script.insert_str(*at, if source.is_empty() { "$UNKNOWN" } else { source });
+        }
+        script
     }
 
     /// Returns the text, if it is known.

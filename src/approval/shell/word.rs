@@ -3,7 +3,7 @@
 //! Hands commands inside expansions back to the reader of commands. Knows no grammar of commands.
 
 use super::syntax::{is_assignment, is_name_char};
-use super::{CommandTerminator, ShellReader, ShellWord};
+use super::{CommandTerminator, ShellReader, ShellWord, WordTemplate};
 
 /// Characters that end a word unless they are quoted.
 const WORD_TERMINATORS: &[char] = &[' ', '\t', '\n', ';', '|', '&', '<', '>', '(', ')'];
@@ -17,6 +17,8 @@ struct WordBuilder {
     quoted_tilde: bool,
     /// What makes it dynamic, and the text before that.
     dynamic: Option<(&'static str, String)>,
+    /// See [`WordTemplate`].
+    expansions: Vec<(usize, String)>,
 }
 
 impl WordBuilder {
@@ -35,7 +37,15 @@ impl WordBuilder {
         if self.dynamic.is_none() {
             self.dynamic = Some((reason, self.text.clone()));
         }
+        self.expansions.push((self.text.len(), String::new()));
         self.unquoted.push('\0');
+    }
+
+    /// Says how the last expansion is written.
+    fn set_source(&mut self, source: &str) {
+        if let Some((_, last)) = self.expansions.last_mut() {
+            source.clone_into(last);
+        }
     }
 
     /// Returns whether it may contain `{a,b}` or `{1..3}`; when in doubt, yes.
@@ -69,7 +79,15 @@ impl WordBuilder {
         if let Some((reason, mut known)) = dynamic {
             // Only the text before the first expansion is certain.
             known.truncate(known.find(['{', '*', '?', '[']).unwrap_or(known.len()));
-            return ShellWord::Dynamic { reason, known };
+            let template = WordTemplate {
+                text: self.text,
+                expansions: self.expansions,
+            };
+            return ShellWord::Dynamic {
+                reason,
+                known,
+                template,
+            };
         }
         ShellWord::Literal {
             glob: self.is_glob(),
@@ -103,8 +121,10 @@ impl<'a> ShellReader<'a> {
                     self.read_commands(CommandTerminator::WithParenthesis);
                 }
                 '(' if built.unquoted.ends_with('=') && is_assignment(&self.text[start..self.at]) => {
+                    let start = self.at;
                     self.read_array();
                     built.mark_dynamic("an array");
+                    built.set_source(&self.text[start..self.at]);
                 }
                 _ if WORD_TERMINATORS.contains(&ch) => break,
                 '\\' if self.is_at_token("\\\n") => {
@@ -252,6 +272,15 @@ impl<'a> ShellReader<'a> {
 
     /// Reads an expansion, and returns whether there was one. Consumes a plain `$` in any case.
     fn read_expansion(&mut self, built: &mut WordBuilder) -> bool {
+        let start = self.at;
+        let is_expansion = self.read_dollar_form(built);
+        if is_expansion && built.dynamic.is_some() {
+            built.set_source(&self.text[start..self.at]);
+        }
+        is_expansion
+    }
+
+    fn read_dollar_form(&mut self, built: &mut WordBuilder) -> bool {
         self.at += 1;
         if self.eat_token("((") {
             built.mark_dynamic("an expression");
@@ -378,6 +407,7 @@ impl<'a> ShellReader<'a> {
             return self.abort_parse("it has escapes inside backquotes");
         }
         self.at += length + 1;
+        built.set_source(&self.text[start - 1..self.at]);
         let mut inner = ShellReader::new(script, self.depth, self.line);
         inner.read_commands(CommandTerminator::WithText);
     }
