@@ -20,8 +20,9 @@ const MAX_PARTS: usize = 8;
 ///
 /// Returns `None` if no command of the line can leave them out. What remains in the findings needs a question.
 pub fn leave_out_secrets(line: &str, findings: &mut Vec<FileFinding>) -> Option<NarrowedCommand> {
-    let can_be_left_out =
-        |finding: &FileFinding| finding.kind == FindingKind::History || finding.tracked_as.is_some();
+    let can_be_left_out = |finding: &FileFinding| {
+        matches!(finding.kind, FindingKind::History | FindingKind::Tag) || finding.tracked_as.is_some()
+    };
     let is_general = |finding: &FileFinding| finding.kind == FindingKind::LeftOut;
     if line.len() > MAX_LINE || !findings.iter().any(can_be_left_out) {
         return None;
@@ -39,9 +40,13 @@ pub fn leave_out_secrets(line: &str, findings: &mut Vec<FileFinding>) -> Option<
         if !shows_history || names_secret || !is_read_only || narrowed_parts.len() == MAX_PARTS {
             continue;
         }
-        let Some(limits) = review_command(command).and_then(|review| review.limits) else {
+        let Some(mut limits) = review_command(command).and_then(|review| review.limits) else {
             continue;
         };
+        let tags = found.iter().filter(|finding| finding.kind == FindingKind::Tag);
+        limits
+            .commits
+            .extend(tags.map(|tag| (tag.file.clone(), format!("{}^0", tag.file))));
         let Some(line) = limit(&limited, part, &limits) else {
             continue;
         };
@@ -261,9 +266,13 @@ mod tests {
             (
                 "git -C sub show HEAD~2 README.md",
                 0,
-                "git -C sub show --sparse HEAD~2 README.md … ENV",
+                "git -C sub show --sparse HEAD~2 ':(literal)README.md' … ENV",
             ),
             ("git show 1234abcd", 0, "git show --sparse 1234abcd^0 … ENV"),
+            // A tag may name a content.
+            ("git show --stat v1", 0, "git show --sparse --stat v1^0 … ENV"),
+            ("echo \"$(git diff)\"", 0, "echo \"$(git diff … ENV)\""),
+            ("git show main~2", 0, "git show --sparse main~2 … ENV"),
             (
                 "git diff 1234abc..def5678 -- feed",
                 0,
@@ -279,6 +288,25 @@ mod tests {
             let want = want.replace(" ':(top,exclude,literal).env'", "");
             assert_eq!(narrow(line, &[(part, None)]), Some((want, 0)), "{line}");
         }
+        let history = FileFinding {
+            part: 0,
+            kind: FindingKind::History,
+            file: ".git".to_owned(),
+            tracked_as: None,
+        };
+        let tag = FileFinding {
+            kind: FindingKind::Tag,
+            file: "gone".to_owned(),
+            ..history.clone()
+        };
+        let mut findings = vec![history, tag];
+        let narrowed = leave_out_secrets("git grep -c x gone src", &mut findings).unwrap();
+        assert!(
+            narrowed.line.starts_with("git grep -c x gone^0 src "),
+            "{}",
+            narrowed.line
+        );
+        assert_eq!(findings, []);
         let both = narrow("git diff; git diff", &[(0, None), (1, Some("it's.pem"))]);
         let want = r"git diff …; git diff … ':(top,exclude,literal)it'\''s.pem'".to_owned();
         assert_eq!(both, Some((want, 0)));
@@ -340,6 +368,7 @@ mod tests {
     fn what_pathspecs_do_not_limit_is_left_as_it_is() {
         for line in [
             "git show feed",
+            "git show notes.md",
             "git show HEAD:a HEAD",
             "git diff HEAD -- .env",
             "git diff --exit-code",

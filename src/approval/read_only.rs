@@ -157,6 +157,13 @@ impl ReadOnlyReview {
                         ..*file
                     })
                     .collect();
+                for file in self
+                    .files
+                    .iter_mut()
+                    .filter(|file| file.usage == FileUsage::ReadOrTag)
+                {
+                    file.usage = FileUsage::Read;
+                }
                 self.files.extend(below);
                 self.add_file(folder, false, FileUsage::List);
             }
@@ -287,7 +294,11 @@ impl<'a> ArgumentReader<'a> {
             self.review.add_file(text, is_glob(word), FileUsage::Read);
         }
         // These make git run gpg, or print what a tag names.
-        if text.contains("%G") || text.contains("signature") || text.contains("(raw") {
+        if text.contains("%G")
+            || text.contains("signature")
+            || text.contains("(raw")
+            || text.contains("(*raw")
+        {
             self.review.mark_unreviewed(word);
         }
     }
@@ -453,7 +464,8 @@ impl<'a> ArgumentReader<'a> {
         }
         if rule != OperandRule::Find {
             for (index, word) in operands.into_iter().enumerate() {
-                self.judge_operand(word, index, usage);
+                let may_be_tag = self.may_name_tag(index, word);
+                self.judge_operand(word, index, if may_be_tag { FileUsage::ReadOrTag } else { usage });
             }
         }
         if here {

@@ -188,6 +188,8 @@ pub enum FileUsage {
     List,
     /// Reads the content; a folder is an error.
     Read,
+    /// As [`FileUsage::Read`]. Without such a file, git takes it for the name of a tag or a branch.
+    ReadOrTag,
     /// Reads all files below a folder.
     Search {
         /// Whether this includes files whose names begin with a dot.
@@ -259,6 +261,8 @@ pub enum FindingKind {
     History,
     /// Git leaves it out together with secrets, because the pathspecs cover more names. Needs no question.
     LeftOut,
+    /// Is no file, so git takes it for the name of a tag or a branch, which may be that of a content.
+    Tag,
     /// Has a name that begins with `-`, so the command takes it for an option.
     OptionName,
     /// Could not be checked, so anything may be true of it.

@@ -61,6 +61,15 @@ pub(super) fn look_up(
         for folder in &folders {
             lookup.check_word(folder, word);
         }
+        let is_there = |folder: &PathBuf| {
+            let path = lookup
+                .resolve_word_path(folder, &word.text)
+                .and_then(|path| real_path(&path).ok());
+            path.is_some_and(|path| nofollow::kind(&path).is_some())
+        };
+        if word.usage == FileUsage::ReadOrTag && !folders.iter().any(is_there) {
+            lookup.record_finding(word.part, FindingKind::Tag, &word.text);
+        }
     }
     if lookup.findings.len() == MAX_FINDINGS {
         // Others may be missing, so leaving these out would not be enough.
@@ -209,7 +218,11 @@ impl CommandFileLookup<'_> {
             FileUsage::Repository { urls, contents } => {
                 self.check_repository(word.part, &real, (urls, contents));
             }
-            FileUsage::Search { .. } | FileUsage::Mention | FileUsage::List | FileUsage::Read => {}
+            FileUsage::Search { .. }
+            | FileUsage::Mention
+            | FileUsage::List
+            | FileUsage::Read
+            | FileUsage::ReadOrTag => {}
         }
     }
 
@@ -641,6 +654,16 @@ mod tests {
             .output()
             .unwrap();
         assert!(done.status.success(), "{args:?}: {done:?}");
+    }
+
+    #[test]
+    fn a_word_without_a_file_may_be_a_tag() {
+        let fixture = FilePlace::new();
+        fixture.write("ws/sub/new", "x");
+        let find = |folder, word| fixture.kinds_in(folder, word, FileUsage::ReadOrTag);
+        assert_eq!(find(None, "a.txt"), []);
+        assert_eq!(find(None, "new"), [FindingKind::Tag]);
+        assert_eq!(find(Some("sub"), "new"), []);
     }
 
     #[test]

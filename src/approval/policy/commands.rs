@@ -115,7 +115,11 @@ impl<'a> JudgedCall<'a> {
         let is_known = |finding: &FileFinding| {
             matches!(
                 finding.kind,
-                FindingKind::Outside | FindingKind::Secret | FindingKind::History | FindingKind::LeftOut
+                FindingKind::Outside
+                    | FindingKind::Secret
+                    | FindingKind::History
+                    | FindingKind::LeftOut
+                    | FindingKind::Tag
             )
         };
         let mut parts = line.commands.iter().zip(read_only_parts);
@@ -402,7 +406,7 @@ impl<'a> JudgedCall<'a> {
             return NotCovered::Special(match finding.kind {
                 FindingKind::Outside => format!("reads outside the workspace: {file}"),
                 FindingKind::Secret => format!("reads a file that looks like a secret: {file}"),
-                FindingKind::History | FindingKind::LeftOut => {
+                FindingKind::History | FindingKind::LeftOut | FindingKind::Tag => {
                     "can show secrets that git has in an earlier commit or another branch".to_owned()
                 }
                 FindingKind::OptionName => format!("would treat a file name as an option: {file}"),

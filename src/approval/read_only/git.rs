@@ -52,7 +52,12 @@ impl ArgumentReader<'_> {
             Some("grep") => false,
             Some("diff") => shows_list,
             // Whatever the options say, it prints a blob.
-            Some("show") => shows_list && operands.iter().all(|word| as_commit(word) == AsCommit::Unchanged),
+            Some("show") => {
+                shows_list
+                    && operands
+                        .iter()
+                        .all(|word| as_shown_commit(word, true) == AsCommit::Unchanged)
+            }
             Some("cat-file") => self.has_option(&["e", "s", "t"]),
             Some("log" | "whatchanged" | "reflog") => only_lists,
             Some("stash") if first_operand == Some("list") => {
@@ -72,6 +77,18 @@ impl ArgumentReader<'_> {
         }
     }
 
+    /// Returns whether `git grep` may take an operand for the name of a content, which no pathspec limits.
+    pub(super) fn may_name_tag(&self, index: usize, word: &ShellWord) -> bool {
+        let has_pattern = !self.has_option(&["e", "f"]);
+        self.subcommand == Some("grep")
+            && index >= usize::from(has_pattern)
+            && self.before_dashes.is_none_or(|before| index < before)
+            && as_commit(word) == AsCommit::Unchanged
+            && word
+                .as_literal()
+                .is_some_and(|text| !is_commit(text) && !text.starts_with(":("))
+    }
+
     /// Returns how git limits everything that this command shows by pathspecs at its end.
     pub(super) fn find_limits(&self, operands: &[&ShellWord]) -> Option<GitLimits> {
         let subcommand = self.subcommand?;
@@ -87,12 +104,16 @@ impl ArgumentReader<'_> {
         let (before, after) = operands.split_at(self.before_dashes.unwrap_or(operands.len()));
         let revisions = before.get(usize::from(has_pattern)..).unwrap_or_default();
         let mut commits = Vec::new();
-        for word in revisions {
+        for (at, word) in revisions.iter().enumerate() {
             // A pattern of the shell may expand to anything.
             if is_glob(word) {
                 return None;
             }
-            match as_commit(word) {
+            let as_commit = match subcommand {
+                "show" => as_shown_commit(word, at == 0),
+                _ => as_commit(word),
+            };
+            match as_commit {
                 AsCommit::Unchanged => {}
                 AsCommit::Changed(new) => commits.push((word.as_literal()?.to_owned(), new)),
                 AsCommit::Unknown => return None,
@@ -137,11 +158,7 @@ fn is_file_of_commit(word: &ShellWord) -> bool {
 
 /// Returns whether the word names commits and no file.
 fn is_surely_commit(word: &ShellWord) -> bool {
-    let text = word.as_literal().unwrap_or_default();
-    let is_range = text.contains("..") && !text.contains("../") && !text.contains("/..");
-    let is_head =
-        (text.strip_prefix("HEAD")).is_some_and(|rest| rest.is_empty() || rest.starts_with(['~', '^', '@']));
-    is_head || is_range || as_commit(word) != AsCommit::Unchanged
+    is_commit(word.as_literal().unwrap_or_default()) || as_commit(word) != AsCommit::Unchanged
 }
 
 /// What to write in place of an operand, so that it can only name commits or files.
@@ -188,6 +205,37 @@ fn as_commit(word: &ShellWord) -> AsCommit {
     };
     let ends: Vec<String> = ends.iter().map(to_commit).collect();
     AsCommit::Changed(ends.join(separator.unwrap_or_default()))
+}
+
+/// Decides it for an operand of `git show`. A tag may name a blob, so only `HEAD`, a range, and a parent are surely commits.
+fn as_shown_commit(word: &ShellWord, is_first: bool) -> AsCommit {
+    let text = word.as_literal().unwrap_or_default();
+    match as_commit(word) {
+        AsCommit::Unchanged if is_commit(text) || text.starts_with(":(") => AsCommit::Unchanged,
+        AsCommit::Unchanged if !looks_like_file(text) => AsCommit::Changed(format!("{text}^0")),
+        AsCommit::Unchanged if !is_first => AsCommit::Changed(format!(":(literal){text}")),
+        AsCommit::Unchanged => AsCommit::Unknown,
+        decided => decided,
+    }
+}
+
+/// Returns whether a text names a commit or a range of commits, and cannot name a file, a tag, or a blob.
+fn is_commit(text: &str) -> bool {
+    let of_head = text.strip_prefix("HEAD").or_else(|| text.strip_prefix('@'));
+    let is_step = |c: char| c.is_ascii_digit() || matches!(c, '~' | '^');
+    let steps = text.split_once(['~', '^']).map(|(_, steps)| steps);
+    of_head.is_some_and(|rest| rest.starts_with("@{"))
+        || of_head.or(steps).is_some_and(|steps| steps.chars().all(is_step))
+        || text.contains("..") && !text.contains("../") && !text.contains("/..")
+}
+
+/// Returns whether a word has the ending of a file, or of a folder.
+fn looks_like_file(text: &str) -> bool {
+    let is_ending = |ending: &str| {
+        ending.starts_with(|c: char| c.is_ascii_alphabetic())
+            && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    text.ends_with(['/', '.']) || text.rsplit_once('.').is_some_and(|(_, ending)| is_ending(ending))
 }
 
 /// Returns whether a revision may be the name of an object, such as `git ls-tree` prints it, and not of a commit.

@@ -565,7 +565,11 @@ fn the_files_of_a_line_are_collected() {
         ("git show --name-only", vec![(".", git)]),
         (
             "git show --stat main",
-            vec![("main", FileUsage::Read), (".", git)],
+            vec![("main", FileUsage::Read), (".", contents)],
+        ),
+        (
+            "git show --stat HEAD~2",
+            vec![("HEAD~2", FileUsage::Read), (".", git)],
         ),
         (
             "git show --stat 12ab",
@@ -584,7 +588,20 @@ fn the_files_of_a_line_are_collected() {
         ("git grep -l x", vec![("x", FileUsage::Read), (".", contents)]),
         (
             "git grep -qc x a",
-            vec![("x", FileUsage::Read), ("a", FileUsage::Read), (".", contents)],
+            vec![
+                ("x", FileUsage::Read),
+                ("a", FileUsage::ReadOrTag),
+                (".", contents),
+            ],
+        ),
+        (
+            "git grep x HEAD -- a",
+            vec![
+                ("x", FileUsage::Read),
+                ("HEAD", FileUsage::Read),
+                ("a", FileUsage::Read),
+                (".", contents),
+            ],
         ),
         ("git status", vec![(".", git)]),
         (

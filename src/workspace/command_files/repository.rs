@@ -62,6 +62,9 @@ impl CommandFileLookup<'_> {
             if config.contains("worktree") || config.contains("include") {
                 self.record_finding(part, FindingKind::Unchecked, dot_git.join("config"));
             }
+            if has_unusual_revisions_file(&config, folder) {
+                self.record_finding(part, FindingKind::Unchecked, dot_git.join("config"));
+            }
             if urls && holds_password(&config) {
                 self.record_finding(part, FindingKind::Secret, dot_git.join("config"));
             }
@@ -180,6 +183,22 @@ impl CommandFileLookup<'_> {
         let outer = root.and_then(|root| find_outer_repository(root.path(), home.as_deref()));
         outer.as_deref() == Some(dot_git)
     }
+}
+
+/// Returns whether `blame.ignoreRevsFile` of a configuration in lower case names another file than the usual one in the work
+/// tree. In its error, `git blame` prints a line of a file that has other content.
+fn has_unusual_revisions_file(config: &str, work_tree: &Path) -> bool {
+    let settings = config.lines().filter_map(|line| line.split_once('='));
+    let mut named = settings
+        .filter(|(key, _)| key.trim().ends_with("ignorerevsfile"))
+        .map(|(_, value)| value.trim().trim_matches('"'));
+    named.any(|name| {
+        let is_link = nofollow::kind(&work_tree.join(name)) == Some(FileKind::Link);
+        !matches!(
+            name,
+            "" | ".git-blame-ignore-revs" | ".gitblameignore" | ".git-ignore-revs"
+        ) || is_link
+    })
 }
 
 /// Returns whether nothing was ever committed: the only branch does not exist yet.

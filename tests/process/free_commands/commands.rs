@@ -323,6 +323,11 @@ git grep KEY --  git diff < README.md  command git diff  env git diff  git␉dif
 git grep -n KEY | sort  git diff HEAD -- README.md src && git log -1 -p  cat README.md | git grep KEY
 git show HEAD | grep -n KEY | head -n 3  git show gone | cat  git -C sub show gone  cd sub && git show gone
 cd sub && git show gone:.env  git -C sub log -p --all  git -C sub/module show HEAD  git -C sub/module log -p
+git show blob  git show v1  git show annotated  git show notes.md  git show --stat v1  git show HEAD notes.md
+git show tags/v1  git show --sparse 'v1^{}'  git show -s blob  git show blob2  git grep KEY blob  git grep KEY v1
+git grep -c KEY notes.md  git grep -e KEY annotated  git grep KEY HEAD blob2  git diff blob v1  git log -p blob
+git tag --format='%(*raw)'  git tag -l --format '%(raw)'  git branch --format='%(*raw)'  git tag --format='%(contents)'
+git blame README.md  git annotate src/main.rs  git diff blob README.md  git show 'blob^0'  git show main README.md
 git show gone; git log -p; git diff gone; git show HEAD; git show main; git diff; git diff HEAD; git show gone
 "#;
 

@@ -140,6 +140,18 @@ const REPOSITORIES: &[(&str, &str, &[Topic])] = &[
         "secret .env; commit third; git worktree add -q sub/tree; echo KEY=new >>sub/tree/README.md",
         GIT,
     ),
+    (
+        "tags of contents",
+        "secret .env; commit third; for tag in blob v1 notes.md; do git tag $tag HEAD:.env; done
+         git tag -a -m x annotated HEAD:.env; git update-ref refs/blob2 HEAD:.env",
+        GIT,
+    ),
+    (
+        "a secret as a list of revisions",
+        "secret .env; ln -s .env .git-blame-ignore-revs; commit third; git config blame.ignoreRevsFile .git-blame-ignore-revs",
+        GIT,
+    ),
+    ("a list of revisions elsewhere", "git config blame.ignoreRevsFile ../out/.env", GIT),
     ("a repository below", "cd sub; git init -q; secret .env; commit third; secret .env", GIT),
     ("a bare repository below", "git init -q --bare sub/bare; git -C sub/bare config core.worktree \"$PWD\"", GIT),
     (
