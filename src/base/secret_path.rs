@@ -38,7 +38,7 @@ const EXTENSIONS: &[&str] = &[
 
 /// Suffixes of copies: a copy of a secret is a secret too.
 const COPIES: &[&str] = &[
-    "~", ".bak", ".backup", ".copy", ".old", ".orig", ".save", ".swo", ".swp", ".tmp",
+    "~", "-", ".bak", ".backup", ".copy", ".old", ".orig", ".save", ".swo", ".swp", ".tmp",
 ];
 
 /// Extensions of files that are meant to be shared, such as `.env.example`.
@@ -270,6 +270,7 @@ mod tests {
             "config/credentials.json",
             "/proc/self/environ",
             "/etc/shadow",
+            "/etc/gshadow-",
             "id_ed25519",
             "./.env",
             "terraform.tfstate",

@@ -99,7 +99,8 @@ impl SandboxScope {
 
     /// Lists the rules for what is hidden, which come last.
     fn list_hidden(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<(PathRule, PathBuf)> {
-        let mut rules = self.home.as_deref().map_or_else(Vec::new, list_home_secrets);
+        let home = self.home.as_deref();
+        let mut rules = home.map_or_else(Vec::new, |home| list_home_secrets(home, &self.workspace));
         let mut named = list_named_secrets(&variable);
         // A value such as `/` must not hide the workspace, nor the folders that each command gets for itself.
         let own = REPLACED.map(PathBuf::from);

@@ -60,14 +60,47 @@ const SECRETS: &[NameList] = &[
         .config/VSCodium/User/workspaceStorage, .cursor-server/data, .local/share/Trash, \
         .vscode-server/data, .vscode-server-insiders/data",
     ),
+    // Registers, search terms, unsaved text, and undo files of editors: Neovim (`shada-file-name`, `'directory'`,
+    // `'undodir'`, `'backupdir'`), Vim (`viminfo-file-name`, and folders that its help and FAQ suggest), Emacs (Auto Save
+    // Files, Backup Names, savehist, Eshell), micro (options `backup`, `saveundo`), nano (`historylog`), JOE
+    // (`~/.joe_state`), Sublime Text (Hot Exit), Zed (`db`), and JetBrains (Directories used by the IDE).
+    NameList(
+        ".cache/JetBrains, .cache/vim, .config/Code - Insiders/Backups, .config/Code - Insiders/User/History, \
+        .config/Code - Insiders/User/globalStorage, .config/Code - Insiders/User/workspaceStorage, \
+        .config/Cursor/Backups, .config/VSCodium/Backups, .config/Windsurf/Backups, \
+        .config/Windsurf/User/History, .config/Windsurf/User/globalStorage, \
+        .config/Windsurf/User/workspaceStorage, .config/emacs/auto-save-list, .config/emacs/backups, \
+        .config/emacs/eshell, .config/emacs/history, .config/micro/backups, .config/micro/buffers, \
+        .config/sublime-text/Local, .config/sublime-text-3/Local, .emacs.d/auto-save-list, \
+        .emacs.d/auto-saves, .emacs.d/backups, .emacs.d/eshell, .emacs.d/history, .joe_state, \
+        .local/share/nano, .local/share/nvim/backup, .local/share/nvim/shada, .local/share/nvim/swap, \
+        .local/share/nvim/undo, .local/share/zed/db, .local/state/nvim/backup, .local/state/nvim/shada, \
+        .local/state/nvim/swap, .local/state/nvim/undo, .local/state/vim, .vim/backup, .vim/backups, \
+        .vim/swap, .vim/swapfiles, .vim/tmp, .vim/undo, .vim/undodir, .vim/viminfo, _viminfo",
+    ),
+    // What was copied: CopyQ, cliphist (README), GPaste, Klipper, greenclip (README), and panes that tmux-resurrect saves.
+    NameList(
+        ".cache/cliphist, .cache/greenclip.history, .config/copyq, .local/share/copyq, .local/share/gpaste, \
+        .local/share/klipper, .local/share/tmux/resurrect, .tmux/resurrect",
+    ),
     // Transcripts of other agents.
     NameList(
         ".claude/history.jsonl, .claude/projects, .codex/history.jsonl, .codex/sessions, \
         .local/share/opencode/storage",
     ),
     // What was typed into shells and interpreters.
+    // Names that end with `history` are found in `list_histories`. Here is what is elsewhere, as the programs document it:
+    // bash and zsh (`HISTFILE` in usual places), fish before 2.3, elvish, xonsh (`XONSH_DATA_DIR`), PSReadLine
+    // (`HistorySavePath`), less (`LESSHISTFILE`), pgcli, mycli, litecli, usql, cqlsh, Beeline, Deno, Leiningen, Ammonite,
+    // Groovy, and Pry.
     NameList(
-        ".cache/erlang-history, .dbshell, .gdb_history, .ghc/ghci_history, .history, \
+        ".ammonite, .beeline, .cache/deno/deno_history.txt, .cache/zsh/history, .cassandra, \
+        .config/bash/history, .config/fish/fish_history, .config/litecli/history, .config/mycli, \
+        .config/pgcli, .config/zsh/.zsh_history, .groovy/groovysh.history, .hivehistory, .lein/repl-history, \
+        .local/share/elvish, .local/share/mcfly, .local/share/powershell/PSReadLine, \
+        .local/share/pry/pry_history, .local/share/xonsh, .local/share/zsh/history, \
+        .local/state/bash/history, .local/state/elvish, .local/state/zsh/history, .myclirc, .bash_sessions, \
+        .zsh_sessions, .cache/erlang-history, .dbshell, .gdb_history, .ghc/ghci_history, .history, \
         .ipython/profile_default/history.sqlite, .irb_history, .julia/logs/repl_history.jl, \
         .local/share/irb_history, .local/share/nushell/history.txt, .config/nushell/history.txt, \
         .local/state/python_history, .mongodb/mongosh, .octave_hist, .php_history, .pry_history, .Rhistory, \
@@ -77,8 +110,11 @@ const SECRETS: &[NameList] = &[
     NameList(
         ".claws-mail, .config/discord, .config/Element, .config/evolution, .config/hexchat, \
         .config/teams-for-linux, .config/weechat, .irssi, .local/share/evolution, \
-        .local/share/TelegramDesktop, .mail, .mutt, .purple, .weechat, .zoom, Mail, Maildir",
+        .local/share/TelegramDesktop, .mail, .mutt",
     ),
+    // NeoMutt and Mutt (Configuration Files, Header Caching): passwords of accounts, and messages.
+    NameList(".cache/mutt, .cache/neomutt, .config/mutt, .config/neomutt, .muttrc, .neomutt, .neomuttrc"),
+    NameList(".purple, .weechat, .zoom, Mail, Maildir"),
     // Wallets.
     NameList(
         ".armory, .config/Exodus, .config/Ledger Live, .dogecoin, .litecoin, .monero, .zcash, \
@@ -88,10 +124,14 @@ const SECRETS: &[NameList] = &[
     // (Configuration files), lab and jira-cli (README), opencode (Auth), Postman, Insomnia, DBeaver (Administration),
     // Remmina, Exercism, python-gitlab, Transifex, Earth Engine, Infisical, step, mkcert, acme.sh, Caddy, KDE Connect,
     // Mailspring, Nextcloud, gajim, and profanity.
+    // And: coursier (Credentials), Leiningen (Deploying Libraries), sbt (Publishing), TigerVNC and TightVNC (vncpasswd), and
+    // asciinema (the token in its install ID).
     NameList(
-        ".acme.sh, .config/.jira, .config/Insomnia, .config/Mailspring, .config/Nextcloud, .config/Postman, \
-        .config/earthengine, .config/exercism, .config/filezilla, .config/infisical, .config/kdeconnect, \
-        .config/lab, .config/python-gitlab.cfg, .config/remmina, .filezilla, .infisical, .jira.d, \
+        ".acme.sh, .config/asciinema, .config/coursier/credentials.properties, .config/tigervnc, \
+        .lein/credentials.clj, .lein/credentials.clj.gpg, .sbt/credentials, .vnc, .config/.jira, \
+        .config/Insomnia, .config/Mailspring, .config/Nextcloud, .config/Postman, .config/earthengine, \
+        .config/exercism, .config/filezilla, .config/infisical, .config/kdeconnect, .config/lab, \
+        .config/python-gitlab.cfg, .config/remmina, .filezilla, .infisical, .jira.d, \
         .local/share/DBeaverData, .local/share/caddy, .local/share/gajim, .local/share/mkcert, \
         .local/share/opencode/mcp-auth.json, .local/share/profanity, .local/share/remmina, \
         .local/state/syncthing, .python-gitlab.cfg, .step, .transifexrc",
@@ -107,9 +147,16 @@ const KEY_FOLDERS: &[&str] = &[
 /// Endings of password databases and key files, in lower case.
 const KEY_ENDINGS: &[&str] = &[".kdbx", ".kdb", ".p12", ".pfx", ".ppk", ".jks", ".agekey"];
 
+/// Folders in which programs keep histories, besides the home folder itself (XDG Base Directory Specification).
+const HISTORY_FOLDERS: &[&str] = &[".cache", ".local/share", ".local/state"];
+
+/// Endings of histories after that word.
+const HISTORY_EXTENSIONS: &[&str] = &[".db", ".json", ".jsonl", ".log", ".sqlite", ".sqlite3", ".txt"];
+
 /// Configurations of programs that may contain tokens, relative to the home folder.
-const TOKEN_FILES: &[NameList] = &[NameList(
-    ".config/dart/pub-credentials.json, .condarc, .curlrc, .gitcookies, .Renviron, .npmrc, \
+const TOKEN_FILES: &[NameList] = &[
+    NameList(
+        ".config/dart/pub-credentials.json, .condarc, .curlrc, .gitcookies, .Renviron, .npmrc, \
         .pub-cache/credentials.json, .yarnrc, .nuget/NuGet/NuGet.Config, .wgetrc, .yarnrc.yml, .pypirc, \
         .netrc, _netrc, .git-credentials, .config/git/credentials, .docker/config.json, .cargo/credentials, \
         .cargo/credentials.toml, .m2/settings.xml, .m2/settings-security.xml, .gradle/gradle.properties, \
@@ -117,7 +164,10 @@ const TOKEN_FILES: &[NameList] = &[NameList(
         .config/containers/auth.json, .config/pypoetry/auth.toml, .terraformrc, .bunfig.toml, \
         .config/pip/pip.conf, .config/pnpm/rc, .expo/state.json, .local/share/gem/credentials, \
         .pip/pip.conf, .claude.json",
-)];
+    ),
+    // sbt compiles all files in this folder, and fails if it cannot read one.
+    NameList(".sbt/1.0/credentials.sbt"),
+];
 
 /// Variables that name the place of secrets: the rule, and the part of the place that is secret. A value may list
 /// several places.
@@ -172,9 +222,10 @@ const SOCKET_VARIABLES: &[&str] = &[
 /// `/var/run` is not a link to `/run`.
 const SYSTEM_SECRETS: &[NameList] = &[NameList(
     "/mnt/wsl/docker-desktop, /var/run/containerd, /var/run/crio, /var/run/dbus, /var/run/docker.sock, \
-        /var/run/podman, /etc/shadow, /etc/gshadow, /etc/sudoers, /etc/sudoers.d, /etc/ssl/private, \
-        /.snapshots, /home/.snapshots, /timeshift, /var/lib/docker, /var/lib/containerd, \
-        /var/lib/incus/unix.socket, /var/lib/lxd/unix.socket, /var/snap/lxd/common/lxd/unix.socket",
+        /var/run/podman, /etc/shadow, /etc/shadow-, /etc/gshadow, /etc/gshadow-, /etc/passwd-, \
+        /etc/security/opasswd, /etc/sudoers, /etc/sudoers.d, /etc/ssl/private, /.snapshots, \
+        /home/.snapshots, /timeshift, /var/lib/docker, /var/lib/containerd, /var/lib/incus/unix.socket, \
+        /var/lib/lxd/unix.socket, /var/snap/lxd/common/lxd/unix.socket",
 )];
 
 fn list_names_of(table: &'static [NameList]) -> impl Iterator<Item = &'static str> {
@@ -187,12 +238,15 @@ pub(super) fn list_system_secrets() -> impl Iterator<Item = PathBuf> {
 }
 
 /// Lists the rules for what is private in the home folder.
-pub(super) fn list_home_secrets(home: &Path) -> Vec<(PathRule, PathBuf)> {
+///
+/// A folder of keys that cannot be listed stays open if one of `workspaces` is in it.
+pub(super) fn list_home_secrets(home: &Path, workspaces: &[PathBuf]) -> Vec<(PathRule, PathBuf)> {
     let hidden = list_names_of(SECRETS).map(|name| (PathRule::Hide, home.join(name)));
     let blank = list_names_of(TOKEN_FILES).map(|name| (PathRule::Blank, home.join(name)));
-    let keys = list_key_files(home).into_iter();
-    let keys = keys.map(|path| (PathRule::Hide, path));
-    hidden.chain(blank).chain(keys).collect()
+    let found = list_key_files(home).into_iter().chain(list_histories(home));
+    let found = found.filter(|path| !workspaces.iter().any(|workspace| workspace.starts_with(path)));
+    let found = found.map(|path| (PathRule::Hide, path));
+    hidden.chain(blank).chain(found).collect()
 }
 
 /// Lists the password databases and key files in the usual folders, in order. Those in further folders stay readable.
@@ -214,11 +268,38 @@ fn list_key_files(home: &Path) -> Vec<PathBuf> {
 }
 
 fn list_keys_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    list_names(folder, |name| {
+        let name = name.to_lowercase();
+        KEY_ENDINGS.iter().any(|ending| name.ends_with(ending))
+    })
+}
+
+/// Lists the histories of programs that are in no table, in order.
+fn list_histories(home: &Path) -> Vec<PathBuf> {
+    let hidden = list_names(home, |name| name.starts_with('.') && is_history(name));
+    let others = HISTORY_FOLDERS
+        .iter()
+        .map(|folder| list_names(&home.join(folder), is_history));
+    let mut files: Vec<PathBuf> = [hidden].into_iter().chain(others).flatten().flatten().collect();
+    files.sort_unstable();
+    files
+}
+
+/// Returns whether a name is that of a history: `.NAME_history`, `NAME-history.txt`.
+fn is_history(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let stem = (HISTORY_EXTENSIONS.iter()).find_map(|extension| name.strip_suffix(extension));
+    let stem = stem.unwrap_or(&name);
+    ["history", "_hist", "-hist", "lesshst"]
+        .iter()
+        .any(|ending| stem.ends_with(ending))
+}
+
+fn list_names(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let name = entry.file_name().to_string_lossy().to_lowercase();
-        if KEY_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+        if is_wanted(&entry.file_name().to_string_lossy()) {
             files.push(entry.path());
         }
     }
@@ -230,7 +311,7 @@ pub fn list_secret_places(home: &Path) -> impl Iterator<Item = PathBuf> {
     let known = list_names_of(SECRETS)
         .chain(list_names_of(TOKEN_FILES))
         .map(|name| home.join(name));
-    known.chain(list_key_files(home))
+    known.chain(list_key_files(home)).chain(list_histories(home))
 }
 
 /// Lists the secrets whose place a variable names, and those below a folder that a variable moves.
@@ -279,6 +360,43 @@ mod tests {
     use super::*;
 
     #[test]
+    fn histories_of_any_program_are_hidden() {
+        let home = tempfile::tempdir().unwrap();
+        let histories = [
+            ".cache/x/y_history",
+            ".duckdb_history",
+            ".local/state/lesshst",
+            ".local/state/sqlite_history",
+            ".mycli-history",
+            ".ts_node_repl_history",
+            ".usql_history.txt",
+        ];
+        for name in histories
+            .iter()
+            .chain(&[".bashrc", "history", ".local/state/x", ".historical"])
+        {
+            let path = home.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let expected = histories[1..].iter().map(|name| home.path().join(name));
+        assert_eq!(list_histories(home.path()), expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_folder_of_keys_that_cannot_be_listed_is_hidden_unless_a_workspace_is_in_it() {
+        let home = tempfile::tempdir().unwrap();
+        // Root can list every folder.
+        let folder = home.path().join("Documents");
+        fs::write(&folder, "").unwrap();
+        let hides = |workspace: &str| {
+            let hidden = list_home_secrets(home.path(), &[home.path().join(workspace)]);
+            hidden.contains(&(PathRule::Hide, folder.clone()))
+        };
+        assert!(hides("project") && !hides("Documents/project"));
+    }
+
+    #[test]
     fn all_key_files_are_listed_in_order_however_many_files_there_are() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("Documents");
@@ -292,7 +410,7 @@ mod tests {
         }
         keys.sort();
         assert_eq!(list_key_files(home.path()), keys);
-        let hidden = list_home_secrets(home.path());
+        let hidden = list_home_secrets(home.path(), &[]);
         assert!(
             keys.iter()
                 .all(|key| hidden.contains(&(PathRule::Hide, key.clone())))

@@ -41,7 +41,7 @@ const NAME_PATTERNS: &[&str] = &[
 const WHOLE_NAMES: &[&str] = &["environ", "kcore", "shadow"];
 
 /// Ends of all copies that a few editors and people make, of secrets or not.
-const COPY_ENDS: &[&str] = &["~", "#", ".", ".copy", ".save", ".swo", ".swp"];
+const COPY_ENDS: &[&str] = &["~", "#", "-", ".", ".copy", ".save", ".swo", ".swp"];
 
 /// Beginnings of copies of secrets whose names have an extension, or need none: one pattern finds all further copies.
 #[rustfmt::skip]
