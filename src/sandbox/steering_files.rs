@@ -16,7 +16,13 @@ pub(super) const MAX_SUBMODULES: usize = 100;
 /// Most folders examined in `.git/modules`, as a multiple of the most submodules.
 const FOLDERS_PER_SUBMODULE: usize = 20;
 /// Files of a repository that make git run programs. The rest of `.git` stays writable, or nothing could be committed.
-pub(super) const REPOSITORY_FILES: [&str; 4] = ["config", "config.worktree", "hooks", "commondir"];
+pub(super) const REPOSITORY_FILES: [&str; 5] = [
+    "config",
+    "config.worktree",
+    "hooks",
+    "commondir",
+    "info/attributes",
+];
 
 /// Visible entries of a home folder that are programs, or the settings of a system.
 const HOME_PROGRAMS: [&str; 4] = ["bin", "Applications", "Library", "snap"];
@@ -339,6 +345,8 @@ mod tests {
             ".git/config",
             ".git/hooks/pre-commit",
             ".git/index",
+            ".git/info/attributes",
+            ".git/info/exclude",
             ".git/modules/lib/config",
             ".git/modules/lib/worktrees/side/index",
             ".git/modules/group/sub/config",
@@ -358,6 +366,7 @@ mod tests {
         for file in [
             ".git/config",
             ".git/hooks/pre-commit",
+            ".git/info/attributes",
             ".git/modules/lib/config",
             ".git/modules/lib/hooks/x",
             ".git/modules/lib/worktrees/side/config.worktree",

@@ -113,6 +113,7 @@ fn only_what_a_command_created_is_put_aside() {
     for file in [
         ".vscode/tasks.json",
         ".git/hooks/pre-commit",
+        ".git/info/attributes",
         "src/lib.rs",
         "CLAUDE.md",
         "put-aside-CLAUDE.md",
@@ -123,6 +124,7 @@ fn only_what_a_command_created_is_put_aside() {
     fixture.external.write(&fixture.write(".envrc"));
     let expected = [
         pair(".git/hooks", ".git/put-aside-hooks"),
+        pair(".git/info/attributes", ".git/info/put-aside-attributes"),
         pair(".vscode", "put-aside-.vscode"),
         pair("CLAUDE.md", "put-aside-2-CLAUDE.md"),
     ];
