@@ -104,8 +104,13 @@ pub fn mode_of(path: &Path) -> u32 {
 fn mode_from_stat(status: &Stat) -> u32 {
     #[expect(clippy::allow_attributes, reason = "needed on some systems only")]
     #[allow(clippy::useless_conversion, reason = "u16 on macOS")]
-    u32::from(status.st_mode & 0o7777)
+    let mode = u32::from(status.st_mode & 0o7777);
+    // Mode 0 means unknown. The bit of a regular file changes nothing when the mode is set.
+    if mode == 0 { REGULAR_FILE } else { mode }
 }
+
+/// The bit that says that a mode without permissions is known.
+const REGULAR_FILE: u32 = 0o100_000;
 
 /// Returns whether the folder contains nothing but such folders.
 fn has_no_files(folder: &OpenFolder) -> io::Result<bool> {
@@ -373,6 +378,20 @@ mod tests {
         restore_file_state(&path, &file.state, file.bytes.as_deref()).unwrap();
         assert_eq!(inspect_file(&path).unwrap(), file);
         assert_eq!(files_below(&path, 9).unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_without_permissions_comes_back_without_them() {
+        let (_dir, dir) = create_temp_dir();
+        let path = dir.join("a");
+        fs::write(&path, "x").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+        // Only root can read it, so only root keeps it.
+        let Ok(found) = inspect_file(&path) else { return };
+        fs::remove_file(&path).unwrap();
+        restore_file_state(&path, &found.state, found.bytes.as_deref()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0);
+        assert_eq!(inspect_file(&path).unwrap(), found);
     }
 
     #[test]
