@@ -430,6 +430,39 @@ fn quotes_of_the_file_are_paired_among_themselves() {
     }
 }
 
+/// One that the model wrote plainly in the old text is meant where the new text has another form.
+#[test]
+fn only_typography_that_differs_is_made_plain() {
+    let text = "don't say \"x\" - now\n";
+    for (old, new, expected) in [
+        (
+            "don’t say \"x\" - now",
+            "don’t say “x” – now",
+            "don't say “x” – now\n",
+        ),
+        (
+            "don’t say \"x\"",
+            "don’t say ‘x’ – “y”",
+            "don't say 'x' – “y” - now\n",
+        ),
+        (
+            "don't say “x” - now",
+            "don't say “y’s” — now",
+            "don't say \"y’s\" — now\n",
+        ),
+        // Nothing says whether it is meant, so the file decides.
+        ("don’t say", "don’t “say”", "don't \"say\" \"x\" - now\n"),
+        (
+            "don't say \"x\" – now",
+            "don't say “x” — now",
+            "don't say “x” - now\n",
+        ),
+    ] {
+        let edited = apply(text, &[edit(old, new)]).map(|edited| edited.text);
+        assert_eq!(edited.as_deref(), Ok(expected), "{new}");
+    }
+}
+
 #[test]
 fn an_empty_old_text_fills_an_empty_file() {
     let edited = apply("", &[edit("", "a\nb\n")]).unwrap();

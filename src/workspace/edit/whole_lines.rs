@@ -340,8 +340,9 @@ fn split_units(line: &str) -> Vec<&str> {
     units
 }
 
-/// Returns the letters to replace by plain ones: all kinds of quotes and dashes, if the old text has one of them where the
-/// file has a plain one. Those that the file has elsewhere in the same lines stay.
+/// Returns the letters to replace by plain ones: those that the old text has where the file has a plain one, and others of
+/// their kind, quotes or dashes. If the old text has the plain one too, others are meant. Those that the file has elsewhere
+/// in the same lines stay.
 fn learn_letters<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<char, char> {
     let (mut letters, mut kept) = (HashMap::new(), HashSet::new());
     for (old, there) in pairs {
@@ -354,9 +355,17 @@ fn learn_letters<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap
             }
         }
     }
-    if !letters.is_empty() {
-        let others = ('\u{2010}'..='\u{201f}').chain(['\u{2212}']);
-        letters.extend(others.map(|letter| (letter, to_plain_letter(letter))));
+    let bent: HashSet<char> = letters.values().copied().collect();
+    for letter in ('\u{2010}'..='\u{201f}').chain(['\u{2212}']) {
+        let plain = to_plain_letter(letter);
+        let other_quote = match plain {
+            '\'' => '"',
+            '"' => '\'',
+            other => other,
+        };
+        if bent.contains(&plain) || bent.contains(&other_quote) && !kept.contains(&plain) {
+            letters.insert(letter, plain);
+        }
     }
     letters.retain(|letter, _| !kept.contains(letter));
     letters
