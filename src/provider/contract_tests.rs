@@ -8,6 +8,7 @@ mod gemini;
 mod mutation;
 mod ollama;
 mod responses;
+mod thoughts;
 
 use std::collections::BTreeMap;
 

@@ -60,6 +60,15 @@ enum Section {
 }
 
 impl ThoughtSplitter {
+    /// `is_needed`: the server may be an engine that leaves thoughts in the text. From any other, such a text is an answer.
+    pub(crate) fn new(is_needed: bool) -> Self {
+        let section = if is_needed { Section::Start } else { Section::Text };
+        Self {
+            section,
+            ..Self::default()
+        }
+    }
+
     /// Passes on the next piece of text, as far as it is decided.
     pub(crate) fn push(&mut self, text: &str, out: &mut EventQueue) {
         if matches!(self.section, Section::Text) && !self.skips_space {

@@ -45,6 +45,16 @@ enum StreamBlock {
     Other,
 }
 
+impl MessagesDecoder {
+    /// Creates the decoder of an answer, in whose text an engine may have left thoughts.
+    pub(crate) fn new(may_have_thoughts: bool) -> Self {
+        Self {
+            thoughts: ThoughtSplitter::new(may_have_thoughts),
+            ..Self::default()
+        }
+    }
+}
+
 impl ApiDecoder for MessagesDecoder {
     fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> DecodeResult {
         let Some(value) = parse_event(event)? else {

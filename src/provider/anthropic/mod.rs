@@ -10,6 +10,7 @@ pub(crate) use decode::MessagesDecoder;
 use reqwest::header::{HeaderMap, HeaderValue};
 use url::Url;
 
+use super::account::is_local;
 use super::build_endpoint_url;
 use super::decode::StreamDecoder;
 use super::http_api::{ApiCall, HttpApi};
@@ -37,7 +38,7 @@ impl HttpApi for Anthropic {
         ApiCall {
             url: build_endpoint_url(base, "v1/messages"),
             body: encode::build_body(request, origin, self.cache_ttl),
-            decoder: StreamDecoder::new(MessagesDecoder::default()),
+            decoder: StreamDecoder::new(MessagesDecoder::new(is_local(base))),
             is_silent: false,
         }
     }

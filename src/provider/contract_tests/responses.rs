@@ -93,7 +93,7 @@ fn patch_decoder() -> StreamDecoder {
         schema: serde_json::Value::Null.into(),
         freeform: Some(freeform),
     };
-    StreamDecoder::new(ResponsesDecoder::for_tools(&[tool]))
+    StreamDecoder::new(ResponsesDecoder::new(&[tool], true))
 }
 
 #[test]

@@ -50,6 +50,16 @@ struct ToolState {
     extra: Value,
 }
 
+impl ChatDecoder {
+    /// Creates the decoder of an answer, in whose text an engine may have left thoughts.
+    pub(crate) fn new(may_have_thoughts: bool) -> Self {
+        Self {
+            thoughts: ThoughtSplitter::new(may_have_thoughts),
+            ..Self::default()
+        }
+    }
+}
+
 impl ApiDecoder for ChatDecoder {
     fn decode_event(&mut self, event: &SseEvent, out: &mut EventQueue) -> DecodeResult {
         if event.data.trim() == "[DONE]" {

@@ -44,7 +44,7 @@ impl HttpApi for OpenAi {
         ApiCall {
             url: build_endpoint_url(base, "chat/completions"),
             body: encode::build_body(request, self.flavour, origin, reasoning, verbosity),
-            decoder: StreamDecoder::new(ChatDecoder::default()),
+            decoder: StreamDecoder::new(ChatDecoder::new(self.flavour != Flavour::OpenAi)),
             is_silent: self.flavour == Flavour::OpenAi,
         }
     }

@@ -142,10 +142,11 @@ impl ApiDecoder for ResponsesDecoder {
 }
 
 impl ResponsesDecoder {
-    /// Creates the decoder of one answer to a request with these tools.
-    pub(crate) fn for_tools(tools: &[ToolSpec]) -> Self {
+    /// Creates the decoder of one answer to a request with these tools. An engine may have left thoughts in its text.
+    pub(crate) fn new(tools: &[ToolSpec], may_have_thoughts: bool) -> Self {
         Self {
             freeform: FreeformFields::from_tools(tools),
+            thoughts: ThoughtSplitter::new(may_have_thoughts),
             ..Self::default()
         }
     }

@@ -12,6 +12,7 @@ pub(crate) use decode::ResponsesDecoder;
 
 use url::Url;
 
+use super::account::is_local;
 use super::build_endpoint_url;
 use super::decode::StreamDecoder;
 use super::http_api::{ApiCall, HttpApi};
@@ -34,7 +35,7 @@ impl HttpApi for Responses {
         ApiCall {
             url: build_endpoint_url(base, "responses"),
             body: encode::build_body(request, origin, verbosity),
-            decoder: StreamDecoder::new(ResponsesDecoder::for_tools(&request.tools)),
+            decoder: StreamDecoder::new(ResponsesDecoder::new(&request.tools, is_local(base))),
             is_silent: true,
         }
     }
