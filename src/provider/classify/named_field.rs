@@ -32,6 +32,31 @@ const WORDS: [(&str, &str); 3] = [
 /// What is before or after a name that is a plain word.
 const FIELD_WORDS: [&str; 6] = ["parameter", "field", "argument", "property", "option", "key"];
 
+/// What a server says of the fields that it knows, in front of `fields` or the like and their names.
+const KNOWN: [&str; 8] = [
+    "allowed",
+    "valid",
+    "supported",
+    "permitted",
+    "accepted",
+    "available",
+    "known",
+    "expected",
+];
+
+/// What such a list contains.
+const LISTED: [&str; 9] = [
+    "parameters",
+    "params",
+    "fields",
+    "arguments",
+    "properties",
+    "options",
+    "keys",
+    "names",
+    "values",
+];
+
 /// How a sentence that begins with the name of a field goes on.
 const VERBS: [&str; 4] = [" must ", " is ", " should ", " cannot "];
 
@@ -45,9 +70,9 @@ pub(super) fn find_named_part(statement: &str, parameter: &str, parts: &RequestP
     }
     let end = statement.char_indices().nth(LONGEST);
     let text = remove_quotations(&statement[..end.map_or(statement.len(), |(at, _)| at)]);
-    let text = WORDS
-        .iter()
-        .fold(text, |text, (words, name)| text.replace(words, name));
+    let text = WORDS.iter().fold(remove_choices(&text), |text, (words, name)| {
+        text.replace(words, name)
+    });
     let mut named: Vec<(RequestPart, Range<usize>)> = Vec::new();
     for range in find_paths(&text) {
         let path = &text[range.clone()];
@@ -148,6 +173,38 @@ fn is_name(text: &str, range: &Range<usize>, name: &str) -> bool {
                 .is_some_and(|after| after.starts_with(word))
         })
         || begins_sentence && VERBS.iter().any(|verb| after.starts_with(verb))
+}
+
+/// Removes the lists of what a server accepts, up to the ends of their sentences: `allowed fields: model, tools`.
+fn remove_choices(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = find_choices(rest) {
+        kept.push_str(&rest[..start]);
+        let list = &rest[start..];
+        let ends = [". ", "\n", ";"].iter().filter_map(|end| list.find(end));
+        rest = &list[ends.min().unwrap_or(list.len())..];
+    }
+    kept + rest
+}
+
+/// Returns where the first list of what a server accepts begins.
+fn find_choices(text: &str) -> Option<usize> {
+    let one_of = text.match_indices("one of ").map(|(at, words)| at + words.len());
+    let one_of = one_of.filter(|at| !text[*at..].starts_with("the "));
+    let known = KNOWN.iter().flat_map(|word| text.match_indices(word));
+    let known = known.filter_map(|(at, word)| {
+        let (before, after) = (&text[..at], &text[at + word.len()..]);
+        let is_word = !before.ends_with(char::is_alphanumeric) && !before.trim_end().ends_with("not");
+        let colon = after.find(':').map(|at| (at, ":"));
+        let verb = after.find(" are ").map(|at| (at, " are "));
+        let (length, mark) = colon.into_iter().chain(verb).min()?;
+        let what = after[..length].trim();
+        let is_list = LISTED.iter().any(|word| what.ends_with(word)) && what.split(' ').count() < 4
+            || what.is_empty() && mark == ":" && before.trim_end().ends_with(['.', ',', ';', '(']);
+        (is_word && is_list).then_some(at + word.len() + length + mark.len())
+    });
+    one_of.chain(known).min()
 }
 
 /// Removes quotations of several words, where the conversation may be repeated. The message of an inner error stays.

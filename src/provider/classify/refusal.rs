@@ -4,7 +4,7 @@
 
 use super::error_body::ErrorBody;
 use super::output_limit;
-use super::refused_tools::{find_refused_tools, refuses_unnamed_tool};
+use super::refused_tools::{find_refused_tools, is_about_messages, refuses_unnamed_tool};
 use crate::provider::error::ProviderFault;
 use crate::provider::request_part::{REFUSAL_RULES, RequestPart, RequestParts, ToolPointer};
 
@@ -90,7 +90,9 @@ fn contains_phrase(body: &ErrorBody, phrases: &[&str]) -> bool {
 /// Returns the tools whose definitions the provider refuses: by its field for that, or else by its words.
 fn find_tools(body: &ErrorBody) -> Vec<ToolPointer> {
     let named = find_refused_tools(&body.parameter);
-    if named.is_empty() {
+    if is_about_messages(&body.parameter) {
+        Vec::new()
+    } else if named.is_empty() {
         find_refused_tools(&body.statement)
     } else {
         named

@@ -41,13 +41,31 @@ const ABOUT_DEFINITIONS: [&str; 6] = [
     "grammar",
     "toolspec",
 ];
-const ABOUT_CALLS: [&str; 3] = ["tool call", "tool_call", "tool_use"];
+const ABOUT_CALLS: [&str; 16] = [
+    "tool call",
+    "tool_call",
+    "tool_use",
+    "tool result",
+    "tool_result",
+    "tool output",
+    "tool message",
+    "function call ",
+    "function_call",
+    "functioncall",
+    "function response",
+    "function_response",
+    "functionresponse",
+    "arguments for",
+    "arguments of",
+    "arguments to",
+];
+
+/// The lists of messages of the APIs. What is behind a position in one is not the definition of a tool.
+const MESSAGES: [&str; 4] = ["messages", "contents", "input", "history"];
 
 /// Returns the tools that `text` refuses, each once.
 pub(super) fn find_refused_tools(text: &str) -> Vec<ToolPointer> {
-    // A call that does not fit is the model's mistake, not the definition's.
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    let is_definition = has(&ABOUT_DEFINITIONS) && !has(&ABOUT_CALLS);
+    let is_definition = ABOUT_DEFINITIONS.iter().any(|word| text.contains(word)) && !is_about_messages(text);
     let mut found: Vec<ToolPointer> = Vec::new();
     // Servers count from 0 or from 1, so a name is more certain than a position.
     if is_definition {
@@ -91,7 +109,21 @@ pub(super) fn refuses_unnamed_tool(text: &str) -> bool {
         "failed to parse grammar",
         "go struct field toolfunction",
     ];
-    TEXTS.iter().any(|words| text.contains(words)) && !ABOUT_CALLS.iter().any(|words| text.contains(words))
+    TEXTS.iter().any(|words| text.contains(words)) && !is_about_messages(text)
+}
+
+/// Returns whether an error is about a call of a tool or about a message. One that does not fit is the model's mistake, not
+/// that of a definition.
+pub(super) fn is_about_messages(text: &str) -> bool {
+    let is_position = |rest: &str| {
+        let index = rest.trim_start_matches(['.', '[', '\'', '"', ',', ' ']);
+        rest.starts_with(['.', '[', '\'', '"']) && index.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let mut positions = MESSAGES
+        .iter()
+        .flat_map(|list| text.match_indices(list))
+        .map(|(at, list)| &text[at + list.len()..]);
+    ABOUT_CALLS.iter().any(|words| text.contains(words)) || positions.any(is_position)
 }
 
 fn find_foreign_names(text: &str) -> impl Iterator<Item = ToolPointer> {

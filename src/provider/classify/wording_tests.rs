@@ -328,6 +328,12 @@ fn refused_tools_are_found_in_the_words_of_every_server() {
     for message in [
         "The tool call of mcp__srv__evil does not fit its schema",
         "messages.3: the result of mcp__srv__evil is missing",
+        "messages[3].content: mcp__srv__evil does not fit its schema",
+        "'messages', 3, 'content': mcp__srv__evil has no such parameters",
+        "Invalid tool result of mcp__srv__evil: no description",
+        "The arguments for mcp__srv__evil do not match its schema",
+        "The function response of mcp__srv__evil does not match the declaration",
+        "input[7]: parameters of mcp__srv__evil are missing",
     ] {
         let fault = classify(400, &error(message).to_string()).fault;
         assert_eq!(fault, ProviderFault::InvalidRequest, "{message}");
@@ -443,4 +449,30 @@ fn an_option_that_the_engine_lacks_is_named() {
     );
     let action = failure.user_action.unwrap();
     assert!(action.contains("can call tools"), "{action}");
+}
+
+/// The fields that a server knows are not those that it refuses, nor what the error is about.
+#[test]
+fn a_list_of_allowed_fields_refuses_none_of_them() {
+    let refused = |message: &str| classify_parts(400, &parts(), &error(message).to_string()).fault;
+    for message in [
+        "Invalid body. Allowed fields: stream_options, store, temperature.",
+        "Invalid body (allowed: stream_options, store).",
+        "unknown field `foo`, expected one of `stream_options`, `store`",
+        "Invalid body; the supported top level parameters are stream_options and store",
+    ] {
+        assert_eq!(refused(message), ProviderFault::InvalidRequest, "{message}");
+    }
+    for message in [
+        "Problem with 'stream_options'. Allowed fields: model, messages, tools, store.",
+        "Bad key 'stream_options'; valid keys are model, messages, tools",
+        "Not allowed fields: 'stream_options'",
+        "Allowed fields: model, tools. Problem with 'stream_options'",
+    ] {
+        assert_eq!(
+            refused(message),
+            ProviderFault::PartRefused(RequestPart::TokenCounts),
+            "{message}"
+        );
+    }
 }
