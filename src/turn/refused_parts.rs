@@ -10,10 +10,15 @@ use super::context::TurnContext;
 use super::emit::emit_late_warning;
 use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
-use crate::provider::{Effort, ModelRequest, ProviderError, ProviderFault, RequestPart, ToolPointer};
+use crate::provider::{
+    Disposition, Effort, ModelRequest, ProviderError, ProviderFault, RequestPart, ToolPointer,
+};
 
 /// The code of the warning that a provider rejected a part of our requests.
 const PART_LEFT_OUT: &str = "part_left_out";
+
+/// The code of the warning that a part is sent again, because the provider meant something else.
+const PART_RESTORED: &str = "part_restored";
 
 /// What to tell the user about a refusal.
 struct RefusalWarning {
@@ -41,8 +46,11 @@ pub(super) struct RefusedParts {
     effort: Option<Effort>,
     /// The parts that have left the request since its failures have this message.
     parts: Vec<RequestPart>,
-    /// The tools that have left it without being named.
-    unnamed_tools: Vec<String>,
+    /// The tools that have left it since then.
+    tools: Vec<String>,
+    /// What the user was told about these parts and tools.
+    announced: Vec<String>,
+    /// The message without what differs from one response to the next.
     message: String,
 }
 
@@ -51,7 +59,8 @@ impl RefusedParts {
         Self {
             effort,
             parts: Vec::new(),
-            unnamed_tools: Vec::new(),
+            tools: Vec::new(),
+            announced: Vec::new(),
             message: String::new(),
         }
     }
@@ -65,10 +74,25 @@ impl RefusedParts {
         error: &mut ProviderError,
     ) -> Result<bool, TurnStopped> {
         let calibration = &cx.services.statistics.calibration;
-        if error.message != self.message {
-            self.message.clone_from(&error.message);
+        let message = mask_ids(&error.message);
+        if message != self.message {
+            // What fails for a while says nothing about the parts: the same request follows.
+            let is_refusal = matches!(
+                error.fault,
+                ProviderFault::PartRefused(_) | ProviderFault::ToolsRefused(_)
+            );
+            if !is_refusal
+                && matches!(
+                    error.disposition(),
+                    Disposition::Retry | Disposition::RetryTimeout
+                )
+            {
+                return Ok(false);
+            }
+            self.message = message;
             self.parts.clear();
-            self.unnamed_tools.clear();
+            self.tools.clear();
+            self.announced.clear();
         }
         let warnings = match &error.fault {
             ProviderFault::PartRefused(part) => self.record_refusal(cx, model, request, part),
@@ -77,16 +101,12 @@ impl RefusedParts {
             }
             ProviderFault::ToolsRefused(pointers) => {
                 let tools = find_refused_tools(cx, request, pointers);
-                record_refused_tools(cx, model, tools, error)
+                self.record_refused_tools(cx, model, tools, error)
             }
             _ => None,
         };
         let Some(warnings) = warnings else {
-            // The parts were not what the provider meant: the message stays the same without them.
-            for part in self.parts.drain(..) {
-                calibration.forget_refusal(model, &part, self.effort);
-            }
-            calibration.forget_refused_tools(model, self.unnamed_tools.drain(..));
+            self.restore(cx, model).await?;
             return Ok(false);
         };
         tracing::warn!(model = %model.label(), fault = ?error.fault, "a part of the request was rejected");
@@ -100,6 +120,24 @@ impl RefusedParts {
             emit_late_warning(cx, PART_LEFT_OUT, message).await?;
         }
         Ok(true)
+    }
+
+    /// Takes the parts back into later requests. They were not what the provider meant: its message stays the same
+    /// without them.
+    async fn restore(&mut self, cx: &TurnContext, model: &ResolvedModel) -> Result<(), TurnStopped> {
+        let calibration = &cx.services.statistics.calibration;
+        for part in self.parts.drain(..) {
+            calibration.forget_refusal(model, &part, self.effort);
+        }
+        calibration.forget_refused_tools(model, self.tools.drain(..));
+        for what in self.announced.drain(..) {
+            let message = format!(
+                "{} fails in the same way without {what}; later requests have it again",
+                model.label()
+            );
+            emit_late_warning(cx, PART_RESTORED, message).await?;
+        }
+        Ok(())
     }
 
     /// Records that the model refuses a part. Returns what to warn of; `None` if the request did not have the part.
@@ -118,6 +156,8 @@ impl RefusedParts {
         }
         self.parts.push(part.clone());
         let warning = part.warning().filter(|_| is_new);
+        self.announced
+            .extend(warning.as_ref().map(|(what, _)| what.clone().into_owned()));
         let to_warning = |(what, effect): (Cow<'_, str>, _)| RefusalWarning {
             what: what.into_owned(),
             remedy: part.remedy(),
@@ -142,39 +182,63 @@ impl RefusedParts {
         }
         let calibration = &cx.services.statistics.calibration;
         calibration.record_refused_tools(model, tools.iter().cloned());
-        self.unnamed_tools = tools;
+        self.tools = tools;
         let what = "a tool without naming it".to_owned();
         let remedy = "leaving out the tools of MCP servers";
+        self.announced.push("the tools of MCP servers".to_owned());
         Some(vec![RefusalWarning::of_tools(what, remedy)])
+    }
+
+    /// Records that the model refuses tools. Returns what to warn of; `None` if all are agentls's own, which stay.
+    fn record_refused_tools(
+        &mut self,
+        cx: &TurnContext,
+        model: &ResolvedModel,
+        tools: Vec<(String, Option<String>)>,
+        error: &mut ProviderError,
+    ) -> Option<Vec<RefusalWarning>> {
+        let foreign: Vec<_> = tools
+            .iter()
+            .filter_map(|(name, owner)| Some((name, owner.as_ref()?)))
+            .collect();
+        if foreign.is_empty() {
+            if let Some((own, _)) = tools.first() {
+                error.user_action = Some(format!(
+                    "choose a model other than {}, or take agentls's own tool `{own}` from the agent with deny_tools",
+                    model.model
+                ));
+            }
+            return None;
+        }
+        let names = foreign.iter().map(|(name, _)| (*name).clone());
+        self.tools.extend(names.clone());
+        cx.services
+            .statistics
+            .calibration
+            .record_refused_tools(model, names);
+        let named: Vec<String> = foreign
+            .iter()
+            .map(|(name, owner)| format!("the tool {name} of {owner}"))
+            .collect();
+        self.announced.extend_from_slice(&named);
+        let to_warning = |what| RefusalWarning::of_tools(what, "leaving it out");
+        Some(named.into_iter().map(to_warning).collect())
     }
 }
 
-/// Records that the model refuses tools. Returns what to warn of; `None` if all are agentls's own, which stay.
-fn record_refused_tools(
-    cx: &TurnContext,
-    model: &ResolvedModel,
-    tools: Vec<(String, Option<String>)>,
-    error: &mut ProviderError,
-) -> Option<Vec<RefusalWarning>> {
-    let foreign: Vec<_> = tools
-        .iter()
-        .filter_map(|(name, owner)| Some((name, owner.as_ref()?)))
-        .collect();
-    if foreign.is_empty() {
-        if let Some((own, _)) = tools.first() {
-            error.user_action = Some(format!(
-                "choose a model other than {}, or take agentls's own tool `{own}` from the agent with deny_tools",
-                model.model
-            ));
+/// Returns an error's message with `#` for each word that has a digit: ids, times, and counters differ from one response
+/// to the next.
+fn mask_ids(message: &str) -> String {
+    let is_of_id = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    let words = message.split_inclusive(|c| !is_of_id(c)).map(|word| {
+        let id = word.trim_end_matches(|c| !is_of_id(c));
+        if id.contains(|c: char| c.is_ascii_digit()) {
+            format!("#{}", &word[id.len()..])
+        } else {
+            word.to_owned()
         }
-        return None;
-    }
-    let calibration = &cx.services.statistics.calibration;
-    calibration.record_refused_tools(model, foreign.iter().map(|(name, _)| (*name).clone()));
-    let describe = |(name, owner): &(&String, &String)| {
-        RefusalWarning::of_tools(format!("the tool {name} of {owner}"), "leaving it out")
-    };
-    Some(foreign.iter().map(describe).collect())
+    });
+    words.collect()
 }
 
 /// Returns the names of the refused tools that the request has, each with who has added it; `None` for agentls itself.

@@ -278,6 +278,69 @@ fn a_part_without_which_the_request_fails_as_before_comes_back() {
     assert_eq!(sent, [(true, true), (false, true), (false, false), (true, true)]);
 }
 
+/// Lets a turn fail, and the next one not. Returns which of their requests have `field`.
+fn fail_with(scenario: &Scenario, session: &SessionId, client: &Client, field: &str) -> Vec<bool> {
+    let from = scenario.requests();
+    assert_eq!(client.ask(session, "hello").end.state, TurnState::Failed);
+    scenario.mock().respond_with(|_| None);
+    assert_eq!(client.ask(session, "again").text, "ok");
+    (from..scenario.requests())
+        .map(|at| scenario.wait_for_request(at).body.pointer(field).is_some())
+        .collect()
+}
+
+#[test]
+fn a_part_comes_back_although_each_error_has_an_id_of_its_own() {
+    let scenario = with_all_apis("");
+    scenario.mock().unchecked();
+    let client = scenario.start();
+    let session = client.session_of_model("responses/m");
+    let mut requests = 0;
+    scenario.mock().respond_with(move |_| {
+        requests += 1;
+        // A failure in between says nothing about the part.
+        if requests == 2 {
+            return Some(Reply::error(503, "x", "busy, try again"));
+        }
+        let words = format!(
+            "Cannot read this: \"Unknown parameter: 'store'.\" (request id: req-{requests}f-a, 2026-12-01 10:0{requests}:00)"
+        );
+        Some(Reply::error(400, "x", &words))
+    });
+    assert_eq!(
+        fail_with(&scenario, &session, &client, "/store"),
+        [true, false, false, true]
+    );
+    assert_eq!(left_out(&client, &session).len(), 1);
+    assert_eq!(
+        client.warnings(&session, "part_restored"),
+        [
+            "responses/m fails in the same way without the request to store nothing; later requests have it again"
+        ]
+    );
+}
+
+#[test]
+fn a_tool_without_which_the_request_fails_as_before_comes_back() {
+    let scenario = with_all_apis("");
+    let client = scenario.start();
+    let session = client.session_of_model("other/m");
+    scenario.mock().respond_with(|_| {
+        let words = "Invalid schema for function 'first': array schema missing items.";
+        Some(Reply::error(400, "invalid_request_error", words))
+    });
+    assert_eq!(client.ask(&session, "hello").end.state, TurnState::Failed);
+    scenario.mock().respond_with(|_| None);
+    assert_eq!(client.ask(&session, "again").text, "ok");
+    let offered = [0, 1, 2].map(|at| tools(&scenario.wait_for_request(at)).contains(&"first"));
+    assert_eq!(offered, [true, false, true]);
+    let restored = client.warnings(&session, "part_restored");
+    assert!(
+        restored.len() == 1 && restored[0].contains("the tool first of the configuration"),
+        "{restored:?}"
+    );
+}
+
 /// Nothing can be left out of a request that does not have it.
 #[test]
 fn a_refusal_of_what_the_request_did_not_have_ends_the_turn() {
