@@ -23,10 +23,11 @@ pub(super) const CALL_QUESTION: &str = "Your message has a tool call in its text
                                         nothing was run. To call a tool, use the API's tool calls, not text. If you did not \
                                         want to call a tool, give your answer without such a mark.";
 
-/// How calls begin in the texts of models: Hermes, Qwen, GLM, Llama, Kimi, DeepSeek, MiniMax, Mistral, Granite, Phi, and
-/// gpt-oss.
+/// How calls begin in the texts of models: Hermes, Qwen, GLM, Llama, Kimi, DeepSeek, MiniMax, Mistral, Granite, Phi,
+/// Cohere, Liquid, and gpt-oss.
 #[rustfmt::skip]
-const CALL_MARKS: [&str; 22] = [
+const CALL_MARKS: [&str; 26] = [
+    "<function_call>", "<|START_ACTION|>", "<|python_start|>", "<|tool_call_start|>",
     "<tool_call>", "<function=", "<|tool_calls_section_begin|>", "<|tool_call_begin|>",
     "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜DSML｜function_calls>", "<minimax:tool_call>",
     "[TOOL_CALLS]", "<|python_tag|>", "<|tool_call|>", "<|tool_call>", "<start_function_call>",
@@ -38,10 +39,15 @@ const CALL_MARKS: [&str; 22] = [
 /// How far behind its mark a call names its tool, in characters.
 const NAME_DISTANCE: usize = 200;
 
+/// How Cohere's models introduce the JSON of their calls.
+const ACTION: &str = "Action:";
+
 /// Returns whether a text has a call of one of these tools outside of code. Its mark begins a line, or the call follows
-/// it directly. The name of a tool comes soon after, because prose about the mark has none. JSON alone is a call, too.
+/// it directly. The name of a tool comes soon after, because prose about the mark has none. Calls alone, without a mark,
+/// are JSON or a list as in Python.
 pub(super) fn has_call(text: &str, tools: &[&str]) -> bool {
-    if is_json_call(text.trim(), tools) {
+    let whole = text.trim();
+    if is_json_call(whole, tools) || is_action(whole, tools) || is_python_call(whole, tools) {
         return true;
     }
     let prose = remove_code(text);
@@ -50,7 +56,7 @@ pub(super) fn has_call(text: &str, tools: &[&str]) -> bool {
             let rest = &prose[at + mark.len()..];
             let begins_line =
                 prose[..at].trim_end_matches([' ', '\t']).ends_with('\n') || prose[..at].trim().is_empty();
-            (begins_line || rest.starts_with('{') || rest.starts_with('<') && !rest.starts_with("</"))
+            (begins_line || rest.starts_with(['{', '[']) || rest.starts_with('<') && !rest.starts_with("</"))
                 && names_tool(rest, tools)
         })
     })
@@ -72,11 +78,65 @@ fn is_call(json: &Value, tools: &[&str]) -> bool {
         .iter()
         .find(|key| json[**key].is_object());
     let call = call.map_or(json, |key| &json[*key]);
+    let name = call["name"].as_str().or(call["tool_name"].as_str());
     let is_definition = !call["description"].is_null() || !call["parameters"]["properties"].is_null();
     let has_input = ["arguments", "parameters"]
         .iter()
         .any(|key| call[*key].is_object() || call[*key].is_string());
-    has_input && !is_definition && call["name"].as_str().is_some_and(|name| tools.contains(&name))
+    has_input && !is_definition && name.is_some_and(|name| tools.contains(&name))
+}
+
+/// Returns whether a text ends with calls as Cohere's models write them: a line `Action:`, and JSON with `tool_name`.
+fn is_action(text: &str, tools: &[&str]) -> bool {
+    text.rsplit_once(ACTION).is_some_and(|(before, json)| {
+        let begins_line = before.is_empty() || before.ends_with('\n');
+        begins_line && json.contains("\"tool_name\"") && is_json_call(json.trim(), tools)
+    })
+}
+
+/// Returns whether a whole answer is a list of calls as Llama's models write them: `[bash(command="ls")]`.
+fn is_python_call(text: &str, tools: &[&str]) -> bool {
+    let list = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let Some(mut rest) = list else {
+        return false;
+    };
+    loop {
+        let Some((name, arguments)) = rest.split_once('(') else {
+            return false;
+        };
+        let Some(end) = find_closing(arguments).filter(|_| tools.contains(&name.trim())) else {
+            return false;
+        };
+        let (arguments, after) = (arguments[..end].trim(), arguments[end + 1..].trim_start());
+        let has_key = arguments.split_once('=').is_some_and(|(key, value)| {
+            !value.starts_with('=') && key.trim_end().chars().all(|c| c.is_alphanumeric() || c == '_')
+        });
+        if !arguments.is_empty() && !has_key {
+            return false;
+        }
+        match after.strip_prefix(',') {
+            Some(more) => rest = more,
+            None => return after.is_empty(),
+        }
+    }
+}
+
+/// Returns where the parenthesis closes in which a text begins. Those in strings of Python do not count.
+fn find_closing(text: &str) -> Option<usize> {
+    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            (Some(_), _) if is_escaped => is_escaped = false,
+            (Some(_), '\\') => is_escaped = true,
+            (Some(mark), _) => quote = Some(mark).filter(|mark| *mark != letter),
+            (None, '"' | '\'') => quote = Some(letter),
+            (None, '(') => depth += 1,
+            (None, ')') if depth == 0 => return Some(at),
+            (None, ')') => depth -= 1,
+            (None, _) => {}
+        }
+    }
+    None
 }
 
 /// Returns the content of a text that is one block of code.
@@ -257,6 +317,16 @@ mod tests {
             " [{\"name\": \"bash\", \"parameters\": {}}] ",
             "```json\n{\"name\": \"bash\", \"arguments\": \"{}\"}\n```",
             "```\n{\"function\": {\"name\": \"bash\", \"arguments\": {}}}\n```\n",
+            "<function_call> {\"name\": \"bash\", \"arguments\": {}}",
+            "So: <tool_call>[{\"name\": \"bash\", \"arguments\": {}}]",
+            "<|START_ACTION|>[\n{\"tool_call_id\": \"0\", \"tool_name\": \"bash\", \"parameters\": {}}\n]<|END_ACTION|>",
+            "Plan: I will look.\nAction: ```json\n[{\"tool_name\": \"bash\", \"parameters\": {}}]\n```",
+            "Action: [{\"tool_name\": \"bash\", \"parameters\": {}}]",
+            "[bash(command=\"echo ')' \\\"(\")]",
+            "[read_file(path='a', lines=(1, 2)), bash()]",
+            "<|python_start|>[bash(command=\"ls\")]<|python_end|>",
+            "<|tool_call_start|>[bash(command=\"ls\")]<|tool_call_end|>",
+            "<|python_tag|>bash.call(command=\"ls\")",
         ] {
             assert!(has_call(call, &["bash", "read_file"]), "{call}");
             assert!(!has_call(call, &["read", "ash", "write_file"]), "{call}");
@@ -292,6 +362,18 @@ mod tests {
             "The model writes <function_calls> before it calls bash.",
             "Harmony has `<|channel|>commentary to=functions.bash` for calls.",
             "Set to=functions.bash in the header.",
+            "[bash(command=\"ls\")] is how Llama calls.",
+            "```python\n[bash(command=\"ls\")]\n```",
+            "[bash(command)]",
+            "[bash(command=\"ls\"), fish(command=\"ls\")]",
+            "[bash(command=\"ls)]",
+            "[bash(command == \"ls\")]",
+            "bash(command=\"ls\")",
+            "[bash](https://example.org/a=b)",
+            "Action: run bash.",
+            "An Action: [{\"tool_name\": \"bash\", \"parameters\": {}}]",
+            "Action: ```json\n[{\"name\": \"bash\", \"parameters\": {}}]\n```",
+            "Cohere begins a call with `<|START_ACTION|>[{\"tool_name\": \"bash\"`.",
         ] {
             assert!(!has_call(text, &["bash"]), "{text}");
         }
