@@ -53,6 +53,11 @@ impl ModelList {
         self.names.iter().any(|name| is_same_model(name, model))
     }
 
+    /// Returns the window of `model`, if the list says it.
+    pub fn find_window(&self, model: &str) -> Option<u64> {
+        find_entry(&self.facts, model)?.window
+    }
+
     /// Returns the first model that can chat and call tools, as far as the list says.
     pub fn first_agent_model(&self) -> Option<&String> {
         let lacks_tools =

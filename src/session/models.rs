@@ -23,6 +23,7 @@ use self::keys::{explain_missing_key, is_same_key};
 pub(super) use self::learnt::LearntFacts;
 pub(super) use self::lists::ModelLists;
 use super::editor_credentials::EditorKeys;
+use crate::base::hash::sha256;
 use crate::config::{
     AgentSettings, DefaultChoice, EditTool, Env, ModelPrefix, ProviderSettings, ReasoningEffort, Settings,
     follow_prefix, missing_key_hint, provider_prefix, strip_provider,
@@ -34,7 +35,7 @@ use crate::provider::{
     WatchedProvider,
     models::{self, current_day},
 };
-use crate::store::ModelKey;
+use crate::store::{ModelKey, NamedWindow};
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 
 /// A smaller `num_ctx` leaves hardly any room besides the system prompt and the tools, and Ollama cuts prompts silently.
@@ -343,24 +344,26 @@ impl Models {
         if let Some(facts) = engine {
             info.window = facts.apply(info).window;
         }
-        let is_known =
-            engine.is_some_and(|facts| facts.window.is_some()) || spec.has_configured_window(model);
-        let learnt = self.learnt.find(&self.model_key(&spec.name, model));
-        if let Some(window) = learnt.window.filter(|_| !(learnt.is_old && is_known)) {
+        let key = self.model_key(&spec.name, model);
+        if let Some(reported) = self.reported_window(spec, model) {
+            self.learnt.record_report(&key, reported);
+        }
+        let learnt = self.learnt.find(&key);
+        let is_set = spec.has_configured_window(model);
+        if let Some(window) = learnt.window.filter(|_| !(learnt.is_old && is_set)) {
             // R-CTX-3: an overflow has named the real window, which is never larger than the known one.
-            info.window = info.window.min(window);
+            info.window = info.window.min(window.tokens);
         }
         info
     }
 
-    /// Returns the key of what was learned about a model.
+    /// Returns the key of what was learned about a model. It is stored, and an address may contain a password.
     pub(super) fn model_key(&self, provider: &str, model: &str) -> ModelKey {
         let settings = self.settings.providers.get(provider);
+        let address = settings.map_or("", |settings| &settings.base_url);
         ModelKey {
             provider: provider.to_owned(),
-            address: settings
-                .map(|settings| settings.base_url.clone())
-                .unwrap_or_default(),
+            address: sha256(address.as_bytes()),
             model: model.to_owned(),
         }
     }
@@ -646,8 +649,18 @@ impl ModelSource for Arc<Models> {
 
     fn learn_window(&self, model: &ResolvedModel, window: u64) {
         tracing::info!(model = %model.label(), window, "an overflow named the window");
-        let key = self.model_key(model.provider.name(), &model.model);
-        self.learnt.record_window(key, window);
+        let provider = model.provider.name();
+        let spec = self
+            .settings
+            .providers
+            .get(provider)
+            .map(|settings| self.provider_spec(settings));
+        let window = NamedWindow {
+            tokens: window,
+            reported: spec.and_then(|spec| self.reported_window(&spec, &model.model)),
+        };
+        self.learnt
+            .record_window(self.model_key(provider, &model.model), window);
     }
 
     fn confirm_window(&self, model: &ResolvedModel, tokens: u64) {

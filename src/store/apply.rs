@@ -8,7 +8,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
 use super::ops::{EventOp, PutOp, WriteEffect, WriteOp};
 use super::rows::{AFTER_PIECES, ContentChoice, PIECE, PendingKey, PendingKind, SessionChange, SessionRow};
-use super::write::RowWrite;
+use super::write::{ModelKey, NamedWindow, RowWrite};
 use crate::domain::{Grant, GrantScope, GrantedTool, Mode, SessionId, TurnId};
 
 /// Milliseconds of a day.
@@ -158,15 +158,39 @@ impl WriteBatch<'_> {
                 choice,
                 at_ms,
             } => self.remember_choice(folder, agent, choice, *at_ms)?,
-            RowWrite::NoteWindow { model, tokens, at_ms } => {
-                let (provider, address, model) = (&model.provider, &model.address, &model.model);
-                self.execute_cached(
-                    "INSERT OR REPLACE INTO windows (provider, address, model, tokens, at_ms) VALUES (?, ?, ?, ?, ?)",
-                    // More than any window, for none.
-                    params![provider, address, model, tokens.map_or(i64::MAX, |tokens| tokens as i64), at_ms],
-                )?;
+            RowWrite::NoteWindow { model, window, at_ms } => self.note_window(model, *window, *at_ms)?,
+            RowWrite::ForgetWindows { before_ms } => {
+                self.execute_cached("DELETE FROM windows WHERE at_ms < ?", [before_ms])?;
             }
         }
+        Ok(())
+    }
+
+    fn note_window(
+        &mut self,
+        model: &ModelKey,
+        window: Option<NamedWindow>,
+        at_ms: i64,
+    ) -> Result<(), rusqlite::Error> {
+        let (provider, address, model) = (&model.provider, &model.address, &model.model);
+        match window {
+            None => self.execute_cached(
+                "DELETE FROM windows WHERE provider = ? AND address = ? AND model = ?",
+                params![provider, address, model],
+            )?,
+            Some(NamedWindow { tokens, reported }) => self.execute_cached(
+                "INSERT OR REPLACE INTO windows (provider, address, model, tokens, reported, at_ms) \
+                 VALUES (?, ?, ?, ?, ?, ?)",
+                params![
+                    provider,
+                    address,
+                    model,
+                    tokens as i64,
+                    reported.map(|tokens| tokens as i64),
+                    at_ms
+                ],
+            )?,
+        };
         Ok(())
     }
 

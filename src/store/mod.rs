@@ -45,7 +45,7 @@ pub use rows::{
     ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, SearchHit, SessionChange,
     SessionHit, SessionPage, SessionQuery, SessionRow, SkippedRow, StoredEvent, StoredPermissions,
 };
-pub use write::{FaultHook, ModelKey, RowWrite, StoreWrite, WriteFault};
+pub use write::{FaultHook, ModelKey, NamedWindow, RowWrite, StoreWrite, WriteFault};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

@@ -175,7 +175,7 @@ impl WriteOp {
                 | RowWrite::RememberChoice { .. },
             ) => Priority::High,
             // The next refusal names it again.
-            Self::Row(RowWrite::NoteWindow { .. }) => Priority::Low,
+            Self::Row(RowWrite::NoteWindow { .. } | RowWrite::ForgetWindows { .. }) => Priority::Low,
         }
     }
 }

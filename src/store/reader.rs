@@ -19,7 +19,7 @@ use super::rows::{
     ContentChoice, EventPage, EventWindow, LoadedSession, PendingEvent, PendingKey, PendingKind, SessionPage,
     SessionQuery, SessionRow, SkippedRow, StoredEvent, StoredPermissions,
 };
-use super::write::ModelKey;
+use super::write::{ModelKey, NamedWindow};
 use super::{schema, search};
 use crate::domain::{
     ApprovalId, Cost, FileChange, Grant, GrantScope, GrantedTool, InquiryId, Mode, OpenApproval, OpenInquiry,
@@ -485,21 +485,25 @@ impl StoreReader {
         .await
     }
 
-    /// Returns the windows that providers have named since `since_ms`, in tokens.
+    /// Returns the windows that providers have named, each with the time of the refusal, in ms since the epoch.
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
-    pub async fn list_windows(&self, since_ms: i64) -> Result<Vec<(ModelKey, u64)>, StoreError> {
+    pub async fn list_windows(&self) -> Result<Vec<(ModelKey, NamedWindow, i64)>, StoreError> {
         self.read(move |connection| {
-            let sql = "SELECT provider, address, model, tokens FROM windows WHERE at_ms >= ?";
+            let sql = "SELECT provider, address, model, tokens, reported, at_ms FROM windows";
             let mut statement = connection.prepare_cached(sql)?;
-            let rows = statement.query_map([since_ms], |row| {
+            let rows = statement.query_map([], |row| {
                 let model = ModelKey {
                     provider: row.get(0)?,
                     address: row.get(1)?,
                     model: row.get(2)?,
                 };
-                Ok((model, row.get::<_, i64>(3)?.unsigned_abs()))
+                let window = NamedWindow {
+                    tokens: row.get::<_, i64>(3)?.unsigned_abs(),
+                    reported: row.get::<_, Option<i64>>(4)?.map(i64::unsigned_abs),
+                };
+                Ok((model, window, row.get(5)?))
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
         })

@@ -156,6 +156,14 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (provider, address, model)
     ) STRICT, WITHOUT ROWID;
     ",
+    // 10. The windows that providers reported when they named a smaller one. Addresses were stored as they are, perhaps
+    // with a password, and are hashes now.
+    "
+    PRAGMA secure_delete = ON;
+    DELETE FROM windows;
+    PRAGMA secure_delete = FAST;
+    ALTER TABLE windows ADD COLUMN reported INTEGER;
+    ",
 ];
 
 /// The free disk space that a migration of a store needs, in bytes. Migrations only add, so they change few pages.

@@ -111,13 +111,23 @@ pub enum RowWrite {
         /// Time of the choice, in ms since the epoch.
         at_ms: i64,
     },
-    /// Stores the window that a provider has named for a model, in tokens; `None` if more has fit since.
+    /// Stores the window that a provider has named for a model; `None` deletes it.
     NoteWindow {
         model: ModelKey,
-        tokens: Option<u64>,
+        window: Option<NamedWindow>,
         /// Time of the refusal, in ms since the epoch.
         at_ms: i64,
     },
+    /// Deletes the windows that were named before this time, in ms since the epoch.
+    ForgetWindows { before_ms: i64 },
+}
+
+/// A window that a provider has named, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedWindow {
+    pub tokens: u64,
+    /// The window that the provider reported at that time, if it did.
+    pub reported: Option<u64>,
 }
 
 /// A model of a provider at an address.

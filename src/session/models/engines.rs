@@ -51,6 +51,12 @@ impl Models {
         let facts = find_facts(&list, model).copied();
         facts.filter(|_| !spec.has_configured_window(model))
     }
+
+    /// Returns the window that the provider itself reports for `model`, if it was asked lately.
+    pub(super) fn reported_window(&self, spec: &ProviderSpec, model: &str) -> Option<u64> {
+        let engine = self.find_engine_facts(spec, model).and_then(|facts| facts.window);
+        engine.or_else(|| spec.list.as_ref()?.find_window(model))
+    }
 }
 
 /// Returns whether `model` was not loaded. The next request loads it.

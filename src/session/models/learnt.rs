@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
 use crate::base::clock;
-use crate::store::{ModelKey, RowWrite, Store, StoreWrite};
+use crate::store::{ModelKey, NamedWindow, RowWrite, Store, StoreWrite};
 
 /// How long a stored window counts, in ms: 30 days. A provider may serve a larger one by then.
 const KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
@@ -27,7 +27,7 @@ pub struct LearntFacts {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LearntFact {
     /// The window that an overflow has named (R-CTX-3).
-    pub(super) window: Option<u64>,
+    pub(super) window: Option<NamedWindow>,
     /// The window was learned before the configuration was read, or by an earlier server.
     pub(super) is_old: bool,
     /// The provider does not have the model.
@@ -49,17 +49,22 @@ impl LearntFacts {
             return;
         };
         let read = async {
-            let since = clock::wall_ms().saturating_sub(KEPT_MS);
-            let stored = store.reader.list_windows(since).await.unwrap_or_else(|error| {
+            let before_ms = clock::wall_ms().saturating_sub(KEPT_MS);
+            let stored = store.reader.list_windows().await.unwrap_or_else(|error| {
                 // Providers name them again.
                 tracing::warn!(%error, "the stored windows of models were not read");
                 Vec::new()
             });
-            for (model, tokens) in stored {
+            let (valid, expired): (Vec<_>, Vec<_>) =
+                stored.into_iter().partition(|(_, _, at_ms)| *at_ms >= before_ms);
+            if !expired.is_empty() {
+                self.write(RowWrite::ForgetWindows { before_ms });
+            }
+            for (model, window, _) in valid {
                 let mut facts = self.lock();
                 let fact = facts.entry(model).or_default();
                 if fact.window.is_none() {
-                    (fact.window, fact.is_old) = (Some(tokens), true);
+                    (fact.window, fact.is_old) = (Some(window), true);
                 }
             }
         };
@@ -67,19 +72,30 @@ impl LearntFacts {
     }
 
     /// Records a window that an overflow has named. The smallest new one counts.
-    pub(super) fn record_window(&self, model: ModelKey, tokens: u64) {
+    pub(super) fn record_window(&self, model: ModelKey, window: NamedWindow) {
         let known = self.find(&model);
-        let tokens = known
-            .window
-            .filter(|_| !known.is_old)
-            .map_or(tokens, |known| known.min(tokens));
-        self.set_window(model, Some(tokens));
+        let known = known.window.filter(|_| !known.is_old);
+        let tokens = known.map_or(window.tokens, |known| known.tokens.min(window.tokens));
+        self.set_window(model, Some(NamedWindow { tokens, ..window }));
     }
 
     /// Records that a request of this many tokens was answered. A smaller window is forgotten.
     pub(super) fn record_success(&self, model: ModelKey, tokens: u64) {
-        if self.find(&model).window.is_some_and(|known| known < tokens) {
+        if self
+            .find(&model)
+            .window
+            .is_some_and(|known| known.tokens < tokens)
+        {
             self.set_window(model, None);
+        }
+    }
+
+    /// Records the window that the provider reports now. A smaller one is forgotten, unless the provider reported the same
+    /// when it named that: then its report is wrong.
+    pub(super) fn record_report(&self, model: &ModelKey, reported: u64) {
+        let is_outdated = |known: NamedWindow| known.tokens < reported && known.reported != Some(reported);
+        if self.find(model).window.is_some_and(is_outdated) {
+            self.set_window(model.clone(), None);
         }
     }
 
@@ -98,17 +114,20 @@ impl LearntFacts {
         }
     }
 
-    fn set_window(&self, model: ModelKey, tokens: Option<u64>) {
+    fn set_window(&self, model: ModelKey, window: Option<NamedWindow>) {
         let mut facts = self.lock();
         let fact = facts.entry(model.clone()).or_default();
-        (fact.window, fact.is_old) = (tokens, false);
+        (fact.window, fact.is_old) = (window, false);
         drop(facts);
         let at_ms = clock::wall_ms();
-        let write = StoreWrite::Row(RowWrite::NoteWindow { model, tokens, at_ms });
+        self.write(RowWrite::NoteWindow { model, window, at_ms });
+    }
+
+    fn write(&self, write: RowWrite) {
         if let Some(store) = &self.store
-            && store.writes.try_send(write).is_err()
+            && store.writes.try_send(StoreWrite::Row(write)).is_err()
         {
-            tracing::warn!("the window of a model was not stored");
+            tracing::warn!("what was learned of the windows of models was not stored");
         }
     }
 

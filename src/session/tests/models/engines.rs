@@ -156,7 +156,50 @@ fn a_stored_window_gives_way_to_what_is_known_now_and_to_time() {
     assert_eq!(window_of(&client, "mock/another"), 30_000);
     assert_eq!(window_of(&client, "other/engine-model"), 60_000);
     drop(client);
+    // An address may contain a password.
+    let addresses = stored_addresses(&scenario);
+    assert!(
+        !addresses.is_empty() && addresses.iter().all(|address| !address.contains("127.0.0.1")),
+        "{addresses:?}"
+    );
     scenario.advance(Duration::from_secs(31 * 24 * 60 * 60));
     let client = scenario.start();
     assert_eq!(window_of(&client, "mock/another"), 200_000);
+    drop(client);
+    assert_eq!(stored_addresses(&scenario), [""; 0]);
+}
+
+/// Returns the addresses of the stored windows.
+fn stored_addresses(scenario: &Scenario) -> Vec<String> {
+    let store = rusqlite::Connection::open(scenario.path("data/agentls/store.db")).unwrap();
+    let mut rows = store.prepare("SELECT address FROM windows").unwrap();
+    let addresses = rows.query_map([], |row| row.get(0)).unwrap();
+    addresses.collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn a_named_window_gives_way_to_a_larger_report_unless_it_has_disproved_that() {
+    let scenario = Scenario::new();
+    let report = |window: u64| {
+        scenario
+            .mock()
+            .show_model("other-model", json!({"max_model_len": window}));
+    };
+    scenario.mock().list_models(&["other-model"]);
+    report(60_000);
+    let client = scenario.start();
+    assert_eq!(window_of(&client, "other/other-model"), 60_000);
+    scenario.push(too_long(30_000));
+    client.ask(&client.session_of_model("other/other-model"), "hello");
+    for client in [client, scenario.start()] {
+        assert_eq!(window_of(&client, "other/other-model"), 30_000);
+        scenario.advance(Duration::from_secs(601));
+        assert_eq!(window_of(&client, "other/other-model"), 30_000);
+    }
+    let client = scenario.start();
+    report(80_000);
+    scenario.advance(Duration::from_secs(601));
+    assert_eq!(window_of(&client, "other/other-model"), 80_000);
+    drop(client);
+    assert_eq!(stored_addresses(&scenario), [""; 0]);
 }
