@@ -44,11 +44,16 @@ impl Refusal {
 
 impl TokenCalibration {
     pub(super) fn limit_output(&self, model: &mut ResolvedModel) {
-        let known = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(limit) = known.get(&model.label()) {
-            model.info.max_output = *limit;
+        if let Some(limit) = self.learned_output(&model.label()) {
+            model.info.max_output = limit;
             model.info.knows_max_output = true;
         }
+    }
+
+    /// Returns the output limit that a model has been learned to have.
+    pub(super) fn learned_output(&self, model: &str) -> Option<u32> {
+        let known = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(model).copied()
     }
 
     pub(super) fn learn_output(&self, model: String, limit: u32) {

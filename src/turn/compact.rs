@@ -10,7 +10,7 @@ use super::attempt::{ModelAnswer, OutputVisibility};
 use super::context::TurnContext;
 use super::emit::emit_warning;
 use super::loop_state::{LoopState, MAX_FAILED_COMPACTIONS};
-use super::model_call::{CallOutcome, build_auxiliary_request, call_with_retries};
+use super::model_call::{CallOutcome, build_auxiliary_request, call_auxiliary};
 use super::model_choice::{ModelChoice, ResolvedModel};
 use super::outcome::StepOutcome;
 use super::session_link::TurnStopped;
@@ -526,7 +526,7 @@ async fn write_notes(
     plan: &SummaryPlan,
     instructions: Option<&str>,
 ) -> Result<Result<String, SummaryFailure>, TurnStopped> {
-    let model = resolve_notes_model(cx, state).await?;
+    let mut model = resolve_notes_model(cx, state).await?;
     let (middle, trigger) = (plan.middle, plan.trigger);
     let mut part = middle;
     // A compaction by hand has no alternative: it fails with its error.
@@ -537,9 +537,9 @@ async fn write_notes(
         part = fitting;
         // An auxiliary call never falls back: what `without` says happens instead.
         let fallbacks = state.access.disable_fallback(without);
-        let outcome = call_with_retries(
+        let outcome = call_auxiliary(
             cx,
-            &model,
+            &mut model,
             &mut state.access,
             request,
             &state.used,
@@ -547,6 +547,9 @@ async fn write_notes(
         )
         .await?;
         state.access.restore_fallback(fallbacks);
+        if model.label() == state.model.label() {
+            state.learn_window(model.info.window);
+        }
         match outcome {
             CallOutcome::Answered(model_answer) => {
                 // The part that the model did not read is not lost: a digest of it precedes the summary.
@@ -556,10 +559,7 @@ async fn write_notes(
                     .map(|text| cut_notes(format!("{unread}\n{text}").trim(), plan.most_notes))
                     .map_err(SummaryFailure::Useless));
             }
-            CallOutcome::TooLong { error, limit } => {
-                if let Some(limit) = limit {
-                    learn_window(cx, state, &model, limit);
-                }
+            CallOutcome::TooLong { error, .. } => {
                 // R-CTX-2: a summary call that itself overflows drops the oldest rounds and tries again, at most 3
                 // times.
                 match part.without_older_half(items) {
@@ -624,12 +624,10 @@ fn extract_notes(model: &ResolvedModel, model_answer: ModelAnswer) -> Result<Str
     }
 }
 
-/// Records the real window that an overflow named (R-CTX-3).
-pub(super) fn learn_window(cx: &TurnContext, state: &mut LoopState, model: &ResolvedModel, limit: u64) {
-    cx.settings.models.learn_window(model, limit);
-    if model.label() == state.model.label() {
-        state.learn_window(limit);
-    }
+/// Records the real window of the turn's model, which an overflow named (R-CTX-3).
+pub(super) fn learn_window(cx: &TurnContext, state: &mut LoopState, limit: u64) {
+    cx.settings.models.learn_window(&state.model, limit);
+    state.learn_window(limit);
 }
 
 /// Resolves the model that writes the summary.

@@ -8,10 +8,10 @@ use super::attempt::OutputVisibility;
 use super::context::TurnContext;
 use super::emit::{push_hidden_message, retract_output};
 use super::loop_state::LoopState;
-use super::model_call::{CallOutcome, build_auxiliary_request, call_with_retries};
+use super::model_call::{CallOutcome, build_auxiliary_request, call_auxiliary};
 use super::outcome::StepOutcome;
 use super::session_link::{LimitAnswer, TurnStopped};
-use super::transition::{TransitionFacts, next_transition};
+use super::transition::{Outcome, TransitionFacts, next_transition};
 use crate::context::compact;
 use crate::domain::{AgentError, ErrorCode, Event, LimitName, LimitReached, TerminalReason, Transition};
 use crate::provider::ModelRequest;
@@ -87,7 +87,7 @@ pub(super) async fn final_summary(
 ) -> Result<bool, TurnStopped> {
     push_hidden_message(cx, words.to_owned()).await?;
     let items = cx.link.begin_step().await?.items;
-    let model = state.model.clone();
+    let mut model = state.model.clone();
     // As plain text: some APIs reject a history with tool calls if the request has no tools.
     let transcript = compact::format_transcript(&items);
     let request = Arc::new(ModelRequest {
@@ -99,9 +99,9 @@ pub(super) async fn final_summary(
     });
     // An auxiliary call never falls back: what `without` says happens instead.
     let fallbacks = state.access.disable_fallback(Some(without));
-    let outcome = call_with_retries(
+    let outcome = call_auxiliary(
         cx,
-        &model,
+        &mut model,
         &mut state.access,
         request,
         &state.used,

@@ -33,6 +33,9 @@ const RECORDING_FAILED: &str = "recording_failed";
 const MAX_AUXILIARY_TOKENS: u32 = 8_000;
 const ANSWER_AND_THOUGHTS: u32 = 16_000;
 
+/// The shortest output limit that is lowered further if a provider refuses it without naming its own.
+const LEAST_AUXILIARY_TOKENS: u32 = 1_024;
+
 /// The result of calling a model, retries included.
 pub(super) enum CallOutcome {
     Answered(Box<ModelAnswer>),
@@ -78,6 +81,54 @@ pub(super) fn build_auxiliary_request(model: &ResolvedModel, system: &str, promp
         context_window: Some(model.info.window),
         web_search: false,
         omitted: RequestParts::new(),
+    }
+}
+
+/// Makes an auxiliary call. A request whose output limit the provider refuses is repeated with a smaller one. `model`
+/// learns the window and the limit that errors name.
+pub(super) async fn call_auxiliary(
+    cx: &TurnContext,
+    model: &mut ResolvedModel,
+    access: &mut ProviderAccess,
+    mut request: Arc<ModelRequest>,
+    used: &UsageMeter,
+    visibility: OutputVisibility,
+) -> Result<CallOutcome, TurnStopped> {
+    let calibration = &cx.services.statistics.calibration;
+    if let Some(limit) = calibration.learned_output(&model.label())
+        && limit < request.max_output_tokens
+    {
+        Arc::make_mut(&mut request).max_output_tokens = limit;
+    }
+    // Each limit is smaller than the last, so this loop ends.
+    loop {
+        let requested = request.max_output_tokens;
+        let outcome = call_with_retries(cx, model, access, request.clone(), used, visibility).await?;
+        if let CallOutcome::TooLong {
+            limit: Some(window), ..
+        }
+        | CallOutcome::OutputRefused {
+            window: Some(window), ..
+        } = &outcome
+        {
+            cx.settings.models.learn_window(model, *window);
+            model.info.window = model.info.window.min((*window).max(1));
+        }
+        let CallOutcome::OutputRefused { limit, window, .. } = &outcome else {
+            return Ok(outcome);
+        };
+        let named = limit.filter(|limit| *limit < requested);
+        let Some(limit) = named.or_else(|| (requested > LEAST_AUXILIARY_TOKENS).then_some(requested / 2))
+        else {
+            return Ok(outcome);
+        };
+        tracing::warn!(model = %model.label(), requested, limit, "output limit of an auxiliary call rejected");
+        if window.is_none() {
+            calibration.learn_output(model.label(), limit);
+        }
+        // The rejected limit was our mistake, not a reason to fall back to another provider.
+        access.fallback_reason = None;
+        Arc::make_mut(&mut request).max_output_tokens = limit;
     }
 }
 

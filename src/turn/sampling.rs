@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::admission::ProviderAccess;
 use super::attempt::{ModelAnswer, OutputVisibility};
 use super::context::TurnContext;
-use super::model_call::{CallOutcome, build_auxiliary_request, call_with_retries};
+use super::model_call::{CallOutcome, build_auxiliary_request, call_auxiliary};
 use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
 use super::usage_meter::UsageMeter;
@@ -47,7 +47,16 @@ pub(super) async fn sample(
         ..template
     });
     access.disable_fallback(Some(WITHOUT));
-    let outcome = call_with_retries(cx, model, &mut access, request, used, OutputVisibility::Nothing).await?;
+    let mut learning = model.clone();
+    let outcome = call_auxiliary(
+        cx,
+        &mut learning,
+        &mut access,
+        request,
+        used,
+        OutputVisibility::Nothing,
+    )
+    .await?;
     Ok(match outcome {
         CallOutcome::Answered(answer) => read_answer(model, &job.stops, *answer),
         CallOutcome::TooLong { error, .. }

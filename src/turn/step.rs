@@ -39,7 +39,7 @@ pub(super) async fn run_step(
         CallOutcome::Answered(model_answer) => *model_answer,
         CallOutcome::TooLong { error, limit } => {
             if let Some(limit) = limit {
-                learn_window(cx, state, &state.model.clone(), limit);
+                learn_window(cx, state, limit);
             }
             let outcome = if state.auto_compact() {
                 Outcome::PromptTooLong
@@ -116,7 +116,7 @@ async fn call_with_accepted_request(
             window: Some(limit), ..
         } = &outcome
         {
-            learn_window(cx, state, &state.model.clone(), *limit);
+            learn_window(cx, state, *limit);
         }
         if let CallOutcome::OutputRefused {
             window: Some(_),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::admission::ProviderAccess;
 use super::attempt::{ModelAnswer, OutputVisibility};
 use super::context::TurnContext;
-use super::model_call::{CallOutcome, build_auxiliary_request, call_with_retries};
+use super::model_call::{CallOutcome, build_auxiliary_request, call_auxiliary};
 use super::model_choice::ResolvedModel;
 use super::session_link::TurnStopped;
 use super::usage_meter::UsageMeter;
@@ -37,7 +37,16 @@ pub(super) async fn search_web(
         ..build_auxiliary_request(model, SYSTEM, query)
     });
     access.disable_fallback(Some(WITHOUT));
-    let outcome = call_with_retries(cx, model, &mut access, request, used, OutputVisibility::Nothing).await?;
+    let mut learning = model.clone();
+    let outcome = call_auxiliary(
+        cx,
+        &mut learning,
+        &mut access,
+        request,
+        used,
+        OutputVisibility::Nothing,
+    )
+    .await?;
     Ok(match outcome {
         CallOutcome::Answered(answer) => read_answer(model, *answer),
         CallOutcome::TooLong { error, .. }

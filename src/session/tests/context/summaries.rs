@@ -1,5 +1,7 @@
 //! Summaries that fail, or whose own request is too long.
 
+use serde_json::json;
+
 use super::mock_llm::Reply;
 use super::scenario::Scenario;
 use super::*;
@@ -89,5 +91,44 @@ fn overflowing_summary_request_shrinks_at_most_three_times() {
         assert_eq!(summary.digest, is_digest, "{summary:?}");
         // A digest covers the part that the model could not read.
         assert!(summary.text.contains("the user said: q1"), "{summary:?}");
+    }
+}
+
+/// vLLM counts the output limit into the window, and names both.
+#[test]
+fn a_summary_whose_output_limit_is_refused_is_requested_with_less() {
+    let vllm = "'max_tokens' is too large: 8000. This model's maximum context length is 16384 tokens and your request has \
+                12000 input tokens (8000 > 16384 - 12000).";
+    for (words, limit, later, window) in [
+        (vllm, 4_384, 4_096, 16_384),
+        (
+            "max_tokens is too large: 8000. This model supports at most 2048 completion tokens",
+            2_048,
+            2_048,
+            200_000,
+        ),
+        ("max_tokens is above the maximum", 4_000, 4_000, 200_000),
+    ] {
+        let scenario = configured("", "compaction_model = \"other/cheap\"");
+        let client = scenario.start();
+        let session = session_with_long_answers(&client);
+        scenario.push_all([Reply::error(400, "x", words), notes()]);
+        assert_eq!(describe_end(&compact(&client, &session)), DONE, "{words}");
+        let sent = || last_request(&scenario).body["max_tokens"].clone();
+        assert_eq!(sent(), json!(limit), "{words}");
+        assert!(!compactions(&client, &session)[0].summary.as_ref().unwrap().digest);
+        // The next one knows it.
+        add_long_answers(&client, &session, "r", 6);
+        scenario.push(notes());
+        let before = scenario.requests();
+        assert_eq!(describe_end(&compact(&client, &session)), DONE, "{words}");
+        assert_eq!(
+            (scenario.requests() - before, sent()),
+            (1, json!(later)),
+            "{words}"
+        );
+        client.scenario.mock().default_reply(uncounted_ok());
+        let other = session_of_model_with_rounds(&client, "other/cheap", 1);
+        assert_eq!(last_window(&client, &other), window, "{words}");
     }
 }
