@@ -61,12 +61,18 @@ pub(super) async fn at_step_limit(
 }
 
 /// Lets a turn at its step or tool-call limit summarize under policy `degrade`, in one last call without tools. Returns
-/// whether it did.
+/// whether it did. A turn that ends in a loop always says what it lacks, and fails nevertheless.
 pub(super) async fn summarize_at_limit(
     cx: &TurnContext,
     state: &mut LoopState,
+    outcome: Outcome,
     next: Transition,
 ) -> Result<bool, TurnStopped> {
+    const WITHOUT: &str = "the turn ends without a summary";
+    if outcome == Outcome::Looping {
+        final_summary(cx, state, LOOPED, WITHOUT).await?;
+        return Ok(false);
+    }
     let limited = matches!(
         next,
         Transition::Terminal(TerminalReason::MaxTurns | TerminalReason::MaxToolCalls)
@@ -74,7 +80,7 @@ pub(super) async fn summarize_at_limit(
     if !limited || !cx.settings.limits.degrade {
         return Ok(false);
     }
-    final_summary(cx, state, SUM_UP, "the turn ends without a summary").await
+    final_summary(cx, state, SUM_UP, WITHOUT).await
 }
 
 /// Makes one last call without tools, with `words` as its prompt. `without` says what happens if it fails, for people.
@@ -128,3 +134,8 @@ pub(super) async fn final_summary(
 /// The prompt of the final summary.
 const SUM_UP: &str = "The limit of this task is reached, and no more tools can be used. Say in a few sentences what \
                       was done, what was found, and what is left to do.";
+
+/// The prompt of the last answer of a turn that ends in a loop.
+const LOOPED: &str = "You kept making the same calls, and they led nowhere, so the turn ends, and no more tools can be \
+                      used. Say in a few sentences what was done, what you tried to reach with these calls, and what \
+                      you would need from the user to get on.";

@@ -2,7 +2,8 @@
 //!
 //! It looks at whole steps, as sets of calls. The same set with the same results makes no progress. The third such step is
 //! answered with a nudge instead of being run, and the next ones ask the user. At most three steps in a row are held
-//! back. Other steps in between do not matter if they make no progress either: two steps that alternate are a loop, too.
+//! back; then the step may show once more whether something has changed. If nothing has, the next one ends the turn.
+//! Other steps in between do not matter if they make no progress either: two steps that alternate are a loop, too.
 //!
 //! The same calls with changing results are progress, such as a test between edits, but only for five steps in a row.
 //! Polling a tool of an MCP server with changing results is progress always: nobody knows what it waits for.
@@ -18,7 +19,7 @@ use serde_json::Value;
 const SAME: u32 = 2;
 /// Steps in a row with the same calls, whatever their results, that run, if tools of our own are among them.
 const CHANGING: u32 = 5;
-/// Steps in a row that are held back. After that only the step limit bounds the turn.
+/// Steps in a row that are held back.
 const HELD_BACK: u32 = 3;
 
 /// What to do with a step's calls.
@@ -29,6 +30,8 @@ pub(super) enum LoopAction {
     Nudge,
     /// Ask the user; if the client takes no questions, nudge again.
     Ask,
+    /// End the turn.
+    End,
 }
 
 /// Counts the repetitions of a turn's steps.
@@ -68,9 +71,13 @@ impl LoopDetector {
         if same < SAME && self.in_row < CHANGING {
             return LoopAction::Run;
         }
-        // The user has been asked often enough; from here on the step limit ends the turn (I13).
+        // The user has been asked often enough. Changing results may lead somewhere, up to the step limit (I13).
         if self.held_back >= HELD_BACK {
-            return LoopAction::Run;
+            return if same > SAME {
+                LoopAction::End
+            } else {
+                LoopAction::Run
+            };
         }
         self.held_back += 1;
         match self.held_back {
@@ -164,7 +171,7 @@ fn hash(value: &Value, hasher: &mut DefaultHasher) {
 mod tests {
     use serde_json::json;
 
-    use super::LoopAction::{Ask, Nudge, Run};
+    use super::LoopAction::{Ask, End, Nudge, Run};
     use super::*;
 
     /// Returns what is done with steps of these (calls, results).
@@ -188,7 +195,10 @@ mod tests {
 
     #[test]
     fn the_third_identical_step_is_held_back() {
-        assert_eq!(state(&[(1, 1); 7]), [Run, Run, Nudge, Ask, Ask, Run, Run]);
+        assert_eq!(state(&[(1, 1); 7]), [Run, Run, Nudge, Ask, Ask, Run, End]);
+        // What has changed meanwhile is progress.
+        let waiting = [(1, 1), (1, 1), (1, 1), (1, 1), (1, 1), (1, 2), (1, 2), (1, 2)];
+        assert_eq!(state(&waiting), [Run, Run, Nudge, Ask, Ask, Run, Run, Run]);
         assert_eq!(
             state(&[(1, 1), (1, 1), (2, 1), (1, 1), (1, 1), (1, 1)])[..5],
             [Run; 5]
@@ -211,8 +221,8 @@ mod tests {
             calls.map(|calls| (calls, calls)).collect()
         };
         assert_eq!(
-            state(&alternate(10, 2)),
-            [Run, Run, Run, Run, Run, Nudge, Ask, Ask, Run, Run]
+            state(&alternate(11, 2)),
+            [Run, Run, Run, Run, Run, Nudge, Ask, Ask, Run, Run, End]
         );
         let of_three = state(&alternate(9, 3));
         assert_eq!(of_three[..8], [Run; 8]);

@@ -111,7 +111,7 @@ async fn drive_turn(cx: &TurnContext, task: &TurnTask) -> Result<TurnFinish, Tur
         let next = at_step_limit(cx, &mut state, &mut end, &facts, next).await?;
         settle_held(cx, &mut end, next).await?;
         objected_too_often(cx, &end, next).await?;
-        let summed_up = summarize_at_limit(cx, &mut state, next).await?;
+        let summed_up = summarize_at_limit(cx, &mut state, end.outcome, next).await?;
         emit_transition(cx, next, end.detail.clone()).await?;
         state.record_transition(next, &facts);
         match next {

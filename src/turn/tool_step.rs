@@ -22,6 +22,8 @@ use crate::domain::{AgentError, AgentQuestion, ErrorCode};
 const NUDGE: &str = "Not run: this is what you did in the steps before, with the same input, and it led nowhere. Look \
                      at what came of it and take another way. If you wait for something, wait with one command that \
                      ends when it is there; if you cannot get on, say what is missing.";
+/// What the model reads about the calls with which a loop ends the turn.
+const LOOPED: &str = "Not run: the same calls have led nowhere again and again, so the turn ends";
 /// What the model reads about calls that the user stopped.
 const STOPPED: &str = "Not run: stopped by the user";
 
@@ -39,6 +41,7 @@ pub(super) async fn run_tool_step(
     match conduct.repeats.next(fingerprint) {
         LoopAction::Run => {}
         LoopAction::Nudge => return run_calls_with_nudge(cx, calls).await,
+        LoopAction::End => return end_loop(cx, calls).await,
         LoopAction::Ask => {
             let chosen = cx.link.ask_question(build_loop_question(&calls)).await?;
             match (chosen.chosen_answer(), &chosen) {
@@ -70,6 +73,17 @@ async fn run_calls_with_nudge(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<S
     Ok(StepOutcome::from_outcome(Outcome::ToolsRan))
 }
 
+async fn end_loop(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, TurnStopped> {
+    let message = format!(
+        "the model kept repeating the same calls ({}), and they led nowhere",
+        list_names(&calls)
+    );
+    run_calls(cx, calls, Some(LOOPED)).await?;
+    let error = AgentError::new(ErrorCode::ProviderError, message)
+        .with_user_action("say what to do differently, or choose another model");
+    Ok(StepOutcome::from_failure(Outcome::Looping, error))
+}
+
 async fn stop(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, TurnStopped> {
     run_calls(cx, calls, Some(STOPPED)).await?;
     Ok(StepOutcome::with_detail(
@@ -80,8 +94,7 @@ async fn stop(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Turn
 
 /// Builds the question whether the repetition should continue.
 fn build_loop_question(calls: &[ToolRun]) -> AgentQuestion {
-    let names: BTreeSet<&str> = calls.iter().map(ToolRun::name).collect();
-    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    let names = list_names(calls);
     let inputs: Vec<String> = calls
         .iter()
         .map(|call| {
@@ -100,6 +113,12 @@ fn build_loop_question(calls: &[ToolRun]) -> AgentQuestion {
         Some(inputs.join("\n")),
         &[("go_on", "Go on"), (STOP, "Stop")],
     )
+}
+
+/// Returns the names of the tools that are called, each once.
+fn list_names(calls: &[ToolRun]) -> String {
+    let names: BTreeSet<&str> = calls.iter().map(ToolRun::name).collect();
+    Vec::from_iter(names).join(", ")
 }
 
 /// Settles the calls that an earlier turn left open. Returns the outcome if it ends this turn.

@@ -76,6 +76,8 @@ pub enum Outcome {
     LimitReached(Limit),
     /// The user chose "stop" at a limit or at a doom-loop question.
     StoppedByUser,
+    /// The model repeats calls that lead nowhere, whatever it is told (R-LOOP-6).
+    Looping,
 }
 
 /// The limits of R-BUDGET that end a turn.
@@ -358,6 +360,7 @@ pub fn next_transition(
         Outcome::JoinViolated => Transition::Terminal(End::JoinViolated),
         Outcome::LimitReached(limit) => Transition::Terminal(limit.to_terminal_reason()),
         Outcome::StoppedByUser => Transition::Terminal(End::StoppedByUser),
+        Outcome::Looping => Transition::Terminal(End::ModelError),
     }
 }
 
@@ -410,6 +413,7 @@ mod tests {
         Outcome::LimitReached(Limit::WallTime),
         Outcome::LimitReached(Limit::Steps),
         Outcome::StoppedByUser,
+        Outcome::Looping,
     ];
 
     /// Every fact allows its continuation.
@@ -479,6 +483,7 @@ mod tests {
                 "wall_time",
                 "max_turns",
                 "stopped_by_user",
+                "model_error",
             ]
         );
     }

@@ -423,17 +423,31 @@ fn configured_prompts_replace_those_for_planning_and_reflection() {
 }
 
 #[test]
-fn repeated_calls_are_held_back_and_the_step_limit_holds() {
-    let scenario = Scenario::with_agent("max_steps = 8");
-    scenario.mock().default_reply(Reply::tool("same", json!({})));
+fn repeated_calls_are_held_back_until_the_turn_ends_with_what_is_missing() {
+    let scenario = Scenario::new();
+    scenario.mock().respond_with(|request| {
+        let is_last = request.last_text().contains("You kept making the same calls");
+        Some(if is_last {
+            Reply::text("I lack the name.")
+        } else {
+            Reply::tool("same", json!({}))
+        })
+    });
     let (tool, runs) = counting_tool();
     let client = start_with_tools(&scenario, false, vec![tool]);
     let session = client.session_in_mode(Mode::Full);
     let outcome = client.ask(&session, "loop");
-    assert_eq!(outcome.end.reason, TerminalReason::MaxTurns);
-    assert_eq!(scenario.requests(), 8);
-    // Two calls ran, three were held back, then the guard gives up and the rest ran.
-    assert_eq!(runs.load(Ordering::Relaxed), 5);
+    assert_eq!(
+        (outcome.end.reason, &*outcome.text),
+        (TerminalReason::ModelError, "I lack the name.")
+    );
+    let error = outcome.end.error.unwrap();
+    assert!(
+        error.message.contains("repeating the same calls (same)") && error.user_action.is_some(),
+        "{error:?}"
+    );
+    // Two calls ran, three were held back, one ran again, and one ended the turn.
+    assert_eq!((scenario.requests(), runs.load(Ordering::Relaxed)), (8, 3));
     let held_back = client.all(&session, |event| match event {
         Event::ToolCall(update) => {
             let result = update.result.as_ref()?;
@@ -441,8 +455,8 @@ fn repeated_calls_are_held_back_and_the_step_limit_holds() {
         }
         _ => None,
     });
-    assert_eq!(held_back, [false, false, true, true, true, false, false, false]);
-    scenario.mock().default_reply(Reply::text("ok"));
+    assert_eq!(held_back, [false, false, true, true, true, false, true]);
+    scenario.mock().respond_with(|_| Some(Reply::text("ok")));
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
