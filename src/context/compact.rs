@@ -13,9 +13,10 @@ use crate::context::environment::is_environment_note;
 use crate::context::results::{EDITING_TOOLS, find_retained, named_files, stub_tool_result};
 use crate::context::sizes::ContextSizes;
 pub use crate::context::tokens::estimate_total_tokens;
-use crate::context::tokens::{estimate_message_tokens, estimate_text_tokens};
+use crate::context::tokens::{estimate_media_tokens, estimate_message_tokens, estimate_text_tokens};
 use crate::domain::{
-    Block, Compaction, MediaData, Message, MessageId, Role, ShortenedPrompt, Summary, ToolCallId, ToolResult,
+    Block, CompactTrigger, Compaction, MediaData, Message, MessageId, Role, ShortenedPrompt, Summary,
+    ToolCallId, ToolResult,
 };
 use crate::provider::HistoryItem;
 
@@ -27,6 +28,9 @@ const EXCERPT: usize = 1_500;
 
 /// How many characters of the user's first message the summarizing model reads.
 const MAX_TASK_CHARACTERS: usize = 4_000;
+
+/// The tokens of the text in place of a picture.
+const MEDIA_STUB_TOKENS: u64 = 20;
 
 /// How many changed files a summary lists.
 const MAX_LISTED_FILES: usize = 100;
@@ -236,12 +240,32 @@ fn find_range(items: &[Arc<HistoryItem>], from: usize, mut until: usize) -> Opti
 pub fn has_media(items: &[Arc<HistoryItem>]) -> bool {
     items
         .iter()
-        .flat_map(|item| &item.message.content)
-        .any(|block| match block {
-            Block::Image(_) => true,
-            Block::ToolResult { result, .. } => !result.media.is_empty(),
-            _ => false,
-        })
+        .any(|item| iter_media(&item.message).next().is_some())
+}
+
+/// Iterates over the pictures and documents of a message.
+fn iter_media(message: &Message) -> impl Iterator<Item = &MediaData> {
+    message.content.iter().flat_map(|block| match block {
+        Block::Image(media) => std::slice::from_ref(media),
+        Block::ToolResult { result, .. } => &result.media,
+        _ => &[],
+    })
+}
+
+/// Returns how many of the newest pictures and documents can stay so that the messages have at most `goal` tokens, and how
+/// many go; `None` if none has to, or there are none.
+pub fn choose_kept_media(items: &[Arc<HistoryItem>], goal: u64) -> Option<(u32, u32)> {
+    let mut excess = estimate_total_tokens(items).saturating_sub(goal);
+    let (mut kept, mut left_out) = (0, 0);
+    for media in items.iter().flat_map(|item| iter_media(&item.message)) {
+        if excess == 0 {
+            kept += 1;
+        } else {
+            left_out += 1;
+            excess = excess.saturating_sub(estimate_media_tokens(media).saturating_sub(MEDIA_STUB_TOKENS));
+        }
+    }
+    (left_out > 0).then_some((kept, left_out))
 }
 
 /// What replaces pictures and documents that a model must not get; `None` leaves them.
@@ -260,6 +284,11 @@ impl MediaStubs {
     const REFUSED: Self = Self {
         picture: Some("[a picture was here; the API refused it]"),
         document: Some("[a document was here; the API refused it]"),
+    };
+
+    const TOO_LARGE: Self = Self {
+        picture: Some("[a picture was here; the context window has no room for it]"),
+        document: Some("[a document was here; the context window has no room for it]"),
     };
 
     /// For a model that accepts pictures, documents, both, or neither.
@@ -284,21 +313,23 @@ impl MediaStubs {
 
 /// Applies a compaction to the history that the model receives.
 pub(super) fn apply(items: &mut Vec<Arc<HistoryItem>>, compaction: &Compaction) {
-    if !compaction.stubs.is_empty() || !compaction.shortened.is_empty() || compaction.pictures {
+    if !compaction.stubs.is_empty() || !compaction.shortened.is_empty() {
         let stubs = compaction.stubs.iter().map(|call| (call, None));
         let shortened = compaction.shortened.iter();
         let shortened = shortened.map(|one| (&one.call, Some(one.text.as_str())));
         let stubs: ReplacedResults<'_> = stubs.chain(shortened).collect();
-        for item in items.iter_mut() {
-            let media = if compaction.pictures {
-                MediaStubs::REFUSED
-            } else {
-                MediaStubs::NONE
-            };
-            if let Some(smaller) = replace_with_stubs(&item.message, &stubs, media) {
-                *item = HistoryItem::new(smaller);
-            }
-        }
+        replace_in_all(items, &stubs, MediaStubs::NONE, 0);
+    }
+    if compaction.pictures {
+        let media = match compaction.trigger {
+            CompactTrigger::Picture => MediaStubs::REFUSED,
+            _ => MediaStubs::TOO_LARGE,
+        };
+        let counts = items.iter().map(|item| iter_media(&item.message).count());
+        let most = counts
+            .sum::<usize>()
+            .saturating_sub(compaction.kept_pictures as usize);
+        replace_in_all(items, &ReplacedResults::new(), media, most);
     }
     let Some(summary) = &compaction.summary else {
         return;
@@ -338,9 +369,9 @@ pub fn apply_to_copy(items: &[Arc<HistoryItem>], compaction: &Compaction) -> Vec
 
 /// Returns the history with media replaced by text; `None` if there is nothing to replace.
 pub fn replace_media(items: &[Arc<HistoryItem>], media: MediaStubs) -> Option<Vec<Arc<HistoryItem>>> {
-    let mut changed = false;
+    let (mut changed, mut most) = (false, usize::MAX);
     let replaced = items.iter().map(|item| {
-        let smaller = replace_with_stubs(&item.message, &BTreeMap::new(), media);
+        let smaller = replace_with_stubs(&item.message, &BTreeMap::new(), media, &mut most);
         changed |= smaller.is_some();
         smaller.map_or_else(|| item.clone(), HistoryItem::new)
     });
@@ -351,11 +382,26 @@ pub fn replace_media(items: &[Arc<HistoryItem>], media: MediaStubs) -> Option<Ve
 /// The calls whose results become smaller, with what stays of each; `None` stands for a stub.
 type ReplacedResults<'a> = BTreeMap<&'a ToolCallId, Option<&'a str>>;
 
-/// Returns the message with stubs in it, or `None` if nothing changes.
+/// Puts stubs in place of results, and of the first `most` media.
+fn replace_in_all(
+    items: &mut [Arc<HistoryItem>],
+    results: &ReplacedResults<'_>,
+    media: MediaStubs,
+    mut most: usize,
+) {
+    for item in items {
+        if let Some(smaller) = replace_with_stubs(&item.message, results, media, &mut most) {
+            *item = HistoryItem::new(smaller);
+        }
+    }
+}
+
+/// Returns the message with stubs in it, or `None` if nothing changes. Replaces at most `most` media, and counts down.
 fn replace_with_stubs(
     message: &Message,
     results: &ReplacedResults<'_>,
     media: MediaStubs,
+    most: &mut usize,
 ) -> Option<Message> {
     let mut changed = false;
     let content = message
@@ -376,15 +422,20 @@ fn replace_with_stubs(
                     result: Arc::new(smaller),
                 }
             }
-            Block::ToolResult { id, result } if let Some(smaller) = replace_result_media(result, media) => {
+            Block::ToolResult { id, result }
+                if let Some(smaller) = replace_result_media(result, media, most) =>
+            {
                 changed = true;
                 Block::ToolResult {
                     id: id.clone(),
                     result: Arc::new(smaller),
                 }
             }
-            Block::Image(picture) if let Some(word) = media.find(picture) => {
-                changed = true;
+            Block::Image(picture)
+                if *most > 0
+                    && let Some(word) = media.find(picture) =>
+            {
+                (changed, *most) = (true, *most - 1);
                 Block::Text(word.to_owned())
             }
             other => other.clone(),
@@ -396,16 +447,25 @@ fn replace_with_stubs(
     })
 }
 
-/// Returns the result with stubs in place of media, or `None` if nothing changes.
-fn replace_result_media(result: &ToolResult, media: MediaStubs) -> Option<ToolResult> {
-    let words: BTreeSet<&str> = result.media.iter().filter_map(|one| media.find(one)).collect();
+/// Returns the result with stubs in place of media, or `None` if nothing changes. Replaces at most `most`, and counts
+/// down.
+fn replace_result_media(result: &ToolResult, media: MediaStubs, most: &mut usize) -> Option<ToolResult> {
+    let (mut words, mut kept) = (BTreeSet::new(), Vec::new());
+    for one in &result.media {
+        match media.find(one).filter(|_| *most > 0) {
+            Some(word) => {
+                *most -= 1;
+                words.insert(word);
+            }
+            None => kept.push(one.clone()),
+        }
+    }
     if words.is_empty() {
         return None;
     }
-    let kept = result.media.iter().filter(|one| media.find(one).is_none());
     Some(ToolResult {
         text: format!("{}\n{}", result.text, Vec::from_iter(words).join("\n")),
-        media: kept.cloned().collect(),
+        media: kept,
         ..result.clone()
     })
 }

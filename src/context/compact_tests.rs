@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::context::History;
 use crate::context::results::*;
-use crate::domain::{CompactTrigger, Event, MediaData, ToolCallStatus, ToolCallUpdate};
+use crate::domain::{Event, MediaData, ToolCallStatus, ToolCallUpdate};
 
 fn message(id: &str, role: Role, content: Vec<Block>) -> Event {
     Event::Message(Arc::new(Message {
@@ -67,6 +67,7 @@ fn compaction(summary: Option<Summary>) -> Compaction {
         stubs: Vec::new(),
         shortened: Vec::new(),
         pictures: false,
+        kept_pictures: 0,
     }
 }
 
@@ -580,8 +581,20 @@ fn refused_pictures_are_removed_from_messages_and_results() {
     assert!(has_media(&history.to_messages()));
     let without = Compaction {
         pictures: true,
+        trigger: CompactTrigger::Picture,
         ..compaction(None)
     };
+    let few = Compaction {
+        kept_pictures: 1,
+        trigger: CompactTrigger::Overflow,
+        ..without.clone()
+    };
+    let fewer = apply_to_copy(&history.to_messages(), &few);
+    assert_eq!(
+        fewer[0].message.text(),
+        "see[a picture was here; the context window has no room for it]"
+    );
+    assert!(has_media(&fewer) && !has_media(&fewer[..2]));
     history.apply(&Event::Compacted(Arc::new(without)));
     let items = history.to_messages();
     assert!(!has_media(&items));
@@ -590,6 +603,32 @@ fn refused_pictures_are_removed_from_messages_and_results() {
         items[0].message.text(),
         "see[a picture was here; the API refused it]"
     );
+}
+
+#[test]
+fn the_oldest_pictures_go_until_the_rest_fits() {
+    let picture = MediaData {
+        media_type: "image/png".into(),
+        data: "iVBOR".into(),
+    };
+    let message = Message {
+        content: vec![Block::Image(picture); 3],
+        ..Message::user_text("")
+    };
+    let items = [
+        HistoryItem::new(message),
+        HistoryItem::new(Message::user_text("see")),
+    ];
+    let total = estimate_total_tokens(&items);
+    for (goal, chosen) in [
+        (total, None),
+        (total - 1, Some((2, 1))),
+        (total - 1_600, Some((1, 2))),
+        (0, Some((0, 3))),
+    ] {
+        assert_eq!(choose_kept_media(&items, goal), chosen, "{goal}");
+    }
+    assert_eq!(choose_kept_media(&items[1..], 0), None);
 }
 
 #[test]

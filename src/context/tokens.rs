@@ -55,7 +55,7 @@ pub(super) fn estimate_result_tokens(result: &ToolResult) -> u64 {
     estimate_text_tokens(&result.text) + result.media.iter().map(estimate_media_tokens).sum::<u64>()
 }
 
-fn estimate_media_tokens(media: &MediaData) -> u64 {
+pub(super) fn estimate_media_tokens(media: &MediaData) -> u64 {
     if media.is_document() {
         PAGE_TOKENS.max(media.data.len() as u64 / DOCUMENT_CHARACTERS)
     } else {

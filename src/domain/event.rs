@@ -317,9 +317,16 @@ pub struct Compaction {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, proptest(strategy = "super::arbitrary::arb_list()"))]
     pub shortened: Vec<ShortenedResult>,
-    /// Whether all images so far were replaced by stubs.
+    /// Whether images and documents were replaced by stubs.
     #[serde(default)]
     pub pictures: bool,
+    /// How many of the newest of them stay nevertheless.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub kept_pictures: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A tool result of which only a part stays.

@@ -21,7 +21,7 @@ use crate::base::text::cut_middle;
 use crate::context::compact::{self, CompactionRange};
 use crate::context::{ContextSizes, estimate_text, estimate_tool_tokens, results};
 use crate::domain::{
-    AgentError, CompactTrigger, Compaction, ErrorCode, Event, Summary, ToolCallId, ToolResult,
+    AgentError, CompactTrigger, Compaction, ErrorCode, Event, Role, Summary, ToolCallId, ToolResult,
 };
 use crate::provider::{HistoryItem, ModelRequest, StopReason};
 use crate::tool::stored_output;
@@ -37,6 +37,9 @@ const SUMMARY_FRAME: u64 = 50;
 
 /// The code of the warning that a summary failed. The session counts these warnings.
 pub const COMPACTION_FAILED: &str = "compaction_failed";
+
+/// The code of the warning that a model gets no images or PDFs.
+pub(super) const PICTURES_LEFT_OUT: &str = "pictures_left_out";
 
 /// The code of the warning that automatic compaction is disabled.
 const COMPACTION_RESTS: &str = "compaction_rests";
@@ -136,7 +139,7 @@ fn can_shrink(cx: &TurnContext, state: &LoopState, items: &[Arc<HistoryItem>]) -
     state.progress.may_reduce(&TransitionFacts {
         collapsible: has_collapsible_results(cx, state, items),
         compactable: find_overflow_range(cx, state, items).is_some(),
-        shortenable: has_long_recent_results(cx, state, items),
+        shortenable: can_shorten(cx, state, items, false),
         ..TransitionFacts::default()
     })
 }
@@ -190,7 +193,7 @@ async fn stub_before_summary(
 }
 
 /// Replaces large old results by stubs, and shortens the long ones among the newest messages until the rest fits; if
-/// nobody knows the window, until a quarter is left.
+/// nobody knows the window, until a quarter is left. If that is not enough, leaves out the oldest pictures, too.
 pub(super) async fn shorten_recent_results(
     cx: &TurnContext,
     state: &LoopState,
@@ -214,19 +217,52 @@ pub(super) async fn shorten_recent_results(
         let location = locate_text(cx, call, result.clone()).await;
         shortened.push(results::shorten_result(call, result, plan.characters, location));
     }
-    let smaller = Compaction { shortened, ..stubs };
+    let mut smaller = Compaction { shortened, ..stubs };
+    let goal = media_goal(state, items, window_unknown);
+    let media = compact::choose_kept_media(&compact::apply_to_copy(items, &smaller), goal);
+    if let Some((kept, left_out)) = media {
+        (smaller.pictures, smaller.kept_pictures) = (true, kept);
+        let message = format!(
+            "the window of {} has no room for {left_out} of the pictures and documents; leaving them out",
+            state.model.label()
+        );
+        emit_warning(cx, PICTURES_LEFT_OUT, message).await?;
+    }
     emit_compaction(cx, state, items, smaller).await
 }
 
-/// Returns whether there are long results among the newest messages that can be shortened.
-pub(super) fn has_long_recent_results(
+/// Returns with how many tokens of messages no picture has to go.
+fn media_goal(state: &LoopState, items: &[Arc<HistoryItem>], window_unknown: bool) -> u64 {
+    let quarter = compact::estimate_total_tokens(items) / 4;
+    if window_unknown {
+        quarter
+    } else {
+        state.room_for_messages().min(quarter * 3)
+    }
+}
+
+/// Returns whether there are long results among the newest messages that can be shortened, or pictures that can go.
+pub(super) fn can_shorten(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<HistoryItem>],
+    window_unknown: bool,
 ) -> bool {
     let sizes = state.context_sizes(&cx.settings.context);
-    let plan = results::plan_shortening(items, &sizes, state.overflow_goal(items, &sizes));
-    !plan.results.is_empty()
+    let has_results = || {
+        // The prompt stays whole, so shorter results are of no use if it is too long.
+        let may_help = !lacks_floor(state, items) || ends_with_results(items);
+        let goal = state.overflow_goal(items, &sizes);
+        may_help && !results::plan_shortening(items, &sizes, goal).results.is_empty()
+    };
+    let goal = media_goal(state, items, window_unknown);
+    has_results() || compact::choose_kept_media(items, goal).is_some()
+}
+
+/// Returns whether the last message, apart from notes of ours, consists of tool results.
+fn ends_with_results(items: &[Arc<HistoryItem>]) -> bool {
+    let last = items.iter().rfind(|item| !item.message.hidden);
+    last.is_some_and(|item| item.message.role == Role::Tool)
 }
 
 /// Stores the text of a result unless it is stored already, and says where it can be read.
@@ -670,6 +706,7 @@ fn as_it_is(state: &LoopState, items: &[Arc<HistoryItem>], trigger: CompactTrigg
         stubs: Vec::new(),
         shortened: Vec::new(),
         pictures: false,
+        kept_pictures: 0,
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::admission::look_ahead;
-use super::compact::fits_after_hop;
+use super::compact::{PICTURES_LEFT_OUT, fits_after_hop};
 use super::context::TurnContext;
 use super::emit::{emit_session_model, emit_warning, retract_output};
 use super::failure_policy::FallbackReason;
@@ -21,9 +21,6 @@ use crate::provider::{AccountHealth, HistoryItem};
 
 /// The code of the warning that a provider of the route is skipped.
 const ROUTE_SKIPPED: &str = "route_skipped";
-
-/// The code of the warning that a model does not support images or PDFs.
-const PICTURES_LEFT_OUT: &str = "pictures_left_out";
 
 /// Returns the provider's model, if it can be called now.
 fn callable_model(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String> {

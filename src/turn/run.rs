@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use super::admission::build_provider_access;
 use super::compact::{
-    SummaryOutcome, collapse_large_results, drop_pictures, estimate_prefix_tokens, find_overflow_range,
-    fit_history, has_collapsible_results, has_long_recent_results, lacks_floor, no_room,
-    shorten_recent_results, summarize_history,
+    SummaryOutcome, can_shorten, collapse_large_results, drop_pictures, estimate_prefix_tokens,
+    find_overflow_range, fit_history, has_collapsible_results, lacks_floor, no_room, shorten_recent_results,
+    summarize_history,
 };
 use super::context::{TurnContext, TurnTask};
 use super::created_files::{warn_of_left_files, warn_of_new_files};
@@ -34,7 +34,7 @@ use super::transition::{Outcome, TransitionFacts, TurnProgress, next_transition}
 use super::unconfined::warn_of_unconfined;
 use crate::context::compact;
 use crate::domain::{
-    AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, Role, TerminalReason, Transition,
+    AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, TerminalReason, Transition,
 };
 use crate::provider::HistoryItem;
 
@@ -236,8 +236,7 @@ async fn gather_facts(
             && has_collapsible_results(cx, state, items),
         shortenable: end.outcome == Outcome::PromptTooLong
             && state.auto_compact()
-            && (may_shrink || ends_with_results(items))
-            && has_long_recent_results(cx, state, items),
+            && can_shorten(cx, state, items, end.window_unknown),
         window_unknown: end.window_unknown,
         compactable: may_shrink && state.may_compact() && find_overflow_range(cx, state, items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_media(items),
@@ -247,12 +246,6 @@ async fn gather_facts(
         reflects: state.conduct.should_reflect(cx.settings.policy.reflection),
         call_in_text: end.outcome == Outcome::CallInText,
     })
-}
-
-/// Returns whether the last message, apart from notes of ours, consists of tool results.
-fn ends_with_results(items: &[Arc<HistoryItem>]) -> bool {
-    let last = items.iter().rfind(|item| !item.message.hidden);
-    last.is_some_and(|item| item.message.role == Role::Tool)
 }
 
 /// Keeps or retracts the message that the step deferred.

@@ -389,6 +389,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                 stubs: vec!["call_1".into()],
                 shortened: Vec::new(),
                 pictures: true,
+                kept_pictures: 0,
             })),
             "agent/compacted",
             json!({

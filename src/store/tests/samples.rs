@@ -472,6 +472,7 @@ pub(in crate::store) fn early_records() -> Vec<(&'static str, &'static str, Even
                 stubs: Vec::new(),
                 shortened: Vec::new(),
                 pictures: false,
+                kept_pictures: 0,
             })),
         ),
         (

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::mock_llm::{Api, RecordedRequest, Reply};
-use super::scenario::{Scenario, TestTool, read_file};
+use super::scenario::{Scenario, TestTool, picture, read_file};
 use super::*;
 use crate::tool::ToolOutput;
 
@@ -310,4 +310,63 @@ fn an_overflow_removes_no_more_than_it_must() {
         (70_000..=89_856).contains(&compaction.tokens_after),
         "{compaction:?}"
     );
+}
+
+/// Makes the mock refuse requests beyond the window, in which each picture takes 1,600 tokens.
+fn serve_pictures(scenario: &Scenario, engine: &Engine) {
+    let engine = engine.clone();
+    scenario.mock().respond_with(move |request| {
+        let pictures = count_pictures(request) as u64;
+        let tokens = request.raw.len() as u64 / 4 + 1_600 * pictures;
+        Some(if tokens > engine.window {
+            engine.counts.lock().unwrap().beyond.push(tokens);
+            engine.refuse(tokens)
+        } else {
+            uncounted_ok()
+        })
+    });
+}
+
+fn count_pictures(request: &RecordedRequest) -> usize {
+    String::from_utf8_lossy(&request.raw).matches("iVBOR").count()
+}
+
+#[test]
+fn pictures_that_the_window_has_no_room_for_are_left_out() {
+    let engine = Engine::new(Api::OpenAi, 12_000);
+    let scenario = engine.scenario("");
+    serve_pictures(&scenario, &engine);
+    let client = scenario.start();
+    let session = client.session_of_model(engine.model());
+    let ask = |pictures: usize, text: &str| {
+        let mut prompt = vec![picture(); pictures];
+        prompt.push(Block::Text(text.to_owned()));
+        client.outcome(client.prompt_blocks(&session, prompt))
+    };
+    let outcome = ask(5, "compare them");
+    assert_eq!(
+        client.course(&session, &outcome),
+        ["collapse_drain_retry", "completed", DONE]
+    );
+    let sent = last_request(&scenario);
+    let kept = count_pictures(&sent);
+    let stubs = String::from_utf8_lossy(&sent.raw)
+        .matches("has no room for it")
+        .count();
+    assert!((1..5).contains(&kept) && kept + stubs == 5, "{kept} {stubs}");
+    let warnings = client.warnings(&session, "pictures_left_out");
+    assert!(
+        warnings.len() == 1 && warnings[0].contains(&format!("no room for {stubs} of the pictures")),
+        "{warnings:?}"
+    );
+    // The turn goes on, and so do later ones, with more pictures, and after a restart.
+    for more in 0..4 {
+        let outcome = ask(more, "and now?");
+        assert_eq!(describe_end(&outcome), DONE, "{more}: {outcome:?}");
+    }
+    assert_eq!(engine.counts().beyond, [0; 0]);
+    drop(client);
+    let client = scenario.start();
+    client.load(&session);
+    assert_eq!(describe_end(&client.ask(&session, "still?")), DONE);
 }

@@ -176,6 +176,7 @@ fn compaction(summary: Option<Summary>, stubs: Vec<ToolCallId>) -> Event {
         stubs,
         shortened: Vec::new(),
         pictures,
+        kept_pictures: 0,
     }))
 }
 
