@@ -18,7 +18,7 @@ use super::content::McpContent;
 use super::names::{name_for_models, name_for_rules};
 use super::registration::UnusableServer;
 use super::server::McpServer;
-use super::server_state::{NextStart, Phase, ReadyServer};
+use super::server_state::{ListRead, NextStart, Phase, ReadyServer};
 use crate::base::CancellationToken;
 use crate::base::hash::sha256;
 use crate::base::text::prefix_within;
@@ -213,6 +213,11 @@ impl McpFolder {
                     let what = if has_more_tools { "tools" } else { "prompts" };
                     let reason = format!("it lists more than {MAX_TOOLS} {what}; the others are not used");
                     (0, reason)
+                }
+                Phase::Ready(ref ready) if let ListRead::Failed { error, .. } = &ready.last_read => {
+                    let reason =
+                        format!("it did not list its tools again, so those from before stay in use: {error}");
+                    (server.server.times_ready(), reason)
                 }
                 Phase::Ready(_) | Phase::Idle | Phase::Starting => continue,
             };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -31,6 +31,16 @@ struct Connector {
     works: AtomicBool,
     /// How long the server takes to list its only prompt; it has none if that takes no time.
     prompts: Duration,
+    /// How the server lists its tools; it has none by default.
+    tools: Option<Arc<ToolList>>,
+}
+
+/// A list of tools without an entry.
+#[derive(Default)]
+struct ToolList {
+    is_stale: AtomicBool,
+    hangs: AtomicBool,
+    reads: AtomicUsize,
 }
 
 impl McpConnector for Connector {
@@ -46,16 +56,18 @@ impl McpConnector for Connector {
             }
             let peer = McpPeer {
                 has_prompts: !self.prompts.is_zero(),
+                has_tools: self.tools.is_some(),
                 ..McpPeer::default()
             };
-            Ok(Arc::new(Connection(peer, self.prompts)) as Arc<dyn McpConnection>)
+            let tools = self.tools.clone().unwrap_or_default();
+            Ok(Arc::new(Connection(peer, self.prompts, tools)) as Arc<dyn McpConnection>)
         }
         .boxed()
     }
 }
 
 /// A connection to a server that offers nothing but a prompt, after a while.
-struct Connection(McpPeer, Duration);
+struct Connection(McpPeer, Duration, Arc<ToolList>);
 
 impl McpConnection for Connection {
     fn peer(&self) -> &McpPeer {
@@ -63,7 +75,16 @@ impl McpConnection for Connection {
     }
 
     fn list_tools(&self) -> BoxFuture<'_, Result<Vec<McpTool>, McpError>> {
-        ready(Err(McpError::Closed)).boxed()
+        self.2.reads.fetch_add(1, Ordering::Relaxed);
+        if self.2.hangs.load(Ordering::Relaxed) {
+            pending().boxed()
+        } else {
+            ready(Ok(Vec::new())).boxed()
+        }
+    }
+
+    fn are_lists_stale(&self) -> bool {
+        self.2.is_stale.load(Ordering::Relaxed)
     }
 
     fn call_tool(&self, _call: McpCall) -> BoxFuture<'_, Result<McpCallResult, McpError>> {
@@ -275,6 +296,7 @@ async fn prompts_that_are_late_count_when_they_come() {
         let fixture = Fixture::with_connector(Connector {
             works: AtomicBool::new(true),
             prompts: Duration::from_secs(takes),
+            ..Connector::default()
         });
         let mut changes = fixture.manager.subscribe_changes();
         // The start waits for them only briefly.
@@ -295,6 +317,48 @@ async fn prompts_that_are_late_count_when_they_come() {
         // Their whole time is that of a start.
         assert_eq!(started.elapsed(), Duration::from_secs(takes.min(10) - 2));
         assert!(changes.has_changed().unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_cannot_be_read_again_are_waited_for_and_reported_once() {
+    let list = Arc::<ToolList>::default();
+    let fixture = Fixture::with_connector(Connector {
+        works: AtomicBool::new(true),
+        tools: Some(list.clone()),
+        ..Connector::default()
+    });
+    let begin_step = async || {
+        let started = clock::now();
+        fixture.folder.wait_until_lists_current().await;
+        (started.elapsed(), fixture.take_failures())
+    };
+    let reads = || list.reads.load(Ordering::Relaxed);
+    let nothing = (Duration::ZERO, Vec::<String>::new());
+    assert_eq!(fixture.start_turn().await, (START, None));
+    for fault in 1..3 {
+        let before = reads();
+        assert_eq!(begin_step().await, nothing);
+        list.is_stale.store(true, Ordering::Relaxed);
+        list.hangs.store(true, Ordering::Relaxed);
+        assert_eq!(begin_step().await, (Duration::from_secs(2), Vec::new()));
+        assert_eq!(begin_step().await, nothing);
+        clock::sleep(Duration::from_secs(10)).await;
+        let said = "it did not list its tools again, so those from before stay in use: no answer within 10 s";
+        assert_eq!(
+            begin_step().await,
+            (Duration::ZERO, vec![said.to_owned()]),
+            "{fault}"
+        );
+        assert_eq!(begin_step().await, nothing);
+        assert_eq!(reads(), before + 1);
+        // It is tried again in the background, and by then works.
+        clock::sleep(Duration::from_secs(75)).await;
+        assert_eq!((begin_step().await, reads()), (nothing.clone(), before + 2));
+        list.is_stale.store(false, Ordering::Relaxed);
+        list.hangs.store(false, Ordering::Relaxed);
+        clock::sleep(Duration::from_secs(75)).await;
+        assert_eq!((begin_step().await, reads()), (nothing.clone(), before + 3));
     }
 }
 

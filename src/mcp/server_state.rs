@@ -3,6 +3,7 @@
 //! The supervisor writes the phase. The handle only notes in it that someone needs the server, so that whoever waits sees
 //! that at once. It must not know how a server is started.
 
+use std::future::pending;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -117,6 +118,20 @@ pub(super) struct ReadyServer {
     pub(super) awaits_prompts: bool,
     /// How many changes of the lists it had announced before they were read.
     pub(super) list_changes: u64,
+    pub(super) last_read: ListRead,
+}
+
+/// How the last read of the lists went.
+#[derive(Clone, PartialEq)]
+pub(super) enum ListRead {
+    Done,
+    /// It takes long and goes on. Nobody waits for it any more.
+    Late,
+    /// The lists from before stay in use. Nobody waits for the next read.
+    Failed {
+        error: McpError,
+        retry_at: Instant,
+    },
 }
 
 /// What the supervisor shares with the handle.
@@ -133,7 +148,7 @@ pub(super) struct ServerShared {
     last_ready: Mutex<Option<Arc<ReadyServer>>>,
     /// It has answered a call since it started.
     pub(super) has_answered: AtomicBool,
-    /// How often it has become ready, or has read its lists again.
+    /// How often it has become ready, or its lists were read again.
     pub(super) times_ready: AtomicU64,
 }
 
@@ -184,7 +199,9 @@ impl ServerShared {
 
     pub(super) fn set_phase(&self, phase: Phase) {
         if let Phase::Ready(ready) = &phase {
-            self.times_ready.fetch_add(1, Ordering::Relaxed);
+            if ready.last_read == ListRead::Done {
+                self.times_ready.fetch_add(1, Ordering::Relaxed);
+            }
             self.set_last_ready(Some(ready.clone()));
         }
         self.phase.send_replace(phase);
@@ -242,29 +259,36 @@ impl ServerShared {
         *self.list_changes.borrow()
     }
 
-    /// Waits until the server has announced a change of its lists since they were read.
+    /// Waits until the server has announced a change of its lists since they were read, or a read that failed is due again.
     pub(super) async fn wait_until_lists_change(&self) {
-        let known = self.last_ready().map_or(0, |ready| ready.list_changes);
-        // The channel is open as long as this exists.
-        let _ = self
-            .list_changes
-            .subscribe()
-            .wait_for(|count| *count > known)
-            .await;
+        let ready = self.last_ready();
+        let known = ready.as_ref().map_or(0, |ready| ready.list_changes);
+        let retry = async {
+            match ready.as_ref().map(|ready| &ready.last_read) {
+                Some(ListRead::Failed { retry_at, .. }) => clock::sleep_until(*retry_at).await,
+                _ => pending().await,
+            }
+        };
+        let mut changes = self.list_changes.subscribe();
+        tokio::select! { biased;
+            // The channel is open as long as this exists.
+            _ = changes.wait_for(|count| *count > known) => {}
+            () = retry => {}
+        }
     }
 
     /// Waits until all changes of lists that the server has announced up to now were read, or it does not run. Lists that
-    /// are too old count as changed.
+    /// are too old count as changed. Reads that are late or have failed are not waited for.
     pub(super) async fn wait_until_lists_current(&self) {
         if self
             .last_ready()
-            .is_some_and(|ready| ready.connection.are_lists_stale())
+            .is_some_and(|ready| ready.last_read == ListRead::Done && ready.connection.are_lists_stale())
         {
             self.note_lists_changed();
         }
         let announced = self.list_changes();
         let is_current = |phase: &Phase| match phase {
-            Phase::Ready(ready) => ready.list_changes >= announced,
+            Phase::Ready(ready) => ready.last_read != ListRead::Done || ready.list_changes >= announced,
             _ => true,
         };
         // The channel is open as long as this exists.

@@ -20,7 +20,7 @@ use super::opening::{Opening, ProgramInput, SilentServer};
 use super::program_folder::choose_folder;
 use super::request_router::{CallHostPrompt, RequestRouter};
 use super::rmcp_connection::{ConnectOptions, OpenAttempt, RmcpConnection};
-use super::server_state::{NextStart, Phase, ReadyServer, ServerShared};
+use super::server_state::{ListRead, NextStart, Phase, ReadyServer, ServerShared};
 use super::stdio::StdioTransport;
 use crate::base::backoff::{Backoff, JITTER};
 use crate::base::{CancellationToken, clock, random};
@@ -38,7 +38,7 @@ const BACKOFF: Backoff = Backoff {
 };
 /// Failures in a row after which the server rests, as with any tool (R-TOOL-4).
 const TRIP: u32 = 3;
-/// How long it rests. After that the next turn starts it again.
+/// How long it rests, after which the next turn starts it again, and how long after a failure its lists are read again.
 const COOLDOWN: Duration = Duration::from_secs(60);
 /// A server that worked this long has recovered.
 const HEALTHY: Duration = Duration::from_secs(60);
@@ -46,6 +46,8 @@ const HEALTHY: Duration = Duration::from_secs(60);
 const ENDS_BY_ITSELF: Duration = Duration::from_secs(1);
 /// How long a start waits for the first list of prompts. A server whose prompts are late starts without them.
 const PROMPTS: Duration = Duration::from_secs(2);
+/// How long anyone waits for lists that are read again.
+const LATE_LISTS: Duration = Duration::from_secs(2);
 /// The shortest time between two reads of a list that changes.
 const LIST_PAUSE: Duration = Duration::from_millis(200);
 
@@ -252,6 +254,7 @@ async fn connect(
         prompts: prompts.unwrap_or_default(),
         awaits_prompts,
         list_changes,
+        last_read: ListRead::Done,
     })));
     if !awaits_prompts {
         listing = pending().boxed();
@@ -466,35 +469,69 @@ fn take_late_prompts(shared: &ServerShared, prompts: Vec<Arc<McpPrompt>>) {
     }
 }
 
-/// Reads the lists of tools and prompts again. Meanwhile the old ones stay in use.
+/// Reads the lists of tools and prompts again. Meanwhile, and if that fails, the old ones stay in use.
 async fn read_lists_again(shared: &ServerShared, connection: &Arc<dyn McpConnection>) {
     let limit = shared.setup.settings.startup_timeout_s.0;
     let list_changes = shared.list_changes();
-    let lists = async { tokio::try_join!(list_tools(&**connection), list_prompts(&**connection)) };
+    let reading = timeout(limit, read_lists(shared, &**connection, list_changes));
     let read = tokio::select! { biased;
         () = shared.stop.cancelled() => return,
         // It shall start again.
         () = shared.wait_until_needed() => return,
         () = connection.wait_until_closed() => return,
-        read = timeout(limit, lists) => read,
+        read = reading => read.unwrap_or(Err(McpError::TimedOut(limit))),
     };
-    let lists = read.unwrap_or(Err(McpError::TimedOut(limit))).or_else(|error| {
-        tracing::warn!(%error, "an MCP server did not list what it has changed");
-        // Nobody waits for this change any longer.
-        let known = shared.last_ready().ok_or(error)?;
-        Ok::<_, McpError>((known.tools.clone(), known.prompts.clone()))
-    });
-    if let Ok((tools, prompts)) = lists {
-        shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
+    match read {
+        Ok((tools, prompts)) => shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
             connection: connection.clone(),
             tools,
             prompts,
             awaits_prompts: false,
             list_changes,
-        })));
+            last_read: ListRead::Done,
+        }))),
+        Err(error) => {
+            tracing::warn!(%error, "an MCP server did not list what it has changed");
+            let retry_at = clock::now() + COOLDOWN;
+            set_last_read(shared, list_changes, ListRead::Failed { error, retry_at });
+        }
     }
     // A server that announces changes all the time must not keep us busy.
     clock::sleep(LIST_PAUSE).await;
+}
+
+type Lists = (Vec<Arc<McpTool>>, Vec<Arc<McpPrompt>>);
+
+/// Reads the lists. From a moment on, nobody waits for that any more.
+async fn read_lists(
+    shared: &ServerShared,
+    connection: &dyn McpConnection,
+    list_changes: u64,
+) -> Result<Lists, McpError> {
+    let mut lists = async { tokio::try_join!(list_tools(connection), list_prompts(connection)) }.boxed();
+    match timeout(LATE_LISTS, &mut lists).await {
+        Ok(read) => read,
+        Err(_) => {
+            if shared
+                .last_ready()
+                .is_some_and(|known| known.last_read == ListRead::Done)
+            {
+                set_last_read(shared, list_changes, ListRead::Late);
+            }
+            lists.await
+        }
+    }
+}
+
+/// Notes how a read of the lists goes, during which the old ones stay in use.
+fn set_last_read(shared: &ServerShared, list_changes: u64, last_read: ListRead) {
+    if let Some(known) = shared.last_ready() {
+        shared.set_phase(Phase::Ready(Arc::new(ReadyServer {
+            list_changes,
+            last_read,
+            ..ReadyServer::clone(&known)
+        })));
+    }
 }
 
 /// Stops a program, as [`stop_process`] does, and checks what it has created since `earlier`.
