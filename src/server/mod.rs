@@ -22,6 +22,6 @@ mod service;
 mod state;
 pub mod to_wire;
 
-pub use crate::store::stored_trust;
+pub use crate::store::{list_recent_sessions, stored_trust};
 pub use run::{ServeOptions, run_server, tool_names};
 pub use state::SettingsHook;

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use rusqlite::ErrorCode as SqliteCode;
+
 use crate::domain::{AgentError, ErrorCode};
 
 /// The reason why the store failed.
@@ -39,6 +41,9 @@ pub enum StoreError {
     /// The database was damaged and was replaced. The text says what was saved.
     #[error("{0}")]
     Replaced(String),
+    /// The database is damaged, and could not be repaired.
+    #[error("the session store {path} is damaged, and repairing it failed: {source}", path = path.display())]
+    Unrepaired { path: PathBuf, source: Box<StoreError> },
     /// The store's writer or its runtime has ended.
     #[error("the session store has ended")]
     Closed,
@@ -52,9 +57,28 @@ impl StoreError {
             Self::Sqlite(_) | Self::Io { .. } | Self::NotWritable => {
                 Some("free disk space or repair the data folder, then try again")
             }
+            Self::Unrepaired { .. } => {
+                Some("make the data folder writable, and free disk space, then try again")
+            }
             Self::Replaced(_) => Some("try again"),
             Self::Closed => Some("start agentls again"),
             Self::BadName(_) | Self::BadCursor(_) => None,
+        }
+    }
+
+    /// Returns whether nothing may be written there.
+    pub(super) fn is_denied(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            ),
+            Self::Sqlite(error) => matches!(
+                error.sqlite_error_code(),
+                Some(SqliteCode::ReadOnly | SqliteCode::CannotOpen | SqliteCode::PermissionDenied)
+            ),
+            Self::Unrepaired { source, .. } => source.is_denied(),
+            _ => false,
         }
     }
 

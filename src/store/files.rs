@@ -89,6 +89,16 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+pub(super) fn remove_database(path: &Path) -> io::Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        match fs::remove_file(with_suffix(path, suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Checks that the file system of the database at `path` has room for `bytes` more, as `action` needs. If that is unknown, it
 /// has.
 ///

@@ -25,6 +25,7 @@ mod records;
 mod recovery;
 mod row_reading;
 mod rows;
+mod salvage;
 mod schema;
 mod search;
 mod wal;
@@ -50,7 +51,7 @@ pub use write::{FaultHook, ModelKey, NamedWindow, RowWrite, StoreWrite, WriteFau
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::domain::EventSink;
 use files::{DataDir, StorePlace};
@@ -85,6 +86,14 @@ pub type TrustedFolders = BTreeMap<PathBuf, Option<String>>;
 pub async fn stored_trust(data: PathBuf) -> Result<(TrustedFolders, AcceptedRedirects), StoreError> {
     let reader = StoreReader::new(DataDir::new(data), StorePlace::Inline);
     Ok((reader.trusted_folders().await?, reader.list_redirects().await?))
+}
+
+/// Reads the ids and titles of the sessions in `data` that were used last; none if the store cannot be read at once.
+///
+/// For callers that must not change anything, such as the version of the store.
+pub fn list_recent_sessions(data: &Path) -> Vec<(String, Option<String>)> {
+    let path = DataDir::new(data.to_path_buf()).database_path();
+    search::list_recent(&path).unwrap_or_default()
 }
 
 impl Store {

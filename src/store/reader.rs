@@ -596,10 +596,14 @@ fn open_existing(
         Ok(true) => {}
         Err(error) => return Err(StoreError::from_io("looking for", path, error)),
     }
-    let (opened, notice) = if may_replace {
-        recovery::open(path, schema::BUSY)?
+    let opened = if may_replace {
+        recovery::open(path, schema::BUSY)
     } else {
-        (recovery::open_as_is(path, schema::BUSY)?, None)
+        recovery::open_as_is(path, schema::BUSY).map(|opened| (opened, None))
+    };
+    let (opened, notice) = match opened {
+        Err(error) if error.is_denied() => (recovery::open_read_only(path).map_err(|_| error)?, None),
+        opened => opened?,
     };
     // Readers never write, not even by mistake.
     opened.0.pragma_update(None, "query_only", true)?;
@@ -611,7 +615,7 @@ fn explain_damage(path: &Path, error: rusqlite::Error, may_replace: bool) -> Res
     if !may_replace {
         return Ok(error.into());
     }
-    let notice = recovery::replace_damaged(path)?;
+    let notice = recovery::repair(path)?;
     Ok(notice.map_or_else(|| error.into(), StoreError::Replaced))
 }
 

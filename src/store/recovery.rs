@@ -26,6 +26,7 @@ use super::error::StoreError;
 use super::files::{self, FileIdentity, with_suffix};
 use super::ops::extract_search_text;
 use super::row_reading::stored_event;
+use super::salvage::SchemaCopy;
 use super::schema;
 use crate::base::clock::{self, Instant};
 use crate::domain::{Event, TurnId};
@@ -33,7 +34,7 @@ use crate::domain::{Event, TurnId};
 /// The files next to a database that belong to it.
 const LOGS: [&str; 2] = ["-wal", "-shm"];
 
-/// The tables that are copied row by row, and whether their rows have numbers.
+/// The tables that are copied row by row, and whether their rows have numbers. The first two are always in the same place.
 const TABLES: [(&str, bool); 10] = [
     ("sessions", true),
     ("pending", true),
@@ -67,6 +68,8 @@ struct SavedSessions {
     left_out: usize,
     /// Whether rows of the list of sessions could not be read, so that others may be missing.
     is_list_cut: bool,
+    /// Whether nothing but sessions could be found.
+    has_only_sessions: bool,
 }
 
 /// Returns whether an error means that the file is damaged, or is not a database.
@@ -84,11 +87,28 @@ pub(super) type OpenDatabase = (Connection, FileIdentity);
 pub(super) fn open(path: &Path, busy: Duration) -> Result<(OpenDatabase, Option<String>), StoreError> {
     match open_as_is(path, busy) {
         Err(StoreError::Sqlite(error)) if is_damage(&error) => {
-            let notice = replace_damaged(path)?;
+            let notice = repair(path)?;
             Ok((open_as_is(path, busy)?, notice))
         }
         opened => Ok((opened?, None)),
     }
+}
+
+/// Opens the database for reading only, where nothing can be written. It has no identity, so it is opened each time.
+pub(super) fn open_read_only(path: &Path) -> Result<OpenDatabase, StoreError> {
+    Ok((schema::open_read_only(path, schema::BUSY)?, None))
+}
+
+/// Replaces the database like [`replace_damaged`]. An error names the damage.
+pub(super) fn repair(path: &Path) -> Result<Option<String>, StoreError> {
+    replace_damaged(path).map_err(|error| match error {
+        StoreError::Sqlite(error) if schema::is_busy(&error) => error.into(),
+        StoreError::Sqlite(_) | StoreError::Io { .. } => StoreError::Unrepaired {
+            path: path.to_owned(),
+            source: Box::new(error),
+        },
+        other => other,
+    })
 }
 
 /// Opens the database like [`schema::open`], while no other process replaces it.
@@ -176,7 +196,7 @@ fn try_replacing(path: &Path) -> Result<Option<String>, StoreError> {
     }
     let fresh = with_suffix(path, ".new");
     // A crash may have left one.
-    remove_database(&fresh).map_err(failed)?;
+    files::remove_database(&fresh).map_err(failed)?;
     files::check_free_space("replacing", path, measure_database(path))?;
     let aside = choose_aside_path(path);
     let saved = save_readable(path, &fresh).and_then(|saved| {
@@ -185,7 +205,7 @@ fn try_replacing(path: &Path) -> Result<Option<String>, StoreError> {
     });
     if saved.is_err() {
         // On a full disk, others need the space.
-        let _ = remove_database(&fresh);
+        let _ = files::remove_database(&fresh);
     }
     let saved = saved?;
     let notice = format!(
@@ -239,11 +259,14 @@ impl SavedSessions {
             text += &format!(", {} of them without their last part", self.cut);
         }
         text += &match (self.left_out, self.is_list_cut) {
-            (0, false) => return text,
+            (0, false) => String::new(),
             (0, true) => "; some sessions could not be read".to_owned(),
             (left_out, false) => format!("; {} could not be read", count(left_out)),
             (left_out, true) => format!("; at least {} could not be read", count(left_out)),
         };
+        if self.has_only_sessions {
+            text += "; permissions, trusted folders, and what reverts need are lost";
+        }
         text
     }
 }
@@ -299,9 +322,9 @@ fn rebuild_indexes(path: &Path) -> Result<bool, StoreError> {
         Ok(is_whole)
     };
     match rebuild() {
-        Err(error)
-            if is_damage(&error) || error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) =>
-        {
+        // The copy that follows may still work, or says why not.
+        Err(error) if !schema::is_busy(&error) => {
+            tracing::debug!(%error, "the indexes of the session store cannot be built again");
             Ok(false)
         }
         rebuilt => Ok(rebuilt?),
@@ -332,7 +355,18 @@ fn save_readable(path: &Path, fresh: &Path) -> Result<SavedSessions, StoreError>
     // To open an emptied one would delete its log.
     if !schema::is_emptied(path) {
         let transaction = target.transaction()?;
-        copy_readable(&open_source(path)?, &transaction, &mut saved)?;
+        let source = open_source(path)?;
+        let copy = if has_tables(&source)? {
+            None
+        } else {
+            SchemaCopy::make(path)?
+        };
+        if let Some(copy) = copy {
+            copy_readable(&open_source(copy.path())?, &transaction, &TABLES[..2], &mut saved)?;
+            saved.has_only_sessions = true;
+        } else {
+            copy_readable(&source, &transaction, &TABLES, &mut saved)?;
+        }
         transaction.commit()?;
     }
     // The file is complete without its log, which closing would move into it anyway.
@@ -341,18 +375,28 @@ fn save_readable(path: &Path, fresh: &Path) -> Result<SavedSessions, StoreError>
     Ok(saved)
 }
 
+/// Returns whether the list of tables can be read.
+fn has_tables(source: &Connection) -> Result<bool, rusqlite::Error> {
+    // Accepts a list with unreadable entries.
+    let _ = source.pragma_update(None, "writable_schema", true);
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE name IN ('sessions', 'events')";
+    let count = skip_damage(source.query_row(sql, [], |row| row.get::<_, i64>(0)))?;
+    Ok(count == Some(2))
+}
+
 fn copy_readable(
     source: &Connection,
     target: &Transaction<'_>,
+    tables: &[(&str, bool)],
     saved: &mut SavedSessions,
 ) -> Result<(), StoreError> {
     // All tables as of one moment, whoever writes.
     source.execute_batch("BEGIN")?;
     // Accepts a file that is shorter than its header says. A file that is no database has nothing to save.
     let _ = source.pragma_update(None, "writable_schema", true);
-    for (table, has_numbers) in TABLES {
-        let is_whole = copy_table(source, target, table, has_numbers)?;
-        saved.is_list_cut |= table == "sessions" && !is_whole;
+    for (table, has_numbers) in tables {
+        let is_whole = copy_table(source, target, table, *has_numbers)?;
+        saved.is_list_cut |= *table == "sessions" && !is_whole;
     }
     // Damage may have made other numbers, from which no ids of events can be built.
     let sql = "DELETE FROM sessions WHERE num NOT BETWEEN 1 AND ?";
@@ -575,16 +619,6 @@ fn choose_aside_path(path: &Path) -> PathBuf {
         .chain(others)
         .find(is_free)
         .unwrap_or(base)
-}
-
-fn remove_database(path: &Path) -> io::Result<()> {
-    for suffix in ["", "-wal", "-shm"] {
-        match fs::remove_file(with_suffix(path, suffix)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
+use url::Url;
 
 use super::error::StoreError;
 use super::files;
@@ -202,20 +203,46 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
+/// Opens the database for reading only, and changes nothing, so that it works where nothing can be written.
+pub(super) fn open_read_only(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
+    check_kind(path)?;
+    let open = |name: &Path| -> Result<(Connection, i64), rusqlite::Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI)?;
+        connection.busy_timeout(busy)?;
+        let found = read_schema_version(&connection)?;
+        Ok((connection, found))
+    };
+    let has_log = files::with_suffix(path, "-wal")
+        .metadata()
+        .is_ok_and(|meta| meta.len() > 0);
+    let (connection, found) = match (open(path), Url::from_file_path(path)) {
+        // SQLite cannot make the index of the log, and needs none if there is no log.
+        (Err(error), Ok(mut url)) if is_unopened(&error) && !has_log => {
+            url.set_query(Some("immutable=1"));
+            open(Path::new(url.as_str()))?
+        }
+        (opened, _) => opened?,
+    };
+    if found > VERSION {
+        return Err(StoreError::NewerSchema {
+            found,
+            known: VERSION,
+        });
+    }
+    Ok(connection)
+}
+
+fn is_unopened(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+}
+
 fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     if let Some(parent) = path.parent() {
         files::private_folder(parent).map_err(|e| StoreError::from_io("making the folder", parent, e))?;
     }
-    // A link could lead the store's data out of its private folder.
-    if path.is_symlink() {
-        let link = std::io::Error::other("it is a symbolic link; move the file here, or link its folder");
-        return Err(StoreError::from_io("opening", path, link));
-    }
-    // Opening a pipe would wait for somebody at its other end.
-    if nofollow::kind(path).is_some_and(|kind| kind != FileKind::Regular) {
-        let other = std::io::Error::other("it is not a file; remove it");
-        return Err(StoreError::from_io("opening", path, other));
-    }
+    check_kind(path)?;
     create_if_missing(path).map_err(|e| StoreError::from_io("opening", path, e))?;
     if is_emptied(path) {
         let error = ffi::Error::new(ffi::SQLITE_NOTADB);
@@ -236,6 +263,21 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     }
     migrate_into(&mut connection, MIGRATIONS)?;
     Ok(connection)
+}
+
+/// Refuses what is not a file.
+fn check_kind(path: &Path) -> Result<(), StoreError> {
+    // A link could lead the store's data out of its private folder.
+    if path.is_symlink() {
+        let link = std::io::Error::other("it is a symbolic link; move the file here, or link its folder");
+        return Err(StoreError::from_io("opening", path, link));
+    }
+    // Opening a pipe would wait for somebody at its other end.
+    if nofollow::kind(path).is_some_and(|kind| kind != FileKind::Regular) {
+        let other = std::io::Error::other("it is not a file; remove it");
+        return Err(StoreError::from_io("opening", path, other));
+    }
+    Ok(())
 }
 
 /// Creates an empty database for the owner only. SQLite gives its log files the same mode.

@@ -2,6 +2,9 @@
 //!
 //! Builds queries and excerpts only; `apply` fills the search table.
 
+use std::path::Path;
+use std::time::Duration;
+
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
@@ -9,6 +12,7 @@ use super::apply::{IS_LISTED, event_id, event_ids, seq_of};
 use super::error::StoreError;
 use super::row_reading::{SESSION, session_row, stored_event};
 use super::rows::{SearchHit, SessionHit, SessionPage, SessionQuery, StoredEvent};
+use super::schema;
 use crate::base::text;
 use crate::domain::Event;
 
@@ -59,6 +63,17 @@ pub(super) fn list_sessions(
         page.sessions.push(SessionHit { session, found });
     }
     Ok(page)
+}
+
+/// Reads the ids and titles of the sessions that were used last, in a store of any version.
+pub(super) fn list_recent(path: &Path) -> Result<Vec<(String, Option<String>)>, StoreError> {
+    let connection = schema::open_read_only(path, Duration::ZERO)?;
+    let sql = format!(
+        "SELECT id, title FROM sessions WHERE ({IS_LISTED}) ORDER BY updated_ms DESC, num DESC LIMIT 100"
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Builds the statement for a page, and its values.

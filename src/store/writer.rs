@@ -319,7 +319,7 @@ impl StoreWriter {
         match self.try_commit_ops(ops) {
             Err(StoreError::Sqlite(error)) if recovery::is_damage(&error) => {
                 self.connection = None;
-                match recovery::replace_damaged(&self.folder.database_path())? {
+                match recovery::repair(&self.folder.database_path())? {
                     Some(notice) => self.outlet.publish_warning("store", &notice),
                     None => return Err(error.into()),
                 }

@@ -1,9 +1,12 @@
 //! A defective store: unwritable, of a newer version, or with a corrupt record (R-ERR-2, R-SESS-4, R-SESS-5).
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use agentls::protocol::LoadSessionResult;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, World};
+use crate::harness::{Client, Options, World};
 use crate::mock_llm::{Gate, Reply};
 
 /// Returns the messages of all warnings with this code.
@@ -150,4 +153,87 @@ fn newer_store_is_refused_before_and_during_a_turn() {
         "{error:?}"
     );
     assert_eq!(world.requests(), 2);
+}
+
+fn as_ordinary_user(env: Vec<(String, String)>) -> Options {
+    Options {
+        ordinary_user: true,
+        env,
+        ..Options::default()
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_store_where_nothing_can_be_written_is_read() {
+    let world = World::new();
+    if !world.has_ordinary_user() {
+        return;
+    }
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    drop(client);
+    // What is in the log only cannot be read without a place for its index.
+    let store = rusqlite::Connection::open(world.data().join("store.db")).unwrap();
+    store
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .unwrap();
+    drop(store);
+    // It belongs to the superuser.
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("agentls");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::copy(world.data().join("store.db"), data.join("store.db")).unwrap();
+    for folder in [home.path(), &data] {
+        set_mode(folder, 0o555);
+    }
+    set_mode(&data.join("store.db"), 0o444);
+    let client = world.start_with(as_ordinary_user(vec![(
+        "XDG_DATA_HOME".to_owned(),
+        home.path().display().to_string(),
+    )]));
+    for _ in 0..2 {
+        let listed: Value = client.call("agent/listSessions", json!({}));
+        assert_eq!(listed["sessions"][0]["sessionId"], session, "{listed}");
+    }
+    let params = json!({"sessionId": session, "readOnly": true});
+    let loaded: LoadSessionResult = client.call("agent/loadSession", params);
+    assert_eq!(loaded.events.len() as u64, loaded.seq);
+    assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
+    set_mode(home.path(), 0o755);
+    set_mode(&data, 0o755);
+}
+
+#[test]
+fn a_damaged_store_that_cannot_be_repaired_in_place_is_moved_aside() {
+    let world = World::new();
+    if !world.has_ordinary_user() {
+        return;
+    }
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    drop(client);
+    let path = world.data().join("store.db");
+    let store = rusqlite::Connection::open(&path).unwrap();
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'sessions_recent'";
+    let page: i64 = store.query_row(sql, [], |row| row.get(0)).unwrap();
+    let page = page as usize;
+    drop(store);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[(page - 1) * 4_096..page * 4_096].fill(0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    set_mode(&path, 0o444);
+    let client = world.start_with(as_ordinary_user(Vec::new()));
+    let error = client.refused("agent/listSessions", json!({}));
+    assert!(
+        error.message.contains("is damaged") && error.message.contains("was moved to"),
+        "{error:?}"
+    );
+    let listed: Value = client.call("agent/listSessions", json!({}));
+    assert_eq!(listed["sessions"][0]["sessionId"], session, "{listed}");
 }

@@ -381,6 +381,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("store/file_snapshots.rs", "the data folder"),
     ("store/lock.rs", "the data folder"),
     ("store/recovery.rs", "the data folder"),
+    ("store/salvage.rs", "the data folder"),
     ("store/schema.rs", "the data folder"),
     ("store/writer.rs", "the data folder"),
     ("transport/stdio.rs", "/dev/null"),

@@ -88,6 +88,7 @@ fn store_failed(error: StoreError) -> RequestError {
         | StoreError::Io { .. }
         | StoreError::NotWritable
         | StoreError::Replaced(_)
+        | StoreError::Unrepaired { .. }
         | StoreError::Closed => AgentError::from(error).into(),
     }
 }

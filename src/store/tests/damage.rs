@@ -164,6 +164,62 @@ async fn a_file_that_is_no_database_gives_way_to_a_new_store() {
 }
 
 #[tokio::test]
+async fn sessions_survive_damage_to_the_first_page() {
+    // The list of tables, and with it the header.
+    for range in [100..PAGE, 0..PAGE] {
+        let (notice, whole, cut) = recover_from(|path| overwrite(path, range)).await;
+        assert_eq!((whole, cut), (SESSIONS as usize, 0), "{notice}");
+        assert!(notice.contains("permissions, trusted folders, "), "{notice}");
+    }
+}
+
+/// The last sessions are in the log only.
+#[tokio::test]
+async fn sessions_in_the_log_survive_damage_to_the_first_page() {
+    let rig = StoreFixture::in_folder(build_store().await);
+    rig.create(&["ses_last"]).await;
+    rig.send(append("ses_last", 1, build_warning("a"))).await;
+    rig.barrier().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    for suffix in ["", "-wal"] {
+        let from = rig.folder.path().join(format!("store.db{suffix}"));
+        fs::copy(from, folder.path().join(format!("store.db{suffix}"))).unwrap();
+    }
+    overwrite(&path, 0..PAGE);
+    let notice = recovery::replace_damaged(&path).unwrap().unwrap();
+    assert!(notice.contains("21 sessions"), "{notice}");
+    let names = fs::read_dir(folder.path()).unwrap();
+    let names: BTreeSet<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(
+        !names.iter().any(|name| name.to_str().unwrap().contains(".copy")),
+        "{names:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_store_is_read_without_changing_anything() {
+    let folder = build_store().await;
+    let path = folder.path().join("store.db");
+    let before = (
+        fs::read(&path).unwrap(),
+        fs::metadata(&path).unwrap().modified().unwrap(),
+    );
+    let connection = schema::open_read_only(&path, schema::BUSY).unwrap();
+    let count: i64 = connection
+        .query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(count as u64, SESSIONS);
+    connection.execute("DELETE FROM sessions", []).unwrap_err();
+    drop(connection);
+    let after = (
+        fs::read(&path).unwrap(),
+        fs::metadata(&path).unwrap().modified().unwrap(),
+    );
+    assert!(before == after);
+}
+
+#[tokio::test]
 async fn the_first_write_or_read_replaces_a_damaged_store_and_says_so() {
     for reads_first in [true, false] {
         let folder = build_store().await;
