@@ -37,7 +37,8 @@ fn main() {
     }
     memory::release_large_blocks();
     let source = || build_config_source(&GlobalArgs::default());
-    if cli::answer_shell(source, current_dir().ok()).unwrap_or_else(|error| error.exit()) {
+    let answered = cli::answer_shell(source, current_dir().ok(), server::list_recent_sessions);
+    if answered.unwrap_or_else(|error| error.exit()) {
         exit(0);
     }
     let arguments = Arguments::parse_or_exit();

@@ -68,6 +68,15 @@ impl Arguments {
     }
 }
 
+/// Accepts a model, `provider/model`, or a provider.
+fn parse_model(text: &str) -> Result<String, String> {
+    let (provider, model) = text.split_once('/').unwrap_or((text, text));
+    if provider.trim().is_empty() || model.trim().is_empty() {
+        return Err("it names no model; write PROVIDER/MODEL, as `agentls models` lists them".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// Accepts a level, or a filter that names one. A single other word would silence the log instead.
 fn parse_log_filter(text: &str) -> Result<String, String> {
     let is_level = matches!(text, "off" | "error" | "warn" | "info" | "debug" | "trace");
@@ -142,7 +151,7 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub provider: Option<String>,
     /// Use this model.
-    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, global = true, value_name = "NAME", value_parser = parse_model)]
     pub model: Option<String>,
     /// How freely the agent may act.
     #[arg(long, global = true, value_name = "MODE", value_parser = ["plan", "ask", "autoEdit", "full"])]

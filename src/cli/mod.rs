@@ -55,7 +55,7 @@ pub use args::{
     RunArguments, SandboxCommand, SessionsCommand, TurnArgs,
 };
 
-pub use completion::answer_shell;
+pub use completion::{SessionReader, answer_shell};
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -87,17 +87,23 @@ pub async fn run_command(
         cwd,
         is_shown: std::io::stdout().is_terminal(),
     };
-    match context.run(command).await {
-        Ok(code) => code,
+    let (code, problem) = match context.run(command).await {
+        Ok(0) => match screen::stdout_failure() {
+            Some(reason) => (1, format!("cannot write the output: {reason}")),
+            None => return 0,
+        },
+        Ok(code) => return code,
         Err(error) => {
-            let terminal = std::io::stderr().is_terminal();
-            // Through a screen, because an error may quote text that would act on the terminal (R-SEC).
-            let mut screen = Screen::with_stderr(terminal, Styler::from_env(&source.env, terminal));
-            let mark = screen.styler.paint_text(Color::BoldRed, "agentls:");
-            screen.write_line(&format!("{mark} {error}"));
-            error.downcast_ref::<RunError>().map_or(1, RunError::exit_code)
+            let code = error.downcast_ref::<RunError>().map_or(1, RunError::exit_code);
+            (code, error.to_string())
         }
-    }
+    };
+    let terminal = std::io::stderr().is_terminal();
+    // Through a screen, because an error may quote text that would act on the terminal (R-SEC).
+    let mut screen = Screen::with_stderr(terminal, Styler::from_env(&source.env, terminal));
+    let mark = screen.styler.paint_text(Color::BoldRed, "agentls:");
+    screen.write_line(&format!("{mark} {problem}"));
+    code
 }
 
 type CommandResult = Result<i32, Box<dyn std::error::Error>>;

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
 
 use rustix::termios::tcgetwinsize;
 
@@ -49,7 +50,7 @@ impl Screen {
     pub(super) fn with_stdout(terminal: bool, styler: Styler) -> Self {
         // `width` subtracts one column, so 81 yields lines of 80.
         let size: fn() -> (usize, usize) = if terminal { terminal_size } else { || (81, 24) };
-        Self::with_output(Box::new(std::io::stdout()), terminal, size, styler)
+        Self::with_output(Box::new(WatchedStdout), terminal, size, styler)
     }
 
     /// Writes to standard error.
@@ -333,11 +334,42 @@ pub(super) fn print_json(json: &str) -> std::io::Result<bool> {
 
 /// Writes to standard output for programs. Returns false if the reader is gone, which is not an error.
 pub(super) fn print_to_stdout(text: &str) -> std::io::Result<bool> {
-    let mut out = std::io::stdout().lock();
+    let mut out = WatchedStdout;
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// The first failure to write to standard output.
+static STDOUT_FAILURE: OnceLock<String> = OnceLock::new();
+
+/// Returns why something could not be written to standard output. That its reader is gone is no failure.
+pub(super) fn stdout_failure() -> Option<&'static str> {
+    STDOUT_FAILURE.get().map(String::as_str)
+}
+
+/// Standard output, whose first failure is kept: most writers have nobody to report it to.
+struct WatchedStdout;
+
+impl WatchedStdout {
+    fn note_failure<T>(result: std::io::Result<T>) -> std::io::Result<T> {
+        result.inspect_err(|error| {
+            if error.kind() != std::io::ErrorKind::BrokenPipe {
+                STDOUT_FAILURE.get_or_init(|| error.to_string());
+            }
+        })
+    }
+}
+
+impl Write for WatchedStdout {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Self::note_failure(std::io::stdout().write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Self::note_failure(std::io::stdout().flush())
     }
 }
 

@@ -645,6 +645,10 @@ fn version_completions_help_and_usage_errors_work() {
         .run(&["nonsense"])
         .assert_exit_code(2)
         .assert_stderr("nonsense");
+    for model in ["second/", "/m", " "] {
+        let refused = world.run(&["run", "--model", model, "-p", "hi"]);
+        refused.assert_exit_code(2).assert_stderr("names no model");
+    }
     let mut without_home = world.command(&["run", "-p", "hi"]);
     without_home.env("HOME", "/proc/nowhere");
     let done = CommandResult::of(&without_home.output().unwrap());
@@ -688,6 +692,35 @@ fn shells_complete_the_names_of_sessions_models_and_agents() {
 }
 
 #[test]
+fn a_completion_leaves_a_store_of_an_older_version_as_it_is() {
+    let world = World::with(hello());
+    world.run(&["run", "-p", "hi"]).assert_exit_code(0);
+    let path = world.path("home/.local/share/agentls/store.db");
+    let version = |set: Option<i64>| -> i64 {
+        let store = rusqlite::Connection::open(&path).unwrap();
+        if let Some(version) = set {
+            store.pragma_update(None, "user_version", version).unwrap();
+        }
+        store
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .unwrap()
+    };
+    version(Some(8));
+    let mut command = world.command(&["--", "agentls", "resume", ""]);
+    command.env("AGENTLS_COMPLETE", "fish");
+    CommandResult::of(&command.output().unwrap())
+        .assert_exit_code(0)
+        .assert_stdout("ses_");
+    assert_eq!(version(None), 8);
+    // Nothing is created, either.
+    let home = world.path("new");
+    let mut command = world.command(&["--", "agentls", "run", "--model", ""]);
+    command.env("AGENTLS_COMPLETE", "fish").env("HOME", &home);
+    CommandResult::of(&command.output().unwrap()).assert_exit_code(0);
+    assert!(!home.exists());
+}
+
+#[test]
 fn failed_write_to_stdout_is_an_error() {
     let world = World::with(hello());
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -696,6 +729,12 @@ fn failed_write_to_stdout_is_an_error() {
         &["run", "--json", "-p", "hi"],
         &["config", "schema"],
         &["completions", "bash"],
+        &["models", "--offline"],
+        &["models", "--offline", "--json"],
+        &["sessions", "list"],
+        &["config", "check"],
+        &["mcp", "list"],
+        &["docs"],
     ] {
         let output = world.command(args).stdout(full()).stderr(Stdio::piped()).output();
         CommandResult::of(&output.unwrap())

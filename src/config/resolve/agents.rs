@@ -108,9 +108,25 @@ impl Resolver<'_> {
                 let suggestion = nearest_name(provider, settings.providers.keys().map(String::as_str));
                 self.report_misspelling(&path, "unknown provider", suggestion);
             }
+            self.complete_model(agent);
             self.prune_route(agent, &settings.providers);
         }
         settings.agents = agents;
+    }
+
+    /// Takes `provider/` for the default model of the provider: no other may answer instead.
+    fn complete_model(&mut self, agent: &mut AgentSettings) {
+        let named = agent.model.as_deref().unwrap_or_default().trim_end();
+        let Some(provider) = named.strip_suffix('/').filter(|provider| !provider.contains('/')) else {
+            return;
+        };
+        let path = ["agent", &agent.name, "model"];
+        if self.is_set(&path) {
+            let message =
+                format!("names no model; write {provider}/MODEL, or {provider} for its default model");
+            self.report_error(&path, message);
+        }
+        agent.model = Some(provider.to_owned());
     }
 
     /// Returns what an agent's model may select. A named agent inherits a model, a provider, or both from `default`.

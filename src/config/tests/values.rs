@@ -51,6 +51,10 @@ fn bad_value_costs_only_itself() {
             "/h/c.toml:2:1: error: agent.a.provider: unknown provider (did you mean `openai`?)",
         ),
         (
+            "[agent.a]\nmodel = 'openai/'",
+            "/h/c.toml:2:1: error: agent.a.model: names no model; write openai/MODEL, or openai for its default model",
+        ),
+        (
             "[model.m]\ninput = 1.0",
             "/h/c.toml:1:8: error: model.m: a price needs both `input` and `output`; ignored",
         ),
