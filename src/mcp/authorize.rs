@@ -5,15 +5,16 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::stream::{BoxStream, empty};
+use futures::stream::{BoxStream, empty, iter};
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, JsonRpcRequest, RequestId,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcError, JsonRpcMessage, JsonRpcRequest,
+    RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
@@ -34,6 +35,10 @@ use crate::oauth::{OAuthError, TokenSource};
 
 /// Attempts in a row to resume streams after which the connection is lost; the SDK would try without end.
 const MAX_RESUMES: u32 = 3;
+
+/// How long the first event of an answer is waited for, which may refuse the session, and how many events are looked at.
+const FIRST_EVENT: Duration = Duration::from_millis(200);
+const MAX_PEEKED: usize = 4;
 
 /// The longest reason of a failure, in characters.
 const MAX_REASON: usize = 500;
@@ -96,6 +101,8 @@ pub(super) struct AuthorizedClient {
     pub(super) failed_resumes: Arc<AtomicU32>,
     /// The server opens no stream for what it sends on its own.
     pub(super) refuses_stream: Arc<AtomicBool>,
+    /// The session that the server seems to have lost, so that nothing more is sent in it.
+    pub(super) lost_session: Arc<Mutex<Option<Arc<str>>>>,
 }
 
 impl AuthorizedClient {
@@ -242,6 +249,37 @@ impl AuthorizedClient {
         failure.map(ProxyFailure)
     }
 
+    /// Checks whether an answer refuses the session. If a tool may have run, only the next request starts a new one.
+    async fn check_session(
+        &self,
+        sent: &ClientJsonRpcMessage,
+        session: Arc<str>,
+        answer: &mut StreamableHttpPostResponse,
+    ) -> HttpResult<()> {
+        let verdict = match answer {
+            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _) => judge_session(sent, error),
+            StreamableHttpPostResponse::Sse(events, _) => match peek_error(events).await {
+                Some(error) => judge_session(sent, &error),
+                None => SessionVerdict::Known,
+            },
+            _ => SessionVerdict::Known,
+        };
+        match verdict {
+            SessionVerdict::Known => {}
+            SessionVerdict::Refused => return Err(StreamableHttpError::SessionExpired),
+            SessionVerdict::Doubtful => *self.lock_lost_session() = Some(session),
+        }
+        Ok(())
+    }
+
+    fn take_lost_session(&self) -> Option<Arc<str>> {
+        self.lock_lost_session().take()
+    }
+
+    fn lock_lost_session(&self) -> MutexGuard<'_, Option<Arc<str>>> {
+        self.lost_session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn expose_token(&self, token: &SecretString) -> String {
         self.redactor.learn_provider_key(token);
         token.expose_secret().to_owned()
@@ -309,11 +347,10 @@ fn describe_no_endpoint(refusal: &str) -> Option<String> {
 }
 
 /// Gives an error the id of the request that it answers. Servers that refuse a request before they read it send no id or
-/// one of their own, and the request would wait until its limit. If the server refuses the session, a new one is
-/// started, as after HTTP 404. Anything else that does not answer the request becomes an error.
+/// one of their own, and the request would wait until its limit. Anything else that does not answer the request becomes
+/// an error.
 fn mend_answer(
     sent: &ClientJsonRpcMessage,
-    has_session: bool,
     mut answer: StreamableHttpPostResponse,
 ) -> HttpResult<StreamableHttpPostResponse> {
     let JsonRpcMessage::Request(JsonRpcRequest { id, .. }) = sent else {
@@ -321,16 +358,6 @@ fn mend_answer(
     };
     let problem = match (&mut answer, id) {
         (StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _), _) => {
-            let message = &error.error.message;
-            let is_refused = if error.id.as_ref() == Some(id) {
-                // Codes that JSON-RPC leaves to servers, and the one for an invalid request.
-                matches!(error.error.code.0, -32099..=-32000 | -32600) && says_session_is_gone(message)
-            } else {
-                message.to_lowercase().contains("session")
-            };
-            if has_session && is_refused {
-                return Err(StreamableHttpError::SessionExpired);
-            }
             error.id = Some(id.clone());
             return Ok(answer);
         }
@@ -353,18 +380,105 @@ fn mend_answer(
     Ok(StreamableHttpPostResponse::Json(failure, None))
 }
 
+/// Whether a refusal that is no message is about the session.
+fn is_session_status(refusal: &str) -> bool {
+    refusal.starts_with("HTTP 410") || refusal.starts_with("HTTP 400") && says_session_is_gone(refusal)
+}
+
 fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, JsonRpcMessage::Request(sent) if matches!(sent.request, ClientRequest::DiscoverRequest(_)))
 }
 
-/// Recognizes what servers say about a session that they do not know: they should answer with HTTP 404.
+/// What an answer says about the session of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SessionVerdict {
+    Known,
+    /// The server did not accept the request, so that it can be repeated in a new session.
+    Refused,
+    /// The words may also be those of a tool that has run, about a session of its own. Later requests need a new session.
+    Doubtful,
+}
+
+/// Recognizes an answer that refuses the session. Servers should answer with HTTP 404, but many do not.
+fn judge_session(sent: &ClientJsonRpcMessage, answer: &JsonRpcError) -> SessionVerdict {
+    let JsonRpcMessage::Request(JsonRpcRequest { id, request, .. }) = sent else {
+        return SessionVerdict::Known;
+    };
+    let message = &answer.error.message;
+    if answer.id.as_ref() != Some(id) {
+        // The server has not read the request.
+        let is_refused = message.to_lowercase().contains("session") || says_session_is_gone(message);
+        return if is_refused {
+            SessionVerdict::Refused
+        } else {
+            SessionVerdict::Known
+        };
+    }
+    // Codes that JSON-RPC leaves to servers, and the one for an invalid request.
+    if !matches!(answer.error.code.0, -32099..=-32000 | -32600) || !says_session_is_gone(message) {
+        SessionVerdict::Known
+    } else if is_own_wording(message) || !matches!(request, ClientRequest::CallToolRequest(_)) {
+        SessionVerdict::Refused
+    } else {
+        SessionVerdict::Doubtful
+    }
+}
+
+/// Recognizes what servers say about a session that they do not know.
 fn says_session_is_gone(text: &str) -> bool {
     #[rustfmt::skip]
-    const WORDS: [&str; 7] = [
-        "not found", "does not exist", "expired", "invalid", "unknown", "no valid", "terminated",
+    const WORDS: [&str; 8] = [
+        "not found", "does not exist", "expired", "invalid", "unknown", "no valid", "terminated", "missing",
     ];
     let text = text.to_lowercase();
-    text.contains("session") && WORDS.iter().any(|word| text.contains(word))
+    text.contains("server not initialized")
+        || text.contains("session") && WORDS.iter().any(|word| text.contains(word))
+}
+
+/// Whether these are the words of the SDKs for a request that they refuse before any tool runs.
+fn is_own_wording(message: &str) -> bool {
+    const WORDINGS: [&str; 8] = [
+        "session not found",
+        "session expired",
+        "session terminated",
+        "session has been terminated",
+        "invalid session id",
+        "no valid session id provided",
+        "missing session id",
+        "server not initialized",
+    ];
+    let message = message.to_lowercase();
+    // Such as "Bad Request: Server not initialized".
+    let words = message
+        .rsplit_once(": ")
+        .map_or(message.as_str(), |(_, words)| words);
+    WORDINGS.contains(&words.trim_end_matches('.'))
+}
+
+/// Returns the first message among the events of an answer, if it comes soon and is an error. The events stay complete.
+async fn peek_error(events: &mut BoxStream<'static, Result<Sse, SseError>>) -> Option<JsonRpcError> {
+    let mut peeked = Vec::new();
+    let peeking = async {
+        while peeked.len() < MAX_PEEKED
+            && let Some(event) = events.next().await
+        {
+            let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
+            // Others are signs of life.
+            let message = data.and_then(|data| serde_json::from_str::<ServerJsonRpcMessage>(data).ok());
+            peeked.push(event);
+            if message.is_some() {
+                return message;
+            }
+        }
+        None
+    };
+    let message = timeout(FIRST_EVENT, peeking).await.ok().flatten();
+    let rest = std::mem::replace(events, empty().boxed());
+    *events = iter(peeked).chain(rest).boxed();
+    match message? {
+        ServerJsonRpcMessage::Error(error) => Some(error),
+        _ => None,
+    }
 }
 
 fn is_about_scope(refused: &InsufficientScopeError) -> bool {
@@ -426,9 +540,12 @@ impl StreamableHttpClient for AuthorizedClient {
                 timeout(limit, answer).await.map_err(expired)?
             }
         };
-        let answer = match self.send_authorized(token, send).await {
+        if session_id.is_some() && self.take_lost_session() == session_id {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let mut answer = match self.send_authorized(token, send).await {
             Err(StreamableHttpError::UnexpectedServerResponse(text))
-                if session_id.is_some() && text.starts_with("HTTP 400") && says_session_is_gone(&text) =>
+                if session_id.is_some() && is_session_status(&text) =>
             {
                 return Err(StreamableHttpError::SessionExpired);
             }
@@ -439,7 +556,10 @@ impl StreamableHttpClient for AuthorizedClient {
         if has_stream && matches!(answer, StreamableHttpPostResponse::Accepted) {
             return Ok(answer);
         }
-        mend_answer(&message, session_id.is_some(), answer)
+        if let Some(session) = session_id {
+            self.check_session(&message, session, &mut answer).await?;
+        }
+        mend_answer(&message, answer)
     }
 
     async fn delete_session(

@@ -60,6 +60,7 @@ pub(super) async fn build_transport(
         probe_limit: access.probe_limit,
         failed_resumes: Arc::default(),
         refuses_stream: Arc::default(),
+        lost_session: Arc::default(),
     };
     let mut headers = HashMap::new();
     for (name, value) in &server.headers {

@@ -1054,7 +1054,16 @@ fn a_redirect_is_reported_with_its_target() {
 
 #[test]
 fn a_session_that_the_server_has_forgotten_begins_anew() {
-    for status in ["400", "404", "400-plain", "400-id", "200-id"] {
+    for status in [
+        "400",
+        "404",
+        "400-plain",
+        "410-plain",
+        "400-id",
+        "200-id",
+        "400-first",
+        "200-events",
+    ] {
         let peer = HttpPeer::start(&["--unknown-session", status]);
         let world = world_at(&peer, "");
         let client = world.start();
@@ -1068,4 +1077,24 @@ fn a_session_that_the_server_has_forgotten_begins_anew() {
             "{status}: {next}"
         );
     }
+}
+
+#[test]
+fn a_call_that_may_have_run_is_not_repeated_in_a_new_session() {
+    let peer = HttpPeer::start(&["--unknown-session", "200-words"]);
+    let world = world_at(&peer, "");
+    let client = world.start();
+    let session = client.session();
+    call_tool(&world, &client, &session, "echo", json!({"text": "before"}));
+    visit(peer.url.join("/forget-sessions").unwrap().as_str());
+    let refused = call_tool(&world, &client, &session, "echo", json!({"text": "after"}));
+    assert!(
+        refused.contains("the session of the browser was not found"),
+        "{refused}"
+    );
+    let next = call_tool(&world, &client, &session, "echo", json!({"text": "at last"}));
+    assert!(
+        next.contains("at last") && !next.contains("\"is_error\":true"),
+        "{next}"
+    );
 }

@@ -85,6 +85,17 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(404, {"error": "no such session"})
         elif form.endswith("-plain"):
             self.reply(status, {"error": "Session not found"})
+        elif form.endswith("-first"):
+            self.reply_error("Bad Request: Server not initialized")
+        elif form.endswith("-events"):
+            error = {"code": -32001, "message": "Session not found"}
+            events = queue.Queue()
+            for event in [{"jsonrpc": "2.0", "id": request, "error": error}, END]:
+                events.put(event)
+            self.stream(events)
+        elif form.endswith("-words"):
+            error = {"code": -32000, "message": "the session of the browser was not found"}
+            self.reply(status, {"jsonrpc": "2.0", "id": request, "error": error})
         elif form.endswith("-id"):
             self.reply(status, {"jsonrpc": "2.0", "id": request,
                                 "error": {"code": -32001, "message": "Session not found"}})

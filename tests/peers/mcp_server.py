@@ -629,7 +629,8 @@ def parse_options():
     parser.add_argument("--refuse", default="", help="refuse messages of this method over HTTP with the status 400")
     parser.add_argument("--no-stream", action="store_true", help="have no stream over HTTP for what comes unasked")
     parser.add_argument("--unknown-session", default="404",
-                        help="how an unknown session is refused: 404, 400, 400-plain, 400-id, or 200-id")
+                        help="how an unknown session is refused: 404, 400, or a status with -plain, -id, -first (not "
+                        "initialized), -events (in a stream), or -words (as a tool could say it)")
     parser.add_argument("--anonymous-errors", action="store_true", help="refuse over HTTP without naming the request")
     parser.add_argument("--oauth", action="store_true", help="demand a token; with an authorization server")
     parser.add_argument("--oauth-fault", default="", help="see oauth_server.py")
