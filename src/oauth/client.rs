@@ -62,12 +62,32 @@ impl OAuthClient {
         known.map(|(_, secret)| secret)
     }
 
-    /// Gets a document. `None` if there is none at this address, or if the server answers with a page.
-    pub(super) async fn get_document<T: DeserializeOwned>(
+    /// Gets the first document that has the right form. `None` if there is none, or pages only.
+    ///
+    /// # Errors
+    /// An address cannot be asked, or the only documents have another form.
+    pub(super) async fn get_first_document<T: DeserializeOwned>(
         &self,
         what: &'static str,
-        url: &Url,
+        urls: &[Url],
     ) -> Result<Option<T>, OAuthError> {
+        let mut other_form = None;
+        for url in urls {
+            match self
+                .get_document(what, url)
+                .await?
+                .map(|body| parse_body(what, &body))
+            {
+                Some(Ok(document)) => return Ok(Some(document)),
+                Some(Err(error)) => _ = other_form.get_or_insert(error),
+                None => {}
+            }
+        }
+        other_form.map_or(Ok(None), Err)
+    }
+
+    /// Gets the JSON at an address. `None` if there is nothing, or if the server answers with a page.
+    async fn get_document(&self, what: &'static str, url: &Url) -> Result<Option<Vec<u8>>, OAuthError> {
         let client = self.get_or_build().await?;
         let response = self.send(what, url, client.get(url.clone())).await?;
         // 404 is usual; other refusals mean that the path is not served.
@@ -82,7 +102,7 @@ impl OAuthClient {
         if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
             return Ok(None);
         }
-        parse_body(what, &body).map(Some)
+        Ok(Some(body))
     }
 
     /// Posts JSON and returns the answer's status and body.

@@ -186,6 +186,7 @@ async fn find_resource(
     const WHAT: &str = "resource metadata";
     let server = client.policy.server();
     let named = read_parameter(challenge, "resource_metadata");
+    let mut candidates = Vec::new();
     // A path alone is not allowed there, and says no more than the usual addresses.
     if let Some(named) = named.filter(|named| !is_relative(named)) {
         let url = client.policy.parse(WHAT, &named)?;
@@ -197,28 +198,35 @@ async fn find_resource(
                 why: "it is not at the server's own origin",
             });
         }
-        if let Some(found) = client.get_document(WHAT, &url).await? {
-            return Ok(Some(found));
-        }
+        candidates.push(url);
     }
     let path = server.path().trim_end_matches('/');
-    for candidate in [path, ""] {
-        let url = with_path(
-            server,
-            &format!("/.well-known/oauth-protected-resource{candidate}"),
-        );
-        if let Some(found) = client.get_document(WHAT, &url).await? {
-            return Ok(Some(found));
-        }
-        if path.is_empty() {
-            break;
-        }
+    candidates.extend([path, ""].map(|path| {
+        let place = format!("/.well-known/oauth-protected-resource{path}");
+        with_path(server, &place)
+    }));
+    candidates.dedup();
+    let mut found: Option<ResourceMetadata> = client.get_first_document(WHAT, &candidates).await?;
+    if let Some(found) = &mut found {
+        let names = found.authorization_servers.iter_mut();
+        names
+            .chain([&mut found.resource])
+            .for_each(|url| complete(url, server));
     }
-    Ok(None)
+    Ok(found)
 }
 
 fn is_relative(url: &str) -> bool {
     Url::parse(url) == Err(url::ParseError::RelativeUrlWithoutBase)
+}
+
+/// Adds what a relative address lacks. The standards demand complete ones, but some servers know no other.
+fn complete(url: &mut String, base: &Url) {
+    if is_relative(url)
+        && let Ok(complete) = base.join(url)
+    {
+        *url = complete.into();
+    }
 }
 
 /// Checks that the metadata is about this server, or about a folder of it.
@@ -250,24 +258,25 @@ async fn find_server(client: &OAuthClient, issuer: &str) -> Result<ServerMetadat
         format!("/.well-known/openid-configuration{path}"),
         format!("{path}/.well-known/openid-configuration"),
     ];
-    for candidate in candidates {
-        let Some(found) = client
-            .get_document::<ServerMetadata>(WHAT, &with_path(&url, &candidate))
-            .await?
-        else {
-            continue;
-        };
-        // Servers differ in whether an origin ends with a slash.
-        if found.issuer.trim_end_matches('/') != issuer.trim_end_matches('/') {
-            return Err(OAuthError::Mismatch {
-                what: WHAT,
-                expected: issuer.to_owned(),
-                found: found.issuer,
-            });
-        }
-        return Ok(found);
+    let candidates = candidates.map(|candidate| with_path(&url, &candidate));
+    let found: Option<ServerMetadata> = client.get_first_document(WHAT, &candidates).await?;
+    let Some(mut found) = found else {
+        return Err(OAuthError::NoMetadata(client.policy.server().clone()));
+    };
+    complete(&mut found.issuer, &url);
+    // Servers differ in whether an origin ends with a slash.
+    if found.issuer.trim_end_matches('/') != issuer.trim_end_matches('/') {
+        return Err(OAuthError::Mismatch {
+            what: WHAT,
+            expected: issuer.to_owned(),
+            found: found.issuer,
+        });
     }
-    Err(OAuthError::NoMetadata(client.policy.server().clone()))
+    let required = [&mut found.authorization_endpoint, &mut found.token_endpoint];
+    let optional = [&mut found.registration_endpoint, &mut found.revocation_endpoint];
+    let endpoints = required.into_iter().chain(optional.into_iter().flatten());
+    endpoints.for_each(|endpoint| complete(endpoint, &url));
+    Ok(found)
 }
 
 fn with_path(url: &Url, path: &str) -> Url {

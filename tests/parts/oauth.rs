@@ -105,11 +105,20 @@ async fn a_person_logs_in_and_the_token_works() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_places_of_metadata_are_passed_over() {
-    for fault in ["relative_metadata", "page_metadata"] {
+    for fault in ["relative_metadata", "page_metadata", "other_metadata"] {
         let world = LoginWorld::new(&["--oauth-fault", fault]);
         let page = world.complete().await.unwrap();
         assert!(page.contains("agentls has the answer"), "{fault}: {page}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn relative_addresses_in_metadata_are_completed() {
+    let world = LoginWorld::new(&["--oauth-fault", "relative_endpoints"]);
+    world.complete().await.unwrap();
+    let token = world.tokens().get_access_token().await.unwrap().unwrap();
+    assert!(world.accepts(token.expose_secret()).await);
+    assert_eq!(world.peer.oauth_steps("register").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

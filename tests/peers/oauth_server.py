@@ -20,6 +20,10 @@ refuse_refresh     refresh tokens are refused
 refuse_revocation  tokens cannot be revoked
 secret_field       to revoke a token, also a client without a secret must send the field for it
 huge_metadata      the metadata has 64 MiB
+relative_metadata  the challenge names the resource metadata by a path only
+page_metadata      a page is where the metadata of the path is looked for first
+other_metadata     JSON of another form is there
+relative_endpoints all addresses in the metadata are paths only
 no_metadata        there is no metadata at all, and the login has other paths than the first standard expects
 no_paths           there is no metadata, and the login is where the first standard expects it
 rejecting          every token is refused by the resource
@@ -62,7 +66,7 @@ class Authority:
         at = f"{self.origin}/.well-known/oauth-protected-resource/mcp"
         if self.fault == "relative_metadata":
             at = "/.well-known/oauth-protected-resource/mcp"
-        if self.fault == "page_metadata":
+        if self.fault in ("page_metadata", "other_metadata"):
             return 'Bearer error="invalid_token"'
         if self.fault == "metadata_address":
             at = "http://169.254.169.254/latest/meta-data/"
@@ -118,6 +122,9 @@ class Authority:
             handler.end_headers()
             handler.wfile.write(b"<html></html>")
             return True
+        if self.fault == "other_metadata" and path == "/.well-known/oauth-protected-resource/mcp":
+            handler.reply(200, {"detail": "not here"})
+            return True
         if route is None:
             return False
         route()
@@ -126,6 +133,8 @@ class Authority:
     def resource_metadata(self, handler):
         resource = "https://other.example/mcp" if self.fault == "wrong_resource" else self.resource
         server = "https://10.1.2.3/" if self.fault == "private_issuer" else self.origin
+        if self.fault == "relative_endpoints":
+            resource, server = "/mcp", "/"
         handler.reply(200, {"resource": resource, "authorization_servers": [server], "scopes_supported": ["notes"],
                             "bearer_methods_supported": ["header"]})
 
@@ -148,6 +157,10 @@ class Authority:
             metadata["registration_endpoint"] = f"{self.origin}/register"
         if self.fault == "huge_metadata":
             metadata["padding"] = "x" * (64 << 20)
+        if self.fault == "relative_endpoints":
+            for key in metadata:
+                if key.endswith("_endpoint"):
+                    metadata[key] = metadata[key].removeprefix(self.origin)
         handler.reply(200, {key: value for key, value in metadata.items() if value is not None})
 
     def with_client(self, handler, request):
