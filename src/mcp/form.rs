@@ -53,6 +53,8 @@ pub enum FieldKind {
         min: u64,
         max: u64,
         format: Option<TextFormat>,
+        /// A regular expression that some part of it matches.
+        pattern: Option<String>,
     },
     Number {
         min: Option<f64>,
@@ -212,7 +214,11 @@ fn read_string(property: &Value) -> Result<FieldKind, &'static str> {
         Some("date-time") => Some(TextFormat::DateTime),
         _ => None,
     };
+    let pattern = property.get("pattern").and_then(Value::as_str);
     Ok(FieldKind::Text {
+        pattern: pattern
+            .filter(|pattern| pattern.len() <= MAX_NAME && !pattern.chars().any(char::is_control))
+            .map(str::to_owned),
         min: limit("minLength").unwrap_or(0),
         max: limit("maxLength").unwrap_or(MAX_TEXT).min(MAX_TEXT),
         format,

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
 use serde_json::{Map, Number, Value};
 use url::Url;
 
 use super::form::{FieldKind, FieldOption, Form, FormField, TextFormat};
+use crate::base::text::reveal_hidden_characters;
 
 /// The value for yes. The other one is [`NO`].
 pub(super) const YES: &str = "true";
@@ -44,7 +47,12 @@ impl FormField {
     /// Returns what a value must be, for people; `None` if anything goes, or the choices say it.
     pub fn describe_values(&self) -> Option<String> {
         match &self.kind {
-            FieldKind::Text { min, max, format } => {
+            FieldKind::Text {
+                min,
+                max,
+                format,
+                pattern,
+            } => {
                 let length = match (*min, *max) {
                     (0, 10_000..) => None,
                     (0, max) => Some(format!("at most {max} characters")),
@@ -52,7 +60,10 @@ impl FormField {
                     (min, max) => Some(format!("{min} to {max} characters")),
                 };
                 let format = format.map(|format| format.describe().to_owned());
-                let parts: Vec<String> = format.into_iter().chain(length).collect();
+                let pattern = pattern
+                    .as_ref()
+                    .map(|pattern| format!("text that matches {}", reveal_hidden_characters(pattern)));
+                let parts: Vec<String> = format.into_iter().chain(length).chain(pattern).collect();
                 (!parts.is_empty()).then(|| parts.join(", "))
             }
             FieldKind::Number { min, max, is_integer } => {
@@ -99,7 +110,10 @@ impl FormField {
             (None, false) => Ok(None),
             (None, true) => match &self.kind {
                 FieldKind::Text {
-                    min: 0, format: None, ..
+                    min: 0,
+                    format: None,
+                    pattern: None,
+                    ..
                 } if !given.is_empty() => Ok(Some(Value::from(""))),
                 FieldKind::Choices { min: 0, .. } => Ok(Some(Value::Array(Vec::new()))),
                 _ => Err("needs an answer".to_owned()),
@@ -121,9 +135,18 @@ impl FormField {
         };
         let must_be = || format!("must be {}", self.describe_values().unwrap_or_default());
         match &self.kind {
-            FieldKind::Text { min, max, format } => {
+            FieldKind::Text {
+                min,
+                max,
+                format,
+                pattern,
+            } => {
                 let length = text.chars().count() as u64;
                 let fits = format.is_none_or(|format| has_format(text, format));
+                let fits = fits
+                    && pattern
+                        .as_ref()
+                        .is_none_or(|pattern| matches_pattern(text, pattern));
                 let fits = fits && (*min..=*max).contains(&length);
                 if fits {
                     Ok(Value::from(text.as_str()))
@@ -182,6 +205,11 @@ fn has_format(text: &str, format: TextFormat) -> bool {
             None => false,
         },
     }
+}
+
+/// Returns whether a text matches a pattern. One that only JavaScript understands is left to the server.
+fn matches_pattern(text: &str, pattern: &str) -> bool {
+    RegexMatcher::new(pattern).map_or(true, |matcher| matcher.is_match(text.as_bytes()).unwrap_or(true))
 }
 
 fn is_date(text: &str) -> bool {
@@ -248,6 +276,8 @@ mod tests {
                 "share": {"type": "number", "default": 0.5},
                 "agree": {"type": "boolean", "default": false},
                 "size": {"type": "string", "enum": ["s", "l"]},
+                "code": {"type": "string", "pattern": "^[A-Z]{3}$"},
+                "odd": {"type": "string", "pattern": "^(?!x)"},
                 "tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "maxItems": 2},
             },
             "required": ["name"],
@@ -278,12 +308,14 @@ mod tests {
             ("share", &["1.25"]),
             ("agree", &["true"]),
             ("size", &["l"]),
+            ("code", &["ABC"]),
+            ("odd", &["x"]),
             ("tags", &["a", "c"]),
         ];
         assert_eq!(
             convert(all).unwrap(),
             json!({
-                "name": "Ada", "email": "ada@example.org", "age": 36, "share": 1.25, "agree": true, "size": "l",
+                "name": "Ada", "email": "ada@example.org", "age": 36, "share": 1.25, "agree": true, "size": "l", "code": "ABC", "odd": "x",
                 "tags": ["a", "c"],
             })
         );
@@ -303,6 +335,7 @@ mod tests {
             ("age", &["1.5"], "age: must be a whole number from 0 to 150"),
             ("age", &["151"], "age: must be a whole number"),
             ("share", &["NaN"], "share: must be a number"),
+            ("code", &["ABCD"], "code: must be text that matches ^[A-Z]{3}$"),
             ("agree", &["maybe"], "agree: must be yes or no"),
             ("size", &["m"], "size: \"m\" is not one of the choices"),
             ("size", &["s", "l"], "size: takes one answer"),

@@ -291,7 +291,13 @@ fn build_schema(field: &FormField) -> Value {
     let least = |min: u64| (min > 0).then(|| min.into());
     let most = |max: u64| (max <= u64::from(u32::MAX)).then(|| max.into());
     match &field.kind {
-        FieldKind::Text { min, max, format } => {
+        FieldKind::Text {
+            min,
+            max,
+            format,
+            pattern,
+        } => {
+            add("pattern", pattern.as_deref().map(Value::from));
             add("minLength", least(*min));
             add("maxLength", most(*max));
             add("format", format.map(|format| format.name().into()));
@@ -498,6 +504,7 @@ mod tests {
     async fn a_field_keeps_what_its_schema_says() {
         let params = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {
             "name": {"type": "string", "title": "Your name", "minLength": 2, "maxLength": 20},
+            "code": {"type": "string", "pattern": "^[A-Z]{3}$"},
             "day": {"type": "string", "format": "date", "description": "of birth"},
             "at": {"type": "string", "format": "date-time"},
             "age": {"type": "integer", "minimum": 0.5, "maximum": 150},
@@ -514,6 +521,7 @@ mod tests {
             json!(schemas),
             json!({
                 "name": {"title": "Your name", "minLength": 2, "maxLength": 20},
+                "code": {"title": "code", "pattern": "^[A-Z]{3}$", "maxLength": 10_000},
                 "day": {"title": "day", "format": "date", "description": "of birth", "maxLength": 10_000},
                 "at": {"title": "at", "format": "date-time", "maxLength": 10_000},
                 "age": {"title": "age", "minimum": 1, "maximum": 150},
