@@ -17,6 +17,9 @@ use crate::base::text::{one_line, reveal_hidden_characters};
 /// How long a proxy may take to repeat the status with which it refused.
 const TUNNEL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What the HTTP client says if it cannot even reach the proxy of a tunnel.
+const NO_TUNNEL: &str = "tunnel error: failed to create underlying connection";
+
 /// To a proxy, these names mean the proxy itself.
 const NEVER_PROXIED: &str = "localhost,127.0.0.0/8,::1";
 
@@ -65,15 +68,15 @@ impl ProxyAddress {
         Some(format!("it answered {status}"))
     }
 
-    /// Says how the proxy failed for a request to `host`; `None` if `error` is not the proxy's. The HTTP client does not
+    /// Says how the proxy failed for a request to `target`; `None` if `error` is not the proxy's. The HTTP client does not
     /// tell the status with which a proxy refused, so the caller may pass it.
     pub fn explain_failure(
         &self,
-        host: &str,
+        target: &Url,
         error: &reqwest::Error,
         status: Option<&str>,
     ) -> Option<String> {
-        let proxy = self.describe();
+        let (proxy, host) = (self.describe(), describe_host(target));
         let reason = innermost_message(error);
         match reason.strip_prefix("tunnel error: ") {
             Some("proxy authorization required") => return Some(self.explain_authentication()),
@@ -83,19 +86,59 @@ impl ProxyAddress {
             }
             None => {}
         }
-        if !error.is_connect() || find::<rustls::Error>(error).is_some() {
+        if let Some(tls) = find::<rustls::Error>(error) {
+            return self.explain_tls_failure(target, error, tls);
+        }
+        if !error.is_connect() {
             return None;
         }
         if error.is_timeout() {
-            return Some(format!("connecting to {host} through {proxy} took too long"));
+            let hint = self.suggest_scheme();
+            return Some(format!(
+                "connecting to {host} through {proxy} took too long{hint}"
+            ));
         }
         let is_refusal =
             find::<io::Error>(error).is_some_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
         Some(if is_refusal {
             format!("{proxy} refused the connection")
         } else {
-            format!("no answer from {proxy}: {reason}")
+            format!("no answer from {proxy}: {reason}{}", self.suggest_scheme())
         })
+    }
+
+    /// Says how an encrypted connection to the proxy itself failed; `None` if it was the one to `target`, within a tunnel.
+    fn explain_tls_failure(
+        &self,
+        target: &Url,
+        error: &reqwest::Error,
+        tls: &rustls::Error,
+    ) -> Option<String> {
+        let url = Url::parse(self.url.expose_secret()).ok()?;
+        let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+        let is_own = target.scheme() == "http" || causes.any(|cause| cause.to_string() == NO_TUNNEL);
+        if url.scheme() != "https" || !is_own {
+            return None;
+        }
+        let proxy = self.describe();
+        Some(match tls {
+            rustls::Error::InvalidMessage(_) => format!(
+                "{proxy} does not speak TLS, although its address begins with https{}",
+                self.suggest_scheme()
+            ),
+            rustls::Error::General(reason) => format!("TLS connection to {proxy} failed: {reason}"),
+            other => format!("TLS connection to {proxy} failed: {other}"),
+        })
+    }
+
+    /// Continues a failure with what to change if the proxy was meant to be reached without TLS.
+    fn suggest_scheme(&self) -> String {
+        let is_https = Url::parse(self.url.expose_secret()).is_ok_and(|url| url.scheme() == "https");
+        if is_https {
+            format!("; if it speaks plain HTTP, write http:// in {}", self.set_by)
+        } else {
+            String::new()
+        }
     }
 
     /// Says that the proxy wants a user name and a password, or others.
@@ -137,7 +180,7 @@ impl NetworkSettings {
         let host = url.host_str().unwrap_or_default();
         let proxy = self.find_proxy(url)?;
         let status = proxy.read_tunnel_refusal(url, error).await;
-        let failure = proxy.explain_failure(host, error, status.as_deref())?;
+        let failure = proxy.explain_failure(url, error, status.as_deref())?;
         Some(format!("{failure}; {}", proxy.suggest_action(host)))
     }
 
@@ -163,6 +206,13 @@ impl NetworkSettings {
         // The configuration has already read the environment and takes precedence.
         Ok(builder.no_proxy().proxy(reqwest::Proxy::custom(find)))
     }
+}
+
+/// Returns the host of an address, with its port if that is not the usual one.
+fn describe_host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or("?");
+    url.port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
 /// Returns whether a list as in `NO_PROXY` contains the host of a URL. Understands what curl, Go, and Node do: `host` with

@@ -101,9 +101,8 @@ impl Http {
         let Some(proxy) = &self.settings.proxy else {
             return no_response(&self.account, self.settings.connect, error);
         };
-        let host = self.account.host_and_port();
         let status = proxy.read_tunnel_refusal(&self.account.base, error).await;
-        match proxy.explain_failure(&host, error, status.as_deref()) {
+        match proxy.explain_failure(&self.account.base, error, status.as_deref()) {
             Some(message) => {
                 let host = self.account.base.host_str().unwrap_or_default();
                 Failure::new(ProviderFault::Connection, message).with_user_action(proxy.suggest_action(host))

@@ -177,3 +177,42 @@ fn socks_proxies_are_used() {
         Ok("llm.example.com")
     );
 }
+
+/// Answers every request without encryption, whatever it is.
+fn plain_proxy() -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    address
+}
+
+#[test]
+fn a_proxy_without_tls_at_an_https_address_is_named() {
+    let proxy = plain_proxy();
+    for base in ["https://llm.example.com", "http://llm.example.com"] {
+        let world = World::new();
+        world.configure(Config {
+            tables: format!(
+                "[network]\nproxy = \"https://{proxy}\"\n[provider.far]\nkind = \"anthropic\"\n\
+                 base_url = \"{base}\"\napi_key = \"key\"\nmodel = \"mock-model\"\nmax_retries = 0\n"
+            ),
+            ..Config::default()
+        });
+        let client = world.start();
+        let session = client.session_with(json!({"model": "far/mock-model"}));
+        let result = json!(client.ask(&session, "hello"));
+        let said = result["error"].to_string();
+        let expected = format!("the proxy {proxy} ([network] proxy) does not speak TLS");
+        assert!(said.contains(&expected), "{base}: {said}");
+        assert!(
+            said.contains("write http:// in [network] proxy"),
+            "{base}: {said}"
+        );
+    }
+}
