@@ -22,6 +22,8 @@ use crate::protocol::{
 const KEYED_CHOICES: usize = 9;
 /// The prompt for a typed answer.
 const ANSWER: &str = "answer: ";
+/// The prompt for a typed amount.
+const AMOUNT: &str = "raise by ";
 
 /// Open limits and questions, in the order of their arrival.
 #[derive(Default)]
@@ -51,6 +53,8 @@ struct LimitForm {
     request: LimitRequestedNotification,
     /// The amount to raise the limit by, while it is typed.
     amount: Option<Draft>,
+    /// The amount that was typed last.
+    typed: String,
 }
 
 struct QuestionForm {
@@ -63,6 +67,8 @@ struct QuestionForm {
     chosen: BTreeSet<usize>,
     /// The text for the current field, while it is typed.
     words: Option<Draft>,
+    /// What was typed last for each field, by its name.
+    typed: BTreeMap<String, String>,
 }
 
 /// The result of a key.
@@ -74,8 +80,8 @@ pub(super) enum InquiryStep {
     Typing(String),
     /// Draw the inquiry again: the next field, or changed choices.
     Show,
-    /// The typed text is invalid; shows why.
-    Wrong(&'static str),
+    /// The typed text is invalid; shows why. It stays, as this, unless nothing was typed.
+    Wrong(&'static str, String),
     /// Send this answer: a method and its params.
     Answer(&'static str, Value),
 }
@@ -89,6 +95,7 @@ impl Inquiries {
                 self.open.push_back(InquiryForm::Limit(LimitForm {
                     request: request.clone(),
                     amount: None,
+                    typed: String::new(),
                 }))
             }
             ServerNotification::QuestionRequested(request) => {
@@ -98,6 +105,7 @@ impl Inquiries {
                     at: 0,
                     chosen: BTreeSet::new(),
                     words: None,
+                    typed: BTreeMap::new(),
                 }));
             }
             ServerNotification::LimitResolved(resolved) => self.remove_settled(&resolved.limit_id),
@@ -125,6 +133,36 @@ impl Inquiries {
             InquiryForm::Question(form) => &form.words,
         };
         typed.as_ref().map(|draft| draft.text.as_str())
+    }
+
+    /// Returns the line that is being typed into the first inquiry, with its label.
+    pub(super) fn typed_line(&self) -> Option<String> {
+        let text = self.draft_text()?;
+        let label = match self.open.front()? {
+            InquiryForm::Limit(_) => AMOUNT,
+            InquiryForm::Question(_) => ANSWER,
+        };
+        Some(format!("{label}{text}"))
+    }
+
+    /// Returns the texts that were typed last into the first inquiry.
+    pub(super) fn list_typed(&self) -> Vec<String> {
+        let typed: Vec<&String> = match self.open.front() {
+            Some(InquiryForm::Limit(form)) => vec![&form.typed],
+            Some(InquiryForm::Question(form)) => form.typed.values().collect(),
+            None => Vec::new(),
+        };
+        let typed = typed.into_iter().filter(|text| !text.trim().is_empty());
+        typed.cloned().collect()
+    }
+
+    /// Brings back what was typed last into the first inquiry, whose answer was refused.
+    pub(super) fn restore_typed(&mut self) {
+        match self.open.front_mut() {
+            Some(InquiryForm::Limit(form)) => form.amount = restore_draft(&form.typed),
+            Some(InquiryForm::Question(form)) => form.restore_words(),
+            None => {}
+        }
     }
 
     /// Renders the first inquiry.
@@ -217,10 +255,17 @@ fn key_label(styler: Styler, key: &str, does: &str) -> String {
     format!("  {} {does} ", styler.paint_text(Color::BoldCyan, key))
 }
 
-/// Applies a key to a text that is being typed; `None` if none is. Returns the finished line, or the step to take.
-fn take_line(typed: &mut Option<Draft>, label: &str, key: &Key) -> Option<Result<String, InquiryStep>> {
+/// Applies a key to a text that is being typed; `None` if none is. Returns the finished line, or the step to take. `last`
+/// receives what the key ends.
+fn take_line(
+    typed: &mut Option<Draft>,
+    last: &mut String,
+    label: &str,
+    key: &Key,
+) -> Option<Result<String, InquiryStep>> {
     let draft = typed.as_mut()?;
     if *key == Key::Esc {
+        *last = std::mem::take(&mut draft.text);
         *typed = None;
         return Some(Err(InquiryStep::Show));
     }
@@ -228,7 +273,23 @@ fn take_line(typed: &mut Option<Draft>, label: &str, key: &Key) -> Option<Result
         return Some(Err(InquiryStep::Typing(format!("{label}{}", draft.text))));
     };
     *typed = None;
+    last.clone_from(&line);
     Some(Ok(line.trim().to_owned()))
+}
+
+/// Returns a draft with a text, unless that is blank.
+fn restore_draft(text: &str) -> Option<Draft> {
+    (!text.trim().is_empty()).then(|| Draft {
+        text: text.to_owned(),
+        ..Draft::default()
+    })
+}
+
+/// Refuses what was typed, and lets the user correct it.
+fn refuse_line(typed: &mut Option<Draft>, last: &str, label: &str, why: &'static str) -> InquiryStep {
+    *typed = restore_draft(last);
+    let line = typed.as_ref().map(|draft| format!("{label}{}", draft.text));
+    InquiryStep::Wrong(why, line.unwrap_or_default())
 }
 
 /// Formats what is asked, and whether a sub-agent asks it.
@@ -281,7 +342,7 @@ impl LimitForm {
             answer["limitId"] = json!(self.request.limit_id);
             InquiryStep::Answer(method::LIMIT_RESPOND, answer)
         };
-        match take_line(&mut self.amount, "raise by ", key) {
+        match take_line(&mut self.amount, &mut self.typed, AMOUNT, key) {
             None => {}
             Some(Err(step)) => return step,
             Some(Ok(line)) => {
@@ -289,7 +350,7 @@ impl LimitForm {
                 // `inf` and `nan` parse as numbers too.
                 return match number.filter(|by| by.is_finite() && *by > 0.0) {
                     Some(by) => answer(json!({"raiseBy": by})),
-                    None => InquiryStep::Wrong("not an amount"),
+                    None => refuse_line(&mut self.amount, &self.typed, AMOUNT, "not an amount"),
                 };
             }
         }
@@ -300,8 +361,8 @@ impl LimitForm {
             Key::Char('g' | 'G') if unknown => answer(json!({})),
             Key::Char('m' | 'M') if !unknown => answer(json!({"raiseBy": self.suggest_raise()})),
             Key::Char('r' | 'R') if !unknown => {
-                self.amount = Some(Draft::default());
-                InquiryStep::Typing("raise by ".to_owned())
+                let amount = self.amount.insert(restore_draft(&self.typed).unwrap_or_default());
+                InquiryStep::Typing(format!("{AMOUNT}{}", amount.text))
             }
             _ => InquiryStep::Nothing,
         }
@@ -367,14 +428,20 @@ impl QuestionForm {
     }
 
     fn handle_key(&mut self, key: &Key) -> InquiryStep {
-        match take_line(&mut self.words, ANSWER, key) {
-            Some(Err(step)) => step,
-            Some(Ok(line)) if line.is_empty() => InquiryStep::Wrong("nothing was typed"),
-            Some(Ok(line)) => match self.read_typed(&line) {
-                Some(values) => self.fill_field(Some(values)),
-                None => InquiryStep::Wrong("not one of the choices"),
-            },
-            None => self.handle_choice(key),
+        let field = self.field().map(|field| field.name.clone()).unwrap_or_default();
+        let typed = self.typed.entry(field).or_default();
+        let line = match take_line(&mut self.words, typed, ANSWER, key) {
+            Some(Ok(line)) => line,
+            Some(Err(step)) => return step,
+            None => return self.handle_choice(key),
+        };
+        let typed = typed.clone();
+        if line.is_empty() {
+            return refuse_line(&mut self.words, &typed, ANSWER, "nothing was typed");
+        }
+        match self.read_typed(&line) {
+            Some(values) => self.fill_field(Some(values)),
+            None => refuse_line(&mut self.words, &typed, ANSWER, "not one of the choices"),
         }
     }
 
@@ -417,8 +484,9 @@ impl QuestionForm {
                 InquiryStep::Answer(method::QUESTION_RESPOND, params)
             }
             Key::Char('t' | 'T') if takes_words(field) => {
-                self.words = Some(Draft::default());
-                InquiryStep::Typing(ANSWER.to_owned())
+                let last = self.typed.get(&field.name).and_then(|last| restore_draft(last));
+                let words = self.words.insert(last.unwrap_or_default());
+                InquiryStep::Typing(format!("{ANSWER}{}", words.text))
             }
             Key::Char('n' | 'N') if !field.required => self.fill_field(None),
             Key::Char(digit @ '1'..='9') => match choice_index(*digit) {
@@ -443,6 +511,12 @@ impl QuestionForm {
         }
     }
 
+    /// Brings back what was typed last for the current field.
+    fn restore_words(&mut self) {
+        let last = self.field().and_then(|field| self.typed.get(&field.name));
+        self.words = last.and_then(|last| restore_draft(last));
+    }
+
     /// Answers the current field, or skips it, and goes on. After the last field the form is sent.
     fn fill_field(&mut self, values: Option<Vec<String>>) -> InquiryStep {
         if let (Some(values), Some(field)) = (values, self.request.fields.get(self.at)) {
@@ -451,6 +525,8 @@ impl QuestionForm {
         self.chosen.clear();
         self.at += 1;
         if self.at < self.request.fields.len() {
+            // Of an answer that was refused.
+            self.restore_words();
             return InquiryStep::Show;
         }
         // If the server refuses the answers, the form starts over.
@@ -564,7 +640,7 @@ mod tests {
         );
         assert_eq!(
             press(&mut limit("max_session_cost"), "rx\n"),
-            InquiryStep::Wrong("not an amount")
+            InquiryStep::Wrong("not an amount", "raise by x".to_owned())
         );
         assert_eq!(
             expect_answer(press(&mut limit("max_steps"), "s")),
@@ -592,10 +668,13 @@ mod tests {
         }
         // An empty line does not answer either.
         let mut words = question(json!([{"name": "a"}]));
-        assert_eq!(press(&mut words, "t\n"), InquiryStep::Wrong("nothing was typed"));
+        assert_eq!(
+            press(&mut words, "t\n"),
+            InquiryStep::Wrong("nothing was typed", String::new())
+        );
         assert_eq!(
             press(&mut limit("max_steps"), "r\n"),
-            InquiryStep::Wrong("not an amount")
+            InquiryStep::Wrong("not an amount", String::new())
         );
     }
 
@@ -641,10 +720,10 @@ mod tests {
             expect_answer(press(&mut one(), "tv12\n"))["answers"],
             json!({"a": ["v12"]})
         );
-        for words in ["tLabel 13\n", "tv1, v2\n"] {
+        for words in ["Label 13", "v1, v2"] {
             assert_eq!(
-                press(&mut one(), words),
-                InquiryStep::Wrong("not one of the choices")
+                press(&mut one(), &format!("t{words}\n")),
+                InquiryStep::Wrong("not one of the choices", format!("answer: {words}"))
             );
         }
         let mut several = question(json!([{"name": "a", "choices": choices, "several": true}]));
@@ -653,6 +732,49 @@ mod tests {
             expect_answer(press(&mut several, "tv10, Label 12\n"))["answers"],
             json!({"a": ["v2", "v10", "v12"]})
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn typed_text_stays_until_it_is_accepted() {
+        let choices: Vec<Value> = ["red", "blue"]
+            .map(|name| json!({"value": name, "label": name}))
+            .into();
+        let fields =
+            json!([{"name": "color", "choices": choices, "free": false, "several": true}, {"name": "why"}]);
+        let mut form = question(fields);
+        let typing = |line: &str| InquiryStep::Typing(line.to_owned());
+        // What is wrong can be corrected.
+        let more: Vec<Value> = (0..10)
+            .map(|n| json!({"value": format!("v{n}"), "label": "x"}))
+            .collect();
+        let mut long = question(json!([{"name": "a", "choices": more}]));
+        press(&mut long, "tv99\n");
+        assert_eq!(long.draft_text(), Some("v99"));
+        long.handle_key(&Key::Backspace);
+        assert_eq!(
+            expect_answer(press(&mut long, "\n"))["answers"],
+            json!({"a": ["v9"]})
+        );
+        // Esc leaves the field, and the next `t` brings the text back.
+        assert_eq!(press(&mut form, "1\n"), InquiryStep::Show);
+        press(&mut form, "tbecause");
+        assert_eq!(form.handle_key(&Key::Esc), InquiryStep::Show);
+        assert_eq!(form.draft_text(), None);
+        assert_eq!(press(&mut form, "t"), typing("answer: because"));
+        // So does a refusal of the answer, for each field with a text.
+        expect_answer(press(&mut form, " I say so\n"));
+        form.restore_typed();
+        assert_eq!(form.draft_text(), None, "the first field has choices");
+        assert_eq!(press(&mut form, "2\n"), InquiryStep::Show);
+        assert_eq!(form.typed_line().as_deref(), Some("answer: because I say so"));
+        assert_eq!(
+            expect_answer(press(&mut form, "\n"))["answers"],
+            json!({"color": ["blue"], "why": ["because I say so"]})
+        );
+        let mut amount = limit("max_session_cost");
+        expect_answer(press(&mut amount, "r7\n"));
+        amount.restore_typed();
+        assert_eq!(amount.typed_line().as_deref(), Some("raise by 7"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -125,12 +125,32 @@ pub(super) struct TurnInputState {
     edit: bool,
     /// The edited input of the first approval.
     edited: Option<EditedInput>,
-    /// Unanswered requests: steers with their text, decisions with `None`.
-    sent: BTreeMap<u64, Option<String>>,
+    /// Unanswered requests.
+    sent: BTreeMap<u64, SentRequest>,
     cancelled: Option<Instant>,
     /// The user stopped the turn with Ctrl-C or Esc.
     stopped: bool,
     wants_to_leave: bool,
+}
+
+/// A request without an answer yet.
+enum SentRequest {
+    /// A text for the model.
+    Text(String),
+    /// The decision on the approval with this id, with the reason that was typed.
+    Decision(String, Option<String>),
+    /// The answer to the limit or question with this id, with the texts that were typed.
+    Answer(Option<String>, Vec<String>),
+}
+
+impl SentRequest {
+    /// Returns the text that a model should see.
+    fn into_text(self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Decision(..) | Self::Answer(..) => None,
+        }
+    }
 }
 
 /// A call's input as the user edited it.
@@ -160,7 +180,7 @@ impl TurnRunner<'_> {
         }
         self.view.set_idle();
         // Without an answer the text may not have arrived (I16).
-        let unanswered = self.input.sent.into_values().flatten();
+        let unanswered = self.input.sent.into_values().filter_map(SentRequest::into_text);
         if matches!(result, Err(ClientError::Ended(_))) {
             // The session may contain it, which only another server can say.
             self.draft.unanswered.extend(unanswered);
@@ -199,7 +219,7 @@ impl TurnRunner<'_> {
         let mut hang = HangWatch::new();
         let mut ended = None;
         // An unanswered steer may still be refused. Then its text returns to the draft (I16).
-        while ended.is_none() || self.input.sent.values().any(Option::is_some) {
+        while ended.is_none() || self.input.has_sent_text() {
             tokio::select! { biased;
                 action = self.signals.next() => match action {
                     SignalAction::Cancel => self.handle_ctrl_c().await?,
@@ -315,10 +335,16 @@ impl TurnRunner<'_> {
             self.input.inquiries.shown_at = Some(clock::now());
             let is_new = self.input.inquiries.announce_first();
             self.view.show_inquiry(&lines, is_new);
+            if let Some(line) = self.input.inquiries.typed_line() {
+                self.view.set_field(&line);
+            }
         }
     }
 
     async fn inquiry_key(&mut self, key: &Key) -> StepResult {
+        if *key == Key::Esc {
+            self.draft.cleared.extend(self.input.typed_answer());
+        }
         match self.input.inquiries.handle_key(key) {
             InquiryStep::Nothing => {}
             InquiryStep::Typing(line) => self.view.set_field(&line),
@@ -327,15 +353,21 @@ impl TurnRunner<'_> {
                 self.view.set_draft("");
                 self.show_inquiry();
             }
-            InquiryStep::Wrong(reason) => {
-                self.view.set_draft("");
+            InquiryStep::Wrong(reason, line) => {
                 self.view.show_warning(format!("! {reason}"));
+                if line.is_empty() {
+                    self.view.set_draft("");
+                } else {
+                    self.view.set_field(&line);
+                }
             }
             InquiryStep::Answer(method, params) => {
                 // It stays first until the server reports its resolution, but no key may answer it twice.
                 self.input.inquiries.shown_at = None;
                 self.view.close_question();
-                self.send_answer(method, &params).await?;
+                let inquiries = &self.input.inquiries;
+                let sent = SentRequest::Answer(inquiries.first_id(), inquiries.list_typed());
+                self.send_answer(method, &params, sent).await?;
             }
         }
         Ok(())
@@ -608,6 +640,7 @@ impl TurnRunner<'_> {
         };
         let edited = self.input.edited_input();
         let edited = edited.filter(|_| decision != Decision::Deny);
+        let sent = SentRequest::Decision(approval.approval_id.clone(), feedback.clone());
         let params = ApprovalRespondParams {
             approval_id: approval.approval_id.clone(),
             decision,
@@ -618,13 +651,18 @@ impl TurnRunner<'_> {
         // The approval stays first until the server reports its resolution, but no key may answer it twice.
         self.input.shown_at = None;
         self.view.close_question();
-        self.send_answer(method::APPROVAL_RESPOND, &params).await
+        self.send_answer(method::APPROVAL_RESPOND, &params, sent).await
     }
 
     /// Sends the answer to a question.
-    async fn send_answer<P: Serialize>(&mut self, method: &'static str, params: &P) -> StepResult {
+    async fn send_answer<P: Serialize>(
+        &mut self,
+        method: &'static str,
+        params: &P,
+        sent: SentRequest,
+    ) -> StepResult {
         let id = self.client.start_request(method, params).await?;
-        self.input.sent.insert(id, None);
+        self.input.sent.insert(id, sent);
         self.view.set_draft("");
         Ok(())
     }
@@ -655,7 +693,7 @@ impl TurnRunner<'_> {
         match self.client.start_request(method, params).await {
             Ok(id) => {
                 self.view.begin_sending(&typed);
-                self.input.sent.insert(id, Some(typed));
+                self.input.sent.insert(id, SentRequest::Text(typed));
                 Ok(())
             }
             Err(error) => {
@@ -667,23 +705,50 @@ impl TurnRunner<'_> {
 
     async fn handle_response(&mut self, id: u64, result: Result<Value, ClientError>) -> StepResult {
         match (self.input.sent.remove(&id), result) {
-            (Some(Some(text)), Ok(_)) => self.view.show_sent(&text),
-            (Some(Some(text)), Err(error)) => {
+            (Some(SentRequest::Text(text)), Ok(_)) => self.view.show_sent(&text),
+            (Some(SentRequest::Text(text)), Err(error)) => {
                 self.view.forget_sent(&text);
                 self.view.show_warning(format!("! not sent: {error}"));
                 prepend_to_draft(self.draft, &text);
                 self.view.set_draft(&self.draft.text);
             }
-            (Some(None), Err(error)) => {
+            (Some(sent), Err(error)) => {
                 self.view.show_warning(format!("! {error}"));
                 // Still undecided, so ask again. If someone else settled it, the notification follows.
                 if matches!(self.answers, ApprovalMode::Person) {
+                    self.restore_answer(sent);
                     self.show_question(false).await?;
+                    if self.input.reason.is_some() {
+                        self.show_reason();
+                    }
                 }
             }
-            (Some(None), Ok(_)) | (None, _) => {}
+            (Some(SentRequest::Decision(..) | SentRequest::Answer(..)), Ok(_)) | (None, _) => {}
         }
         Ok(())
+    }
+
+    /// Brings back what was typed for an answer that the server refused.
+    fn restore_answer(&mut self, sent: SentRequest) {
+        match sent {
+            SentRequest::Answer(id, _) if id == self.input.inquiries.first_id() => {
+                self.input.inquiries.restore_typed();
+            }
+            // Its question is gone, and it is not for the model.
+            SentRequest::Answer(_, typed) => self.draft.cleared.extend(typed),
+            SentRequest::Decision(id, Some(reason)) => {
+                let first = self.input.questions.front();
+                if first.is_some_and(|approval| approval.approval_id == id) {
+                    self.input.reason = Some(Draft {
+                        text: reason,
+                        ..Draft::default()
+                    });
+                } else {
+                    prepend_to_draft(self.draft, &reason);
+                }
+            }
+            SentRequest::Decision(_, None) | SentRequest::Text(_) => {}
+        }
     }
 
     /// Handles Ctrl-C: the first cancels the turn, the second leaves even if the server does not react.

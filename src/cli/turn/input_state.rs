@@ -3,13 +3,20 @@
 use serde_json::Value;
 
 use super::super::keys::{Key, parse_approval_key};
-use super::TurnInputState;
+use super::{SentRequest, TurnInputState};
 use crate::protocol::{APPROVAL_KEYS, ApprovalAction};
 
 impl TurnInputState {
     /// Returns whether a reason, a held letter or a field of a form is being typed.
     pub(super) fn has_text(&self) -> bool {
         self.reason.is_some() || self.held_key.due_at().is_some() || self.inquiries.draft_text().is_some()
+    }
+
+    /// Returns whether a text for the model has no answer yet.
+    pub(super) fn has_sent_text(&self) -> bool {
+        self.sent
+            .values()
+            .any(|sent| matches!(sent, SentRequest::Text(_)))
     }
 
     /// Returns what was typed for the open question and not sent: a reason, or words in a field of a form.
