@@ -16,11 +16,38 @@ const MAX_DEPTH: usize = 3;
 
 /// Explains to the model why a command line would wait for a person, if it surely opens an editor.
 pub fn explain_waiting_editor(line: &str) -> Option<String> {
-    let editor = find_in_line(line, 0)?;
+    let editor = find_in_line(line, 0).or_else(|| find_variable(line).map(str::to_owned))?;
     Some(format!(
         "not run: `{editor}` would wait for a person, and nobody can type here. Change files with the tools made for \
          it; give git its text with -m, or let it keep the old one with --no-edit or GIT_EDITOR=true"
     ))
+}
+
+/// Finds a command whose program is the editor of the environment, unless the line sets that itself.
+fn find_variable(line: &str) -> Option<&'static str> {
+    const NAMES: [(&str, &str); 2] = [("$EDITOR", "${EDITOR"), ("$VISUAL", "${VISUAL")];
+    let commands = shell::parse(line).commands;
+    let mut programs = commands.iter().filter_map(|command| command.words.first());
+    if line.contains("EDITOR=")
+        || line.contains("VISUAL=")
+        || programs.all(|word| word.as_literal().is_some())
+    {
+        return None;
+    }
+    let begins_command = |token: &str| {
+        line.match_indices(token).any(|(at, _)| {
+            let before = line[..at].trim_end_matches(['"', ' ', '\t']);
+            let goes_on = |c: char| c.is_alphanumeric() || c == '_';
+            if line[at + token.len()..].starts_with(goes_on) {
+                return false;
+            }
+            before.is_empty() || before.ends_with([';', '&', '|', '(', '{', '\n'])
+        })
+    };
+    let name = NAMES
+        .iter()
+        .find(|(plain, braced)| begins_command(plain) || begins_command(braced));
+    name.map(|(plain, _)| *plain)
 }
 
 fn find_in_line(line: &str, depth: usize) -> Option<String> {
@@ -215,6 +242,23 @@ mod tests {
             ("ls vim", None),
         ] {
             assert_eq!(find_in_line(line, 0).as_deref(), editor, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_editor_of_the_environment_is_found() {
+        for (line, editor) in [
+            ("$EDITOR f", Some("$EDITOR")),
+            ("\"$EDITOR\" f", Some("$EDITOR")),
+            ("cd src && ${EDITOR:-vi} f", Some("$EDITOR")),
+            ("${VISUAL:-$EDITOR} f", Some("$VISUAL")),
+            ("echo $EDITOR", None),
+            ("echo \"; $EDITOR f\"", None),
+            ("EDITOR=true; $EDITOR f", None),
+            ("$EDITORIAL f", None),
+            ("$CC -o f f.c", None),
+        ] {
+            assert_eq!(find_variable(line), editor, "{line}");
         }
     }
 }

@@ -24,6 +24,10 @@ use crate::workspace::{
     CommandConfinement, EarlierChanges, StartedCommand, StopOnCancel, WatchedCommand, explain_other_folder,
 };
 
+/// The signal that kills, and the exit code that shells make of it.
+const KILL: i32 = 9;
+const KILLED: i32 = 128 + KILL;
+
 /// How long the changes of a canceled command are looked for.
 const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
 
@@ -128,10 +132,10 @@ pub(super) async fn run_to_end(
             .notes
             .extend(left_files::note_left_files(cx, &access).await);
     }
-    let was_stopped = !matches!(&result, Ok(done) if !done.output.timed_out);
+    created.notes.extend(explain_ownership(cx, &result));
     created
         .notes
-        .extend(note_git_traces(cx, recorded.as_ref(), was_stopped).await);
+        .extend(note_git_traces(cx, recorded.as_ref(), was_stopped(&result)).await);
     let notes = std::mem::take(&mut created.notes);
     match &mut result {
         Ok(done) => append_notes(&mut done.output, notes),
@@ -163,6 +167,28 @@ async fn settle_created_files(cx: &ToolContext, earlier: EarlierChanges) -> Crea
             created
         }
     }
+}
+
+/// Returns whether a program may have been killed: the command was stopped, or killed one itself, as `timeout -s KILL` does.
+fn was_stopped(result: &Result<CommandDone, ToolError>) -> bool {
+    let Ok(done) = result else { return true };
+    let is_killed = matches!(
+        done.status,
+        Some(ExitStatus::Signal(KILL) | ExitStatus::Code(KILLED))
+    );
+    // Bash names the program of a longer script.
+    done.output.timed_out || is_killed || done.output.text.contains("Killed")
+}
+
+/// Explains why git refuses repositories in a folder that the user does not trust. Its own advice helps nobody there.
+fn explain_ownership(cx: &ToolContext, result: &Result<CommandDone, ToolError>) -> Option<String> {
+    let Ok(done) = result else { return None };
+    let is_refused = done.output.text.contains("detected dubious ownership");
+    (is_refused && !cx.workspace.shared().is_trusted(&cx.cwd)).then(|| {
+        "[the user does not trust this folder, so git accepts only the repository around it, and a new one where the \
+         command runs `git init` in its own folder; safe.directory does not change that, but the user can trust the folder]"
+            .to_owned()
+    })
 }
 
 /// Returns notes on what the command did to git, within a limited time after a cancel.

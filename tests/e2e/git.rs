@@ -191,6 +191,13 @@ fn git_runs_no_program_of_an_untrusted_repository() {
     );
     assert!(outputs[3].0.contains("+one"), "{}", outputs[3].0);
     assert!(outputs[7].0.contains("dubious ownership"), "{}", outputs[7].0);
+    assert!(
+        outputs[7]
+            .0
+            .contains("[the user does not trust this folder, so git accepts only"),
+        "{}",
+        outputs[7].0
+    );
     assert!(outputs[9].0.contains("bare repository"), "{}", outputs[9].0);
 }
 

@@ -553,6 +553,16 @@ fn a_moved_head_is_reported_and_locks_of_a_stopped_command_are_removed() {
     let git_folder = world.workspace().join(".git");
     let remaining = ["index.lock", "HEAD.lock", "config.lock"].map(|name| git_folder.join(name).exists());
     assert_eq!(remaining, [false, false, true]);
+    // So are those of a git that the command itself has killed.
+    for killed in [
+        "touch .git/index.lock; timeout -s KILL 0.1 sleep 60",
+        "touch .git/index.lock; bash -c 'kill -9 $$'; true",
+    ] {
+        client.prompt_result(&run(killed));
+        let result = last_result(&world);
+        assert!(result.contains("[removed .git/index.lock, which "), "{result}");
+        assert!(!git_folder.join("index.lock").exists(), "{killed}");
+    }
 }
 
 /// The repository may begin above the workspace folder, and the session in a folder of the workspace.
