@@ -75,7 +75,7 @@ impl CommandNeeds {
     /// Adds the folders that variables of tool chains name.
     #[must_use]
     pub fn with_tool_variables(mut self, variable: impl Fn(&str) -> Option<PathBuf>) -> Self {
-        let values = TOOL_VARIABLES.iter().filter_map(|name| variable(name));
+        let values = TOOL_VARIABLES.iter().filter_map(&variable);
         let folders = values.flat_map(|value| std::env::split_paths(&value).collect::<Vec<_>>());
         self.folders.extend(folders);
         let bases = BASE_VARIABLES

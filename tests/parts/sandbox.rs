@@ -428,6 +428,11 @@ fn has_method(world: &World, method: Method) -> bool {
 const OPEN: &[u8] = b"open\n";
 
 /// Declares a test of a list of attacks for each user. They are separate, so that they run side by side.
+fn is_privileged(world: &World) -> bool {
+    is_root() && !world.as_nobody
+}
+
+/// Declares a test of a list of attacks for each user. They are separate, so that they run side by side.
 macro_rules! test_attacks {
     ($($list:ident: $this_user:ident, $ordinary_user:ident;)*) => {$(
         #[test]
