@@ -7,11 +7,14 @@
 mod edit_input;
 mod hang;
 mod input_state;
+mod kept_text;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use hang::{HangStep, HangWatch};
+use kept_text::return_steers;
+pub(super) use kept_text::{prepend_all_to_draft, prepend_to_draft};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,7 +24,6 @@ use super::external_editor::ExternalEditor;
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, InquiryStep};
 use super::keys::{Draft, Key, RawKeys, parse_approval_key, sleep_until};
-use super::notification::join_text_blocks;
 use super::signals::{SignalAction, Signals};
 use super::slash::{self, QueueCommand, Slash};
 use super::view::View;
@@ -30,7 +32,7 @@ use crate::protocol::table::method;
 use crate::protocol::{
     ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification, Decision,
     ListApprovalsParams, PromptContent, PromptResult, QueueAction, QueueParams, Risk, ServerNotification,
-    SteerParams, TurnEndedNotification,
+    SteerParams,
 };
 
 /// Two Ctrl-C within this time leave the chat when no turn runs.
@@ -728,29 +730,6 @@ impl TurnRunner<'_> {
         Ok(())
     }
 
-    /// Brings back what was typed for an answer that the server refused.
-    fn restore_answer(&mut self, sent: SentRequest) {
-        match sent {
-            SentRequest::Answer(id, _) if id == self.input.inquiries.first_id() => {
-                self.input.inquiries.restore_typed();
-            }
-            // Its question is gone, and it is not for the model.
-            SentRequest::Answer(_, typed) => self.draft.cleared.extend(typed),
-            SentRequest::Decision(id, Some(reason)) => {
-                let first = self.input.questions.front();
-                if first.is_some_and(|approval| approval.approval_id == id) {
-                    self.input.reason = Some(Draft {
-                        text: reason,
-                        ..Draft::default()
-                    });
-                } else {
-                    prepend_to_draft(self.draft, &reason);
-                }
-            }
-            SentRequest::Decision(_, None) | SentRequest::Text(_) => {}
-        }
-    }
-
     /// Handles Ctrl-C: the first cancels the turn, the second leaves even if the server does not react.
     async fn handle_ctrl_c(&mut self) -> StepResult {
         if self.input.cancelled.is_some() {
@@ -770,27 +749,6 @@ impl TurnRunner<'_> {
         self.view.wait_for("canceling; Ctrl-C leaves");
         self.client.send_notification(method::CANCEL, &params).await
     }
-}
-
-/// Returns to the draft what the server accepted, but no model saw (I16).
-fn return_steers(draft: &mut Draft, ended: &TurnEndedNotification) {
-    let steers = ended.unused_steers.iter();
-    prepend_all_to_draft(draft, steers.map(|steer| join_text_blocks(steer)).collect());
-}
-
-/// Puts texts, in this order, in front of the draft.
-pub(super) fn prepend_all_to_draft(draft: &mut Draft, texts: Vec<String>) {
-    for text in texts.into_iter().rev() {
-        prepend_to_draft(draft, &text);
-    }
-}
-
-/// Puts text in front of the draft, so that typed text is never lost (I16).
-pub(super) fn prepend_to_draft(draft: &mut Draft, text: &str) {
-    if !draft.text.is_empty() {
-        draft.text.insert(0, ' ');
-    }
-    draft.text.insert_str(0, text);
 }
 
 async fn next_key(keys: &mut Option<RawKeys>) -> Option<Key> {
