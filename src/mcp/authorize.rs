@@ -405,7 +405,8 @@ fn judge_session(sent: &ClientJsonRpcMessage, answer: &JsonRpcError) -> SessionV
         return SessionVerdict::Known;
     };
     let message = &answer.error.message;
-    if answer.id.as_ref() != Some(id) {
+    // Some servers answer a number with its digits as a text.
+    if answer.id.as_ref().map(ToString::to_string) != Some(id.to_string()) {
         // The server has not read the request.
         let is_refused = message.to_lowercase().contains("session") || says_session_is_gone(message);
         return if is_refused {
@@ -448,10 +449,10 @@ fn is_own_wording(message: &str) -> bool {
         "server not initialized",
     ];
     let message = message.to_lowercase();
-    // Such as "Bad Request: Server not initialized".
-    let words = message
-        .rsplit_once(": ")
-        .map_or(message.as_str(), |(_, words)| words);
+    let words = ["bad request: ", "not found: "]
+        .iter()
+        .find_map(|status| message.strip_prefix(status))
+        .unwrap_or(&message);
     WORDINGS.contains(&words.trim_end_matches('.'))
 }
 
