@@ -8,6 +8,7 @@ use serde_json::{Map, Number, Value};
 use url::Url;
 
 use super::form::{FieldKind, FieldOption, Form, FormField, TextFormat};
+use super::schema::is_odd_pattern;
 use crate::base::text::reveal_hidden_characters;
 
 /// The value for yes. The other one is [`NO`].
@@ -209,7 +210,9 @@ fn has_format(text: &str, format: TextFormat) -> bool {
 
 /// Returns whether a text matches a pattern. One that only JavaScript understands is left to the server.
 fn matches_pattern(text: &str, pattern: &str) -> bool {
-    RegexMatcher::new(pattern).map_or(true, |matcher| matcher.is_match(text.as_bytes()).unwrap_or(true))
+    is_odd_pattern(pattern)
+        || RegexMatcher::new(pattern)
+            .map_or(true, |matcher| matcher.is_match(text.as_bytes()).unwrap_or(true))
 }
 
 fn is_date(text: &str) -> bool {

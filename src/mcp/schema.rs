@@ -20,8 +20,14 @@ const SCHEMA_MAPS: [&str; 5] = [
     "$defs",
     "definitions",
 ];
-/// What a pattern may contain that our regular expressions read differently than those of JSON Schema.
-const ODD_PATTERNS: [&str; 6] = ["&&", "--", "~~", "\\A", "\\z", "\\a"];
+
+/// Returns whether our regular expressions may read a pattern differently than those of JSON Schema.
+pub(super) fn is_odd_pattern(pattern: &str) -> bool {
+    ["&&", "--", "~~", "\\A", "\\z", "\\a"]
+        .iter()
+        .any(|odd| pattern.contains(odd))
+}
+
 /// Keywords that some provider refuses, or that mean nothing without the rest of a document.
 #[rustfmt::skip]
 const DROPPED: [&str; 9] = [
@@ -183,13 +189,7 @@ impl SchemaAdapter<'_> {
                 // Older dialects have flags here.
                 "exclusiveMinimum" | "exclusiveMaximum" if !value.is_number() => continue,
                 "enum" if value.as_array().is_none_or(Vec::is_empty) => continue,
-                "pattern"
-                    if ODD_PATTERNS
-                        .iter()
-                        .any(|odd| value.as_str().is_some_and(|text| text.contains(odd))) =>
-                {
-                    continue;
-                }
+                "pattern" if value.as_str().is_some_and(is_odd_pattern) => continue,
                 _ if self.left == 0 => continue,
                 _ => self.copy(value, depth),
             };
