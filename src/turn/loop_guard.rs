@@ -2,7 +2,8 @@
 //!
 //! It looks at whole steps, as sets of calls. The same set with the same results makes no progress. The third such step is
 //! answered with a nudge instead of being run, and the next ones ask the user. At most three steps in a row are held
-//! back; then the step may show once more whether something has changed. If nothing has, the next one ends the turn.
+//! back; then the step may show once more whether something has changed. If nothing has, the next one ends the turn,
+//! except if it polls tools of MCP servers.
 //! Other steps in between do not matter if they make no progress either: two steps that alternate are a loop, too.
 //!
 //! The same calls with changing results are progress, such as a test between edits, but only for five steps in a row.
@@ -54,6 +55,8 @@ struct Repetition {
     results: u64,
     /// How often these results came in a row.
     times: u32,
+    /// All of the calls were calls of MCP servers.
+    polls: bool,
 }
 
 impl LoopDetector {
@@ -73,7 +76,8 @@ impl LoopDetector {
         }
         // The user has been asked often enough. Changing results may lead somewhere, up to the step limit (I13).
         if self.held_back >= HELD_BACK {
-            return if same > SAME {
+            let polls = self.stale.get(&calls).is_some_and(|repetition| repetition.polls);
+            return if same > SAME && !polls {
                 LoopAction::End
             } else {
                 LoopAction::Run
@@ -95,10 +99,11 @@ impl LoopDetector {
                 self.held_back = 0;
             }
         }
-        let repetition = self
-            .stale
-            .entry(calls)
-            .or_insert(Repetition { results, times: 0 });
+        let repetition = self.stale.entry(calls).or_insert(Repetition {
+            results,
+            times: 0,
+            polls,
+        });
         repetition.times = if repetition.results == results {
             repetition.times + 1
         } else {
