@@ -385,7 +385,7 @@ mod tests {
         let (_dir, dir) = create_temp_dir();
         let path = dir.join("a");
         fs::write(&path, "x").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
         // Only root can read it, so only root keeps it.
         let Ok(found) = inspect_file(&path) else { return };
         fs::remove_file(&path).unwrap();

@@ -424,13 +424,12 @@ fn has_method(world: &World, method: Method) -> bool {
     works
 }
 
-/// What a script prints in the end if its attack succeeded.
-const OPEN: &[u8] = b"open\n";
-
-/// Declares a test of a list of attacks for each user. They are separate, so that they run side by side.
 fn is_privileged(world: &World) -> bool {
     is_root() && !world.as_nobody
 }
+
+/// What a script prints in the end if its attack succeeded.
+const OPEN: &[u8] = b"open\n";
 
 /// Declares a test of a list of attacks for each user. They are separate, so that they run side by side.
 macro_rules! test_attacks {
