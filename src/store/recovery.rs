@@ -26,7 +26,7 @@ use super::error::StoreError;
 use super::files::{self, FileIdentity, with_suffix};
 use super::ops::extract_search_text;
 use super::row_reading::stored_event;
-use super::salvage::SchemaCopy;
+use super::salvage::{self, SchemaCopy, TablePages};
 use super::schema;
 use crate::base::clock::{self, Instant};
 use crate::domain::{Event, TurnId};
@@ -34,18 +34,18 @@ use crate::domain::{Event, TurnId};
 /// The files next to a database that belong to it.
 const LOGS: [&str; 2] = ["-wal", "-shm"];
 
-/// The tables that are copied row by row, and whether their rows have numbers. The first two are always in the same place.
-const TABLES: [(&str, bool); 10] = [
-    ("sessions", true),
-    ("pending", true),
-    ("changes", true),
-    ("grants", true),
-    ("trust", true),
-    ("days", false),
-    ("redirects", false),
-    ("choices", false),
-    ("tools", false),
-    ("windows", false),
+/// The tables that are copied row by row, whether their rows have numbers, and what is in them besides sessions. Windows are
+/// not copied: an earlier version stored their addresses with passwords.
+const TABLES: [(&str, bool, &str); 9] = [
+    ("sessions", true, ""),
+    ("pending", true, ""),
+    ("changes", true, "what reverts need"),
+    ("grants", true, "permissions"),
+    ("trust", true, "trusted folders"),
+    ("days", false, "today's spending"),
+    ("redirects", false, "accepted addresses"),
+    ("choices", false, "last choices"),
+    ("tools", false, "accepted tools"),
 ];
 
 /// Time that others wait for a replacement, and a replacement for them.
@@ -68,8 +68,8 @@ struct SavedSessions {
     left_out: usize,
     /// Whether rows of the list of sessions could not be read, so that others may be missing.
     is_list_cut: bool,
-    /// Whether nothing but sessions could be found.
-    has_only_sessions: bool,
+    /// What else could not be read, after damage to the list of tables.
+    unread: Vec<&'static str>,
 }
 
 /// Returns whether an error means that the file is damaged, or is not a database.
@@ -201,6 +201,7 @@ fn try_replacing(path: &Path) -> Result<Option<String>, StoreError> {
     let aside = choose_aside_path(path);
     let saved = save_readable(path, &fresh).and_then(|saved| {
         swap_files(path, &fresh, &aside).map_err(failed)?;
+        salvage::close_original(&aside);
         Ok(saved)
     });
     if saved.is_err() {
@@ -264,8 +265,8 @@ impl SavedSessions {
             (left_out, false) => format!("; {} could not be read", count(left_out)),
             (left_out, true) => format!("; at least {} could not be read", count(left_out)),
         };
-        if self.has_only_sessions {
-            text += "; permissions, trusted folders, and what reverts need are lost";
+        if !self.unread.is_empty() {
+            text += &format!("; what could not be read: {}", self.unread.join(", "));
         }
         text
     }
@@ -359,13 +360,14 @@ fn save_readable(path: &Path, fresh: &Path) -> Result<SavedSessions, StoreError>
         let copy = if has_tables(&source)? {
             None
         } else {
-            SchemaCopy::make(path)?
+            SchemaCopy::make(path, &list_pages(&source)?, &transaction)?
         };
         if let Some(copy) = copy {
-            copy_readable(&open_source(copy.path())?, &transaction, &TABLES[..2], &mut saved)?;
-            saved.has_only_sessions = true;
+            copy_readable(&open_source(copy.path())?, &transaction, &mut saved)?;
         } else {
-            copy_readable(&source, &transaction, &TABLES, &mut saved)?;
+            copy_readable(&source, &transaction, &mut saved)?;
+            // An earlier version lacks some tables.
+            saved.unread.clear();
         }
         transaction.commit()?;
     }
@@ -384,19 +386,38 @@ fn has_tables(source: &Connection) -> Result<bool, rusqlite::Error> {
     Ok(count == Some(2))
 }
 
+/// Returns where tables begin, as far as the list of tables can be read.
+fn list_pages(source: &Connection) -> Result<TablePages, StoreError> {
+    let mut pages = TablePages::new();
+    // From both ends: a damaged page hides what is behind it.
+    for order in ["ASC", "DESC"] {
+        let sql =
+            format!("SELECT name, rootpage FROM sqlite_schema WHERE type = 'table' ORDER BY rowid {order}");
+        for_each_row(source, &sql, [], &mut |row| {
+            if let (Ok(name), Ok(page)) = (row.get(0), row.get(1)) {
+                pages.insert(name, page);
+            }
+            Ok(true)
+        })?;
+    }
+    Ok(pages)
+}
+
 fn copy_readable(
     source: &Connection,
     target: &Transaction<'_>,
-    tables: &[(&str, bool)],
     saved: &mut SavedSessions,
 ) -> Result<(), StoreError> {
     // All tables as of one moment, whoever writes.
     source.execute_batch("BEGIN")?;
     // Accepts a file that is shorter than its header says. A file that is no database has nothing to save.
     let _ = source.pragma_update(None, "writable_schema", true);
-    for (table, has_numbers) in tables {
-        let is_whole = copy_table(source, target, table, *has_numbers)?;
-        saved.is_list_cut |= *table == "sessions" && !is_whole;
+    for (table, has_numbers, content) in TABLES {
+        let is_whole = copy_table(source, target, table, has_numbers)?;
+        saved.is_list_cut |= table == "sessions" && !is_whole;
+        saved
+            .unread
+            .extend(Some(content).filter(|content| !is_whole && !content.is_empty()));
     }
     // Damage may have made other numbers, from which no ids of events can be built.
     let sql = "DELETE FROM sessions WHERE num NOT BETWEEN 1 AND ?";

@@ -19,7 +19,7 @@ use crate::base::nofollow::{self, FileKind};
 pub(super) const BUSY: Duration = Duration::from_secs(2);
 
 /// Each entry raises the schema by one version; `user_version` counts them. Never change a released entry.
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     // 1. An event's id combines the numbers of its session and of the event: `session << 32 | seq`. The events of a
     // session are thus adjacent and in order, with one B-tree and no second index. The search table uses the same
     // ids, with seq 0 for the title. Money is in nano-dollars, times are in ms since the epoch.
@@ -302,7 +302,7 @@ pub(super) fn is_emptied(path: &Path) -> bool {
 }
 
 /// Configures the connection and migrates the schema to the last of `migrations`.
-fn migrate_into(connection: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
+pub(super) fn migrate_into(connection: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
     let known = migrations.len() as i64;
     let found = read_schema_version(connection)?;
     if found > known {

@@ -9,7 +9,7 @@ use rustix::fs::FlockOperation;
 
 use super::*;
 use crate::base::clock;
-use crate::store::recovery;
+use crate::store::{recovery, salvage};
 
 const SESSIONS: u64 = 20;
 const EVENTS: u64 = 40;
@@ -173,6 +173,96 @@ async fn sessions_survive_damage_to_the_first_page() {
     }
 }
 
+/// Builds the database again as one of the first version that was filled, and then updated.
+fn grow_from_first_version(path: &Path) {
+    let recent = path.with_extension("recent");
+    fs::rename(path, &recent).unwrap();
+    let mut store = Connection::open(path).unwrap();
+    schema::migrate_into(&mut store, &schema::MIGRATIONS[..1]).unwrap();
+    store.execute("ATTACH ? AS recent", [recent.to_str()]).unwrap();
+    for table in ["sessions", "events"] {
+        let sql = "SELECT group_concat(name) FROM pragma_table_info(?, 'main')";
+        let columns: String = store.query_row(sql, [table], |row| row.get(0)).unwrap();
+        let sql = format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM recent.{table}");
+        store.execute(&sql, []).unwrap();
+    }
+    drop(store);
+    drop(schema::open(path, schema::BUSY).unwrap());
+}
+
+#[tokio::test]
+async fn sessions_of_a_store_that_was_updated_survive_damage_to_the_first_page() {
+    for range in [100..PAGE, 0..PAGE] {
+        let (notice, whole, cut) = recover_from(|path| {
+            grow_from_first_version(path);
+            overwrite(path, range);
+        })
+        .await;
+        assert_eq!((whole, cut), (SESSIONS as usize, 0), "{notice}");
+    }
+}
+
+/// Returns where the pages are that have the list of tables.
+fn find_list_pages(path: &Path) -> Vec<usize> {
+    let bytes = fs::read(path).unwrap();
+    let read = |at: usize, size: usize| {
+        let bytes = &bytes[at..at + size];
+        bytes
+            .iter()
+            .fold(0, |value, byte| value << 8 | usize::from(*byte))
+    };
+    // The first page has only the numbers of others.
+    assert_eq!(bytes[100], 5);
+    let cells = (0..read(103, 2)).map(|cell| read(read(112 + 2 * cell, 2), 4));
+    let pages = cells.chain([read(108, 4)]);
+    pages.map(|page| (page - 1) * PAGE).collect()
+}
+
+#[tokio::test]
+async fn a_damaged_page_of_the_list_of_tables_hides_only_what_is_listed_there() {
+    let all = [
+        ("grants", "permissions"),
+        ("trust", "trusted folders"),
+        ("redirects", "accepted addresses"),
+        ("tools", "accepted tools"),
+    ];
+    for page in 0..2 {
+        let folder = build_store().await;
+        let path = folder.path().join("store.db");
+        let store = Connection::open(&path).unwrap();
+        let rows = "INSERT INTO grants (id, folder, rule, at_ms) VALUES ('all', '/w', 'bash(b)', 1);
+             INSERT INTO trust (folder, trusted, at_ms) VALUES ('/w', 1, 1);
+             INSERT INTO redirects VALUES ('/w', 'p', 't', 1);
+             INSERT INTO tools VALUES ('/w', 'n', '{}', 1);";
+        store.execute_batch(rows).unwrap();
+        drop(store);
+        let at = find_list_pages(&path)[page];
+        overwrite(&path, at..at + PAGE);
+        let notice = recovery::replace_damaged(&path).unwrap().unwrap();
+        assert_eq!(count(&path, "sessions") as u64, SESSIONS, "{notice}");
+        assert_eq!(count(&path, "events") as u64, SESSIONS * EVENTS, "{notice}");
+        let kept = all.map(|(table, _)| count(&path, table) == 1);
+        assert!(kept.contains(&true) && kept.contains(&false), "{notice}");
+        assert_eq!((kept[1], kept[3]), (page == 1, page == 0), "{notice}");
+        for ((_, content), kept) in all.into_iter().zip(kept) {
+            assert_eq!(notice.contains(content), !kept, "{notice}");
+        }
+    }
+}
+
+/// An earlier version stored them with their addresses.
+#[tokio::test]
+async fn windows_are_not_copied_from_a_damaged_store() {
+    let folder = build_store().await;
+    let path = folder.path().join("store.db");
+    let sql = "INSERT INTO windows (provider, address, model, tokens, at_ms) VALUES ('p', 'a', 'm', 1, 1)";
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    overwrite_free_count(&path);
+    let notice = recovery::replace_damaged(&path).unwrap().unwrap();
+    assert!(notice.ends_with(&format!("{SESSIONS} sessions")), "{notice}");
+    assert_eq!(count(&path, "windows"), 0);
+}
+
 /// The last sessions are in the log only.
 #[tokio::test]
 async fn sessions_in_the_log_survive_damage_to_the_first_page() {
@@ -328,6 +418,12 @@ async fn opening_the_store_again_keeps_the_locks_of_an_open_connection() {
     assert!(!held.is_empty());
     let second = schema::open(&path, schema::BUSY).unwrap();
     recovery::replace_damaged(&path).unwrap();
+    assert_eq!(list_locks(), held);
+    // A copy of a damaged one does not release them either.
+    let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+    second.query_row(checkpoint, [], |_| Ok(())).unwrap();
+    let copy = salvage::SchemaCopy::make(&path, &salvage::TablePages::new(), &second).unwrap();
+    drop(copy.unwrap());
     assert_eq!(list_locks(), held);
     drop((connection, second));
 }
