@@ -252,20 +252,42 @@ fn iter_media(message: &Message) -> impl Iterator<Item = &MediaData> {
     })
 }
 
-/// Returns how many of the newest pictures and documents can stay so that the messages have at most `goal` tokens, and how
-/// many go; `None` if none has to, or there are none.
-pub fn choose_kept_media(items: &[Arc<HistoryItem>], goal: u64) -> Option<(u32, u32)> {
-    let mut excess = estimate_total_tokens(items).saturating_sub(goal);
+/// Which pictures and documents stay so that messages become smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaChoice {
+    /// How many of the newest stay.
+    pub kept: u32,
+    /// How many go that the model would get.
+    pub left_out: u32,
+    /// Whether the rest is small enough.
+    pub fits: bool,
+}
+
+/// Chooses which pictures and documents go, the oldest first, so that the messages have at most `goal` tokens for a model
+/// that gets `unsupported` in place of some. `None` if none has to, or there are none.
+pub fn choose_kept_media(
+    items: &[Arc<HistoryItem>],
+    unsupported: MediaStubs,
+    goal: u64,
+) -> Option<MediaChoice> {
+    let sent = replace_media(items, unsupported);
+    let total = estimate_total_tokens(sent.as_deref().unwrap_or(items));
+    let mut excess = total.saturating_sub(goal);
     let (mut kept, mut left_out) = (0, 0);
     for media in items.iter().flat_map(|item| iter_media(&item.message)) {
-        if excess == 0 {
+        if excess == 0 || unsupported.find(media).is_some() {
             kept += 1;
         } else {
-            left_out += 1;
+            // Those before it go, too.
+            (kept, left_out) = (0, left_out + 1);
             excess = excess.saturating_sub(estimate_media_tokens(media).saturating_sub(MEDIA_STUB_TOKENS));
         }
     }
-    (left_out > 0).then_some((kept, left_out))
+    (left_out > 0).then_some(MediaChoice {
+        kept,
+        left_out,
+        fits: excess == 0,
+    })
 }
 
 /// What replaces pictures and documents that a model must not get; `None` leaves them.

@@ -620,15 +620,51 @@ fn the_oldest_pictures_go_until_the_rest_fits() {
         HistoryItem::new(Message::user_text("see")),
     ];
     let total = estimate_total_tokens(&items);
+    let choose = |items: &[_], goal| {
+        let choice = choose_kept_media(items, MediaStubs::for_model(true, true), goal)?;
+        Some((choice.kept, choice.left_out, choice.fits))
+    };
     for (goal, chosen) in [
         (total, None),
-        (total - 1, Some((2, 1))),
-        (total - 1_600, Some((1, 2))),
-        (0, Some((0, 3))),
+        (total - 1, Some((2, 1, true))),
+        (total - 1_600, Some((1, 2, true))),
+        (0, Some((0, 3, false))),
     ] {
-        assert_eq!(choose_kept_media(&items, goal), chosen, "{goal}");
+        assert_eq!(choose(&items, goal), chosen, "{goal}");
     }
-    assert_eq!(choose_kept_media(&items[1..], 0), None);
+    assert_eq!(choose(&items[1..], 0), None);
+}
+
+#[test]
+fn a_document_that_the_model_cannot_read_is_not_removed_in_place_of_a_picture() {
+    let media = |media_type: &str| {
+        Block::Image(MediaData {
+            media_type: media_type.into(),
+            data: "iVBOR".into(),
+        })
+    };
+    let message = Message {
+        content: vec![media("image/png"), media("image/png"), media("application/pdf")],
+        ..Message::user_text("")
+    };
+    let items = [HistoryItem::new(message)];
+    let stubs = MediaStubs::for_model(true, false);
+    let total = estimate_total_tokens(&replace_media(&items, stubs).unwrap());
+    for (goal, left_out) in [(total - 1, 1), (0, 2)] {
+        let choice = choose_kept_media(&items, stubs, goal).unwrap();
+        let smaller = Compaction {
+            pictures: true,
+            kept_pictures: choice.kept,
+            trigger: CompactTrigger::Overflow,
+            ..compaction(None)
+        };
+        let items = apply_to_copy(&items, &smaller);
+        let rest = iter_media(&items[0].message);
+        let kept = Vec::from_iter(rest.map(|media| media.media_type.to_string()));
+        assert_eq!(choice.left_out, left_out);
+        assert_eq!(kept.len() as u32, 3 - left_out, "{kept:?}");
+        assert_eq!(kept.last().unwrap(), "application/pdf");
+    }
 }
 
 #[test]

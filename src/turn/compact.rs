@@ -18,7 +18,7 @@ use super::tool_execution::store_output;
 use super::transition::{Outcome, TransitionFacts};
 use crate::base::spawn::run_blocking;
 use crate::base::text::cut_middle;
-use crate::context::compact::{self, CompactionRange};
+use crate::context::compact::{self, CompactionRange, MediaStubs};
 use crate::context::{ContextSizes, estimate_text, estimate_tool_tokens, results};
 use crate::domain::{
     AgentError, CompactTrigger, Compaction, ErrorCode, Event, Role, Summary, ToolCallId, ToolResult,
@@ -201,17 +201,9 @@ pub(super) async fn shorten_recent_results(
     window_unknown: bool,
 ) -> Result<(), TurnStopped> {
     let sizes = state.context_sizes(&cx.settings.context);
-    let stubs = Compaction {
-        stubs: results::choose_stubs(items, &sizes, 0).calls,
-        ..as_it_is(state, items, CompactTrigger::Overflow)
-    };
+    let stubs = stub_large_results(state, items, &sizes);
     let rest = compact::apply_to_copy(items, &stubs);
-    let goal = if window_unknown {
-        compact::estimate_total_tokens(&rest) / 4
-    } else {
-        state.overflow_goal(&rest, &sizes)
-    };
-    let plan = results::plan_shortening(&rest, &sizes, goal);
+    let plan = plan_shortening(state, &rest, &sizes, window_unknown);
     let mut shortened = Vec::new();
     for (call, result) in plan.results {
         let location = locate_text(cx, call, result.clone()).await;
@@ -219,16 +211,51 @@ pub(super) async fn shorten_recent_results(
     }
     let mut smaller = Compaction { shortened, ..stubs };
     let goal = media_goal(state, items, window_unknown);
-    let media = compact::choose_kept_media(&compact::apply_to_copy(items, &smaller), goal);
-    if let Some((kept, left_out)) = media {
-        (smaller.pictures, smaller.kept_pictures) = (true, kept);
+    // It applies to all media, and this model may not get some of them.
+    let all = cx.link.begin_step().await?.items;
+    let unsupported = unsupported_media(state);
+    let choice = compact::choose_kept_media(&compact::apply_to_copy(&all, &smaller), unsupported, goal);
+    if let Some(choice) = choice {
+        (smaller.pictures, smaller.kept_pictures) = (true, choice.kept);
         let message = format!(
-            "the window of {} has no room for {left_out} of the pictures and documents; leaving them out",
-            state.model.label()
+            "the window of {} has no room for {} of the pictures and documents; leaving them out",
+            state.model.label(),
+            choice.left_out
         );
         emit_warning(cx, PICTURES_LEFT_OUT, message).await?;
     }
-    emit_compaction(cx, state, items, smaller).await
+    let after = compact::apply_to_copy(&all, &smaller);
+    let after = compact::replace_media(&after, unsupported).unwrap_or(after);
+    emit_reduction(cx, state, &after, smaller).await
+}
+
+/// Returns what puts stubs in place of all large old results.
+fn stub_large_results(state: &LoopState, items: &[Arc<HistoryItem>], sizes: &ContextSizes) -> Compaction {
+    Compaction {
+        stubs: results::choose_stubs(items, sizes, 0).calls,
+        ..as_it_is(state, items, CompactTrigger::Overflow)
+    }
+}
+
+/// Chooses which of the newest results become shorter.
+fn plan_shortening<'a>(
+    state: &LoopState,
+    items: &'a [Arc<HistoryItem>],
+    sizes: &ContextSizes,
+    window_unknown: bool,
+) -> results::ShorteningPlan<'a> {
+    let goal = if window_unknown {
+        compact::estimate_total_tokens(items) / 4
+    } else {
+        state.overflow_goal(items, sizes)
+    };
+    results::plan_shortening(items, sizes, goal)
+}
+
+/// Returns what the model gets in place of media that it does not support.
+fn unsupported_media(state: &LoopState) -> MediaStubs {
+    let info = &state.model.info;
+    MediaStubs::for_model(info.images, info.documents)
 }
 
 /// Returns with how many tokens of messages no picture has to go.
@@ -249,14 +276,50 @@ pub(super) fn can_shorten(
     window_unknown: bool,
 ) -> bool {
     let sizes = state.context_sizes(&cx.settings.context);
-    let has_results = || {
-        // The prompt stays whole, so shorter results are of no use if it is too long.
-        let may_help = !lacks_floor(state, items) || ends_with_results(items);
-        let goal = state.overflow_goal(items, &sizes);
-        may_help && !results::plan_shortening(items, &sizes, goal).results.is_empty()
-    };
     let goal = media_goal(state, items, window_unknown);
-    has_results() || compact::choose_kept_media(items, goal).is_some()
+    let has_pictures = compact::choose_kept_media(items, unsupported_media(state), goal).is_some();
+    if has_pictures && window_unknown && summary_comes_first(cx, state, items, &sizes) {
+        return false;
+    }
+    // The prompt stays whole, so nothing else is of use if its text is too long.
+    let may_help = !lacks_floor(state, items) || ends_with_results(items);
+    let goal = state.overflow_goal(items, &sizes);
+    let has_results = may_help && !results::plan_shortening(items, &sizes, goal).results.is_empty();
+    let has_room = || {
+        let rest = compact::replace_media(items, MediaStubs::for_model(false, false));
+        rest.is_some_and(|rest| !lacks_floor(state, &rest))
+    };
+    has_results || has_pictures && has_room()
+}
+
+/// Returns whether a summary may still help where nobody knows the window, and where all pictures would go in vain.
+fn summary_comes_first(
+    cx: &TurnContext,
+    state: &LoopState,
+    items: &[Arc<HistoryItem>],
+    sizes: &ContextSizes,
+) -> bool {
+    let can_summarize = state.may_compact()
+        && !state.progress.has_summarized()
+        && !lacks_floor(state, items)
+        && find_overflow_range(cx, state, items).is_some();
+    if !can_summarize {
+        return false;
+    }
+    let stubs = stub_large_results(state, items, sizes);
+    let rest = compact::apply_to_copy(items, &stubs);
+    let plan = plan_shortening(state, &rest, sizes, true);
+    let shortened = plan.results.iter();
+    let shortened =
+        shortened.map(|(call, result)| results::shorten_result(call, result, plan.characters, None));
+    let smaller = Compaction {
+        shortened: shortened.collect(),
+        ..stubs
+    };
+    let rest = compact::apply_to_copy(items, &smaller);
+    let goal = media_goal(state, items, true);
+    let choice = compact::choose_kept_media(&rest, unsupported_media(state), goal);
+    choice.is_some_and(|choice| !choice.fits)
 }
 
 /// Returns whether the last message, apart from notes of ours, consists of tool results.
@@ -714,10 +777,20 @@ async fn emit_compaction(
     cx: &TurnContext,
     state: &LoopState,
     items: &[Arc<HistoryItem>],
-    mut smaller: Compaction,
+    smaller: Compaction,
 ) -> Result<(), TurnStopped> {
     let after = compact::apply_to_copy(items, &smaller);
-    smaller.tokens_after = state.estimate_tokens(&after);
+    emit_reduction(cx, state, &after, smaller).await
+}
+
+/// Emits what has led to the messages `after`.
+async fn emit_reduction(
+    cx: &TurnContext,
+    state: &LoopState,
+    after: &[Arc<HistoryItem>],
+    mut smaller: Compaction,
+) -> Result<(), TurnStopped> {
+    smaller.tokens_after = state.estimate_tokens(after);
     smaller.messages_after = u32::try_from(after.len()).unwrap_or(u32::MAX);
     cx.link.emit_event(Event::Compacted(Arc::new(smaller))).await
 }

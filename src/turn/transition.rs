@@ -199,6 +199,11 @@ impl TurnProgress {
         self.reduced.newest_results
     }
 
+    /// Returns whether a summary was tried since the last step that led on.
+    pub(super) fn has_summarized(&self) -> bool {
+        self.reduced.summary
+    }
+
     /// Returns whether a history that is too long can be made smaller in this step.
     pub(super) fn may_reduce(&self, facts: &TransitionFacts) -> bool {
         self.may_collapse(facts) || self.may_summarize(facts) || self.may_shorten(facts)

@@ -370,3 +370,85 @@ fn pictures_that_the_window_has_no_room_for_are_left_out() {
     client.load(&session);
     assert_eq!(describe_end(&client.ask(&session, "still?")), DONE);
 }
+
+#[test]
+fn a_document_that_the_model_cannot_read_takes_no_place_of_a_picture() {
+    let engine = Engine::new(Api::OpenAi, 12_000);
+    let scenario = engine.scenario("");
+    serve_pictures(&scenario, &engine);
+    let client = scenario.start();
+    let session = client.session_of_model(engine.model());
+    let mut prompt = vec![picture(); 5];
+    prompt.push(Block::Image(MediaData {
+        media_type: "application/pdf".to_owned(),
+        data: "JVBERi0xLjQK".into(),
+    }));
+    let outcome = client.outcome(client.prompt_blocks(&session, prompt));
+    assert_eq!(describe_end(&outcome), DONE);
+    let sent = String::from_utf8_lossy(&last_request(&scenario).raw).into_owned();
+    assert!(!sent.contains("JVBERi0"), "{sent}");
+    let stubs = sent.matches("a picture was here; the context window").count();
+    let warnings = client.warnings(&session, "pictures_left_out");
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| warning.contains(&format!("no room for {stubs} of the pictures"))),
+        "{stubs} {warnings:?}"
+    );
+}
+
+#[test]
+fn a_prompt_that_cannot_fit_costs_no_pictures() {
+    let engine = Engine::new(Api::OpenAi, 12_000);
+    let scenario = engine.scenario("");
+    serve_pictures(&scenario, &engine);
+    let client = scenario.start();
+    let session = client.session_of_model(engine.model());
+    let first = client.prompt_blocks(&session, vec![picture(), Block::Text("see".to_owned())]);
+    assert_eq!(describe_end(&client.outcome(first)), DONE);
+    let outcome = client.ask(&session, "and so on ".repeat(8_000));
+    assert_eq!(
+        client.course(&session, &outcome).split_off(1),
+        ["prompt_too_long", "prompt_too_long / failed / context_limit"]
+    );
+    assert_eq!(compactions(&client, &session), []);
+    // Without that prompt, nothing is missing.
+    assert_eq!(client.warnings(&session, "pictures_left_out"), [""; 0]);
+}
+
+#[test]
+fn a_summary_comes_before_pictures_that_would_go_in_vain() {
+    let engine = Engine::new(Api::OpenAi, 200_000);
+    let scenario = engine.scenario("");
+    scenario.mock().respond_with(move |request| {
+        let tokens = request.raw.len() as u64 / 4 + 1_600 * count_pictures(request) as u64;
+        Some(if asks_for_notes(request) {
+            notes()
+        } else if tokens > 30_000 {
+            let error = json!({"error": {"message": "input length exceeds the context length"}});
+            Reply::status(400)
+                .header("content-type", "application/json")
+                .body(error.to_string())
+        } else {
+            Reply::text("lorem ipsum ".repeat(1_700)).tokens(0, 0)
+        })
+    });
+    let client = scenario.start();
+    let session = client.session_of_model(engine.model());
+    let mut courses = Vec::new();
+    for _ in 0..7 {
+        let from = courses.len();
+        let outcome = client.outcome(client.prompt_blocks(&session, vec![picture()]));
+        courses.push(client.course(&session, &outcome).split_off(from));
+        if compactions(&client, &session).len() == 1 {
+            break;
+        }
+    }
+    assert_eq!(
+        courses.last().unwrap(),
+        &["reactive_compact_retry", "completed", DONE],
+        "{courses:?}"
+    );
+    assert_eq!(client.warnings(&session, "pictures_left_out"), [""; 0]);
+    assert!(count_pictures(&last_request(&scenario)) > 0);
+}
