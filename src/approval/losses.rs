@@ -10,7 +10,7 @@ use super::programs::{SHELLS, WRAPPERS, base_name, takes_arguments_from_input};
 use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand, WordTemplate};
 use crate::base::word_list::WordList;
 use crate::domain::{CommandLosses, LossReach, LossTarget};
-use expansion::{ANY, INNER, LineVariables, find_name_filter};
+use expansion::{ANY, Choice, INNER, LineVariables, find_name_filter};
 
 /// How many scripts in arguments are read.
 const MAX_SCRIPTS: usize = 16;
@@ -20,9 +20,6 @@ const MAX_TARGETS: usize = 500;
 
 /// How many pieces of a line are read that cannot be parsed.
 const MAX_PIECES: usize = 500;
-
-/// How many words of a command are read in all forms that they may have.
-const MAX_WORDS: usize = 10_000;
 
 /// How many words after a wrapper are read as programs.
 const MAX_STARTS: usize = 500;
@@ -58,6 +55,9 @@ pub fn find_command_losses(command: &str) -> CommandLosses {
         }
         budget -= 1;
         reader.read_text(&script);
+    }
+    if !reader.variables.count_work(0) {
+        reader.add(LossTarget::Unknown);
     }
     CommandLosses {
         folders: reader.folders,
@@ -141,7 +141,7 @@ impl LossReader {
     fn read_text(&mut self, text: &str) {
         let line = shell::parse(text);
         self.read_line(&line);
-        if line.unparsed_reason.is_some() {
+        if line.stopped_early {
             self.read_pieces(text);
         }
     }
@@ -169,10 +169,11 @@ impl LossReader {
 
     /// Reads a line that was not parsed to its end: each piece between operators, as if nothing were quoted.
     fn read_pieces(&mut self, text: &str) {
-        let pieces = text
-            .split(['\n', ';', '&', '|', '(', ')', '`', '{', '}'])
-            .take(MAX_PIECES);
-        for piece in pieces {
+        let pieces = text.split(['\n', ';', '&', '|', '(', ')', '`', '{', '}']);
+        for (at, piece) in pieces.enumerate() {
+            if at == MAX_PIECES || !self.variables.count_work(1 + piece.len() / 8) {
+                return self.add(LossTarget::Unknown);
+            }
             let words = piece.split_whitespace();
             let words = words.map(|word| {
                 if word.contains('$') {
@@ -184,6 +185,8 @@ impl LossReader {
             let mut words: Vec<ShellWord> = words.collect();
             for at in 0..words.len() {
                 let target = match words[at].as_literal() {
+                    // `>>` keeps what is there.
+                    Some(text) if text.contains(">>") => None,
                     Some(text) if text.ends_with('>') => words.get(at + 1).cloned(),
                     Some(text) => text
                         .rsplit_once('>')
@@ -202,43 +205,45 @@ impl LossReader {
         }
     }
 
-    /// Reads a simple command, with each text that its words may have.
+    /// Reads a simple command, with each combination of values that its variables may have.
     fn read_part(&mut self, part: &SimpleCommand) {
-        for redirect in part.redirects.iter().filter(|redirect| redirect.truncates) {
-            for word in self.expand_word(&redirect.target).into_iter().flatten() {
-                self.add_files(&word, &LossReach::Content);
+        let mut choice = Choice::default();
+        loop {
+            let redirects = part.redirects.iter().filter(|redirect| redirect.truncates);
+            let targets = self.expand_words(redirects.map(|redirect| &redirect.target), &mut choice);
+            let words = self.expand_words(part.words.iter(), &mut choice);
+            if choice.has_too_many() {
+                choice.forget();
+                continue;
             }
-        }
-        let texts: Vec<Vec<Vec<ShellWord>>> = part.words.iter().map(|word| self.expand_word(word)).collect();
-        // Words with the same variable have their texts in the same order.
-        let mut versions = texts.iter().map(Vec::len).max().unwrap_or_default();
-        if versions > 1 && versions * texts.len() > MAX_WORDS {
-            self.add(LossTarget::Unknown);
-            versions = 1;
-        }
-        for version in 0..versions {
-            let words = texts
-                .iter()
-                .filter_map(|texts| texts.get(version % texts.len().max(1)));
-            self.read_words(&words.flatten().cloned().collect::<Vec<_>>());
+            for target in &targets {
+                self.add_files(target, &LossReach::Content);
+            }
+            self.read_words(&words);
+            if !choice.advance() || !self.variables.count_work(1) {
+                return;
+            }
         }
     }
 
-    /// Returns the words that bash may make of a word, once for each text that it may have.
-    fn expand_word(&self, word: &ShellWord) -> Vec<Vec<ShellWord>> {
-        if word.as_literal().is_some() {
-            return vec![vec![word.clone()]];
-        }
-        let texts = self.variables.expand(word).into_iter();
-        let words = texts.map(|text| {
-            let mut words = vec![to_word(&text)];
-            // Whether it is quoted is not known any more.
-            if text.contains(char::is_whitespace) {
-                words.extend(text.split_whitespace().map(to_word));
+    fn expand_words<'a>(
+        &self,
+        words: impl Iterator<Item = &'a ShellWord>,
+        choice: &mut Choice,
+    ) -> Vec<ShellWord> {
+        let mut expanded = Vec::new();
+        for word in words {
+            if word.as_literal().is_some() {
+                expanded.push(word.clone());
+                continue;
             }
-            words
-        });
-        words.collect()
+            let texts = self.variables.expand(word, choice);
+            if !self.variables.count_work(texts.len()) {
+                return Vec::new();
+            }
+            expanded.extend(texts.iter().map(|text| to_word(text)));
+        }
+        expanded
     }
 
     fn read_words(&mut self, words: &[ShellWord]) {
@@ -253,7 +258,11 @@ impl LossReader {
             self.add(LossTarget::Unknown);
             return;
         }
+        self.read_outputs(words, is_wrapped);
         for at in 0..starts.min(words.len()) {
+            if !self.variables.count_work(words.len() - at) {
+                return;
+            }
             if let Some(name) = words[at].as_literal().map(base_name) {
                 self.read_program(name, &words[at + 1..], from_input);
             }
@@ -339,6 +348,9 @@ impl LossReader {
 
     /// Adds a script in arguments. Where only the shell knows how it goes on, the rest is one unknown word.
     fn add_script(&mut self, words: &[&ShellWord]) {
+        if self.scripts.len() > MAX_SCRIPTS {
+            return;
+        }
         let script = join_words(words.iter().copied());
         // What is unknown would not be seen in single quotes.
         self.scripts.push(if script.contains("$UNKNOWN") {
@@ -417,6 +429,13 @@ impl LossReader {
         let Some(place) = place.filter(|place| !may_be_remote || !place.contains(':')) else {
             return self.add(LossTarget::Unknown);
         };
+        let is_pattern = arguments
+            .operands
+            .iter()
+            .any(|word| matches!(word, ShellWord::Literal { text, glob: true, .. } if text == place));
+        if is_pattern {
+            self.add_copies_to_pattern(sources, place, with_folders);
+        }
         let mut names = Vec::new();
         let leaves = matches!(name, "mv" | "gmv") && is_temporary(place);
         for source in sources {
@@ -428,6 +447,7 @@ impl LossReader {
                     text, glob: false, ..
                 } => names.push(base_name(text).to_owned()),
                 // Only bash knows the names.
+                _ if is_pattern => {}
                 _ => self.add(LossTarget::Files {
                     text: place.to_owned(),
                     glob: false,
@@ -436,20 +456,53 @@ impl LossReader {
             }
         }
         if self.folder != FolderKnowledge::Known && !place.starts_with(['/', '~']) {
-            self.add(if with_folders {
-                LossTarget::Unknown
-            } else {
-                LossTarget::AnyFile {
-                    named: None,
-                    is_inner: self.folder == FolderKnowledge::Inner,
-                }
-            });
+            let is_named = names.len() == sources.len();
+            let names = names.iter().map(String::as_str).filter(|_| is_named);
+            self.add_copies_elsewhere(names, is_named.then(|| base_name(place)), with_folders);
         }
         self.add(LossTarget::Into {
             names,
             place: place.to_owned(),
             with_folders,
         });
+    }
+
+    /// Adds files with these names in any folder, as copies overwrite them; without a place, files with any name.
+    fn add_copies_elsewhere<'a>(
+        &mut self,
+        names: impl Iterator<Item = &'a str>,
+        place: Option<&'a str>,
+        with_folders: bool,
+    ) {
+        if with_folders {
+            return self.add(LossTarget::Unknown);
+        }
+        let is_inner = self.folder == FolderKnowledge::Inner;
+        for named in [place].into_iter().chain(names.map(Some)) {
+            let named = named.and_then(find_name_pattern);
+            self.add(LossTarget::AnyFile { named, is_inner });
+        }
+    }
+
+    /// Adds the files that match a pattern, and those in folders that match it.
+    fn add_copies_to_pattern(&mut self, sources: &[&ShellWord], pattern: &str, with_folders: bool) {
+        let names = sources.iter().map(|source| match source {
+            ShellWord::Literal { text, .. } => base_name(text.trim_end_matches('/')),
+            ShellWord::Dynamic { .. } => "*",
+        });
+        let inside = names.map(|name| format!("{}/{name}", pattern.trim_end_matches('/')));
+        for text in [pattern.to_owned()].into_iter().chain(inside) {
+            let reach = if with_folders && text != pattern {
+                LossReach::Tree { named: None }
+            } else {
+                LossReach::Content
+            };
+            self.add(LossTarget::Files {
+                text,
+                glob: true,
+                reach,
+            });
+        }
     }
 
     /// Reads `find`: what it deletes lies below the folders before its first option.
@@ -492,7 +545,10 @@ impl LossReader {
         for (at, _) in starts {
             if let Some(name) = words.get(at + 1).and_then(ShellWord::as_literal) {
                 let before = self.targets.len() + self.scripts.len();
-                self.read_program(base_name(name), &words[at + 2..], false);
+                let is_end = |word: &ShellWord| matches!(word.as_literal(), Some(";" | "+"));
+                let end = (words[at + 1..].iter().position(is_end)).map_or(words.len(), |end| at + 1 + end);
+                self.read_outputs(&words[at + 1..end], WRAPPERS.contains(base_name(name)));
+                self.read_program(base_name(name), words.get(at + 2..end).unwrap_or_default(), false);
                 if self.targets.len() + self.scripts.len() > before {
                     self.add(LossTarget::Workspace { ignored: true });
                 }
@@ -502,8 +558,9 @@ impl LossReader {
 
     fn read_git(&mut self, words: &[ShellWord]) {
         let mut at = 0;
-        let mut folder = self.variables.list_values("GIT_WORK_TREE").pop();
-        let mut is_known = self.folder != FolderKnowledge::Unknown;
+        let mut folder = self.variables.find_value("GIT_WORK_TREE");
+        let mut is_known =
+            self.folder != FolderKnowledge::Unknown && folder.as_deref().is_none_or(is_known_text);
         let mut expires = false;
         while let Some(word) = words.get(at).and_then(ShellWord::as_literal) {
             let (option, value) = match word.split_once('=') {
@@ -589,7 +646,7 @@ impl LossReader {
 
 /// Returns a word for a text in which marks stand for what is unknown.
 fn to_word(text: &str) -> ShellWord {
-    if text.contains([ANY, INNER]) {
+    if !is_known_text(text) {
         return ShellWord::Dynamic {
             reason: "a variable",
             known: text.to_owned(),
@@ -631,7 +688,15 @@ fn reads_input(arguments: &Arguments<'_>) -> bool {
 
 /// Returns whether a text with unknown pieces names something in the current folder or below it.
 fn is_inner_pattern(text: &str) -> bool {
-    !text.contains(ANY) && !text.starts_with(['/', '~'])
+    !text.contains(ANY) && !text.starts_with(['/', '~']) && !goes_up(text)
+}
+
+fn is_known_text(text: &str) -> bool {
+    !text.contains([ANY, INNER])
+}
+
+fn goes_up(text: &str) -> bool {
+    text.split('/').any(|part| part == "..")
 }
 
 /// Returns the pattern of the names that a text with unknown pieces may have; `None` for any name. An unknown piece may
@@ -646,7 +711,8 @@ fn find_name_pattern(text: &str) -> Option<String> {
         None if is_whole => Some(end.to_owned()),
         None => Some(format!("*{end}")),
     }
-    .filter(|name| !matches!(name.as_str(), "" | "*"))
+    // Whether these are quoted is not known.
+    .filter(|name| !matches!(name.as_str(), "" | "*") && !name.contains(['[', '{', '\\']))
 }
 
 /// Returns the files that a text with unknown pieces may name.
@@ -654,18 +720,21 @@ fn find_pattern_target(text: &str) -> LossTarget {
     let known = text.split([ANY, INNER]).next().unwrap_or_default();
     let named = find_name_pattern(text);
     match known.rsplit_once('/') {
-        Some((folder, _)) if !matches!(folder, "" | "~") => LossTarget::Files {
-            text: folder.to_owned(),
-            glob: folder.contains(['*', '?', '[']),
-            reach: LossReach::Inside { named },
-        },
+        Some((folder, _)) if !matches!(folder, "" | "~") && !goes_up(&text[folder.len()..]) => {
+            LossTarget::Files {
+                text: folder.to_owned(),
+                glob: folder.contains(['*', '?', '[']),
+                reach: LossReach::Inside { named },
+            }
+        }
         Some(_) => LossTarget::AnyFile {
             named,
             is_inner: false,
         },
         None => LossTarget::AnyFile {
             named,
-            is_inner: !known.is_empty() && !known.starts_with('~') || is_inner_pattern(text),
+            is_inner: !known.starts_with('~') && !known.trim_matches('.').is_empty() && !goes_up(text)
+                || is_inner_pattern(text),
         },
     }
 }
@@ -831,7 +900,31 @@ mod tests {
             ),
             ("git update-ref refs/heads/x HEAD~1", ""),
             ("git -c gc.auto=0 gc", ""),
-            ("cd \"$x\"; cp a b", "any file, a into b"),
+            ("cd \"$x\"; cp a b", "any b, any a, a into b"),
+            (
+                "cd \"$(git rev-parse --show-toplevel)\" && cp x/a b",
+                "any b, any a, a into b",
+            ),
+            (
+                "for f in *.new; do mv \"$f\" \"${f%.new}\"; done",
+                "* glob content, */*.new glob content,  into *",
+            ),
+            (
+                "for d in */; do cp .env \"$d\"; done",
+                "*/ glob content, */.env glob content, .env into */",
+            ),
+            (
+                "for f in *; do cp -r \"$f\" \"$f.d\"; done",
+                "*.d glob content, *.d/* glob all,  into *.d all",
+            ),
+            (
+                "cp a b*; cp *.c '[id]'",
+                "b* glob content, b*/a glob content, a into b*, [id] all,  into [id]",
+            ),
+            ("cp -t */ a", "*/ glob content, */a glob content, a into */"),
+            ("n=$((n+1)); t=$(mktemp); rm \"$t\"", "/tmp/.made-by-mktemp"),
+            ("p=$((p+1)); echo \"P=$p\" >> .env", ""),
+            ("echo $[1] >> .env; echo $[1] 2>>a >>b", ""),
             ("git repack -ad", "commits that no branch has"),
             ("git -c gc.pruneExpire=now gc", "commits that no branch has"),
             ("git -c core.pager=cat gc", ""),
@@ -857,7 +950,7 @@ mod tests {
             ("f=.env; rm \"$f\"", ".env"),
             ("f=.env g=$f; rm $g.local", ".env.local"),
             ("f='a b'; rm $f", "a b, a, b"),
-            ("export F=a; env G=b sh -c 'rm $F $G'", "a, b"),
+            ("export F=a; env G=b sh -c 'rm $F $G'", "a, any file"),
             ("a=(x 'y z'); rm \"${a[@]}\"", "x, y z, y, z"),
             (
                 "for f in *.o a/*.log; do rm \"$f\"; done",
@@ -865,9 +958,10 @@ mod tests {
             ),
             (
                 "for f in *.c; do mv \"$f\" \"${f%.c}.h\"; done",
-                "*.h all,  into *.h",
+                "*.h glob content, *.h/*.c glob content,  into *.h",
             ),
-            ("rm {a,b}.o x{1..3}", "a.o, x1, b.o, x2, x3"),
+            ("rm {a,b}.o x{1..3}", "a.o, b.o, x1, x2, x3"),
+            ("rm a{,.bak}", "a, a.bak"),
             (
                 "f=$(mktemp); echo x > \"$f\"; rm \"$f\"",
                 "/tmp/.made-by-mktemp content, /tmp/.made-by-mktemp",
@@ -877,7 +971,21 @@ mod tests {
                 "/tmp/.made-by-mktemp all",
             ),
             ("rm \"$TMPDIR/x\" \"${TMPDIR:-/tmp}/y\"", "/tmp/x, /tmp/y"),
+            (
+                "for d in dev prod; do for f in .env notes; do cp \"$f\" \"$d/\"; done; done",
+                ".env into dev/, .env into prod/, notes into dev/, notes into prod/",
+            ),
+            (
+                "F=\"a b\"; for f in $F; do rm \"/srv/d/$f\"; done",
+                "/srv/d/a b, any file, /srv/d/a, /srv/d/b",
+            ),
+            ("args=(-rf data); rm \"${args[@]}\"", "data all"),
+            ("RM=\"rm -rf\"; $RM data", "data all"),
+            ("cmd=(rm -rf data); \"${cmd[@]}\"", "data all"),
+            ("o=-rf; rm $o data", "data all"),
+            ("f=a; rm \"${f%.gz}.gz\"", "a.gz"),
             ("rm $(ls *.local)", "*.local glob"),
+            ("rm $(ls -t *.local)", "in file"),
             ("rm $(find . -name '*.o')", "in *.o"),
             ("rm $(git ls-files -o)", "in file"),
             ("rm $(cat list)", "any file"),
@@ -890,13 +998,75 @@ mod tests {
                 "build inside *.o, /srv/x inside , in file",
             ),
             ("f() { rm \"$1\"; }; f .env", "any file"),
-            ("cd \"$(git rev-parse --show-toplevel)\" && rm a", "in a, a"),
+            ("cd \"$(git rev-parse --show-toplevel)\" && rm a", "any a, a"),
             ("x=rm; $x .env", ".env"),
             ("echo x > \"$x\"", "any file"),
             ("cp a \"$x\"", "any file"),
             ("sh -c \"rm '$x'\"", "any file"),
             ("rm .env $[1]", ".env, , any file"),
             ("x=$[1]; rm -r dir; echo a >b", "dir all, b content"),
+        ] {
+            assert_eq!(describe(command), want, "{command}");
+        }
+    }
+
+    #[test]
+    fn words_that_bash_may_expand_otherwise_are_unknown() {
+        for (command, want) in [
+            ("rm -rf $(find . -name data)", "unknown"),
+            ("rm $(find . -name .env)", "in .env"),
+            ("rm $(find . -name .env -exec cat {} \\;)", "any file"),
+            ("rm $(find ../x -name .env)", "any file"),
+            (
+                "args=(); args+=(-rf data); rm \"${args[@]}\"",
+                "any file, unknown",
+            ),
+            (
+                "o=-r; o=\"$o -f\"; rm $o data",
+                "any file, data, unknown, data all",
+            ),
+            ("F='a b'; rm /srv/$F", "/srv/a b, any file"),
+            ("F='*.o'; rm \"$F\"", "any file"),
+            ("rm backup{01..12}.sql", "in *.sql"),
+            ("rm {x}{a,b}", "any file"),
+            ("rm -r {{a,b},c}", "unknown"),
+            ("rm x{1..1000}", "in file"),
+            ("declare -A m=([a]=.env); rm \"${m[a]}\"", "any file"),
+            ("m=([0]=.env); rm \"${m[@]}\"", "any file, unknown"),
+            ("f=a; . ./config.sh; rm \"$f\"", "any file"),
+            ("f=a; source config.sh; rm \"$HOME/b\"", "any b"),
+            ("f=a; let f=1; rm \"$f\"", "any file"),
+            ("f=1; ((f++)); rm \"$f\"", "any file"),
+            ("f=a,b; IFS=,; rm $f", "any file"),
+            ("f=; rm \"${f:=.env}\"", "any file"),
+            ("f=a; printf -v f %s .env; rm \"$f\"", "any file"),
+            ("f=a; mapfile f < list; rm \"$f\"", "any file"),
+            ("f=a; read \"$x\"; rm \"$f\"", "any file"),
+            ("f=a; f=b; rm \"$f\"", "any file"),
+            ("f=a rm \"$f\"", "any file"),
+            (
+                "a='-rf data'; for f in {1..8}; do for g in {1..9}; do rm $a $f$g; done; done",
+                "unknown",
+            ),
+            (
+                "for f in {1..8}; do for g in {1..9}; do rm $f$g; done; done",
+                "any file",
+            ),
+            ("f=(a b); f=c; rm \"${f[1]}\"", "any file"),
+            ("x=$(ls); rm \"${x#file://}\"", "any file"),
+            ("for f in src/a; do rm \"${f/src/$DEST}\"; done", "any file"),
+            ("rm $(grep -v '^#' list)", "any file"),
+            ("rm $(ls; cat list)", "any file"),
+            ("rm $(ls | xargs readlink -f)", "any file"),
+            ("rm $(ls -l)", "any file"),
+            ("rm $(date +/srv/%F)", "any file"),
+            ("rm $(date +%F).log", "in *.log"),
+            ("rm \"$(git rev-parse --show-toplevel)/.env\"", "any .env"),
+            ("cd \"../$(basename \"$x\")\"; rm a", "any a, a"),
+            ("cd \"../$(date +%F)\"; rm a", "any a, a"),
+            ("rm \"$PWD.bak\" \"/srv$HOME/a\"", "any file"),
+            ("d=$(mktemp -d ./x.XXX); rm -rf \"$d/../a\"", "unknown"),
+            ("rm \"build/$x/../../.env\"", "any .env"),
         ] {
             assert_eq!(describe(command), want, "{command}");
         }
@@ -934,6 +1104,14 @@ mod tests {
                 "a content, b content",
             ),
             ("wget https://x; grep -o .env a; ls -o .env", ""),
+            ("curl https://host/v1/test -o a", "a content"),
+            (
+                "go test -c -o a; sudo curl -so b https://host/v1/ls",
+                "a content, b content",
+            ),
+            ("sudo grep -e x -o a", ""),
+            ("find . -exec openssl x509 -noout -in {} \\; -o -name x", ""),
+            ("find . -exec identify -format %w {} \\;", ""),
             ("gcc -O2 a.c -o a", "a content"),
             ("gzip a; gzip -c a; gunzip a.gz", ""),
             ("gzip -f a; xz -df b.xz", "a.gz content, b content"),
@@ -972,6 +1150,12 @@ mod tests {
             loops,
             format!("rm {}", "{a,b}".repeat(1_000)),
             format!("a=$a{}; rm $a", "$a".repeat(5_000)),
+            format!("v='{}'; rm {}", "a ".repeat(15_000), "$v ".repeat(10_000)),
+            format!("v='{}'; rm {}", "a ".repeat(60), "$v ".repeat(10_000)),
+            format!("v=$(ls {}); rm {}", "a ".repeat(2_000), "$v ".repeat(10_000)),
+            format!("sudo {}; ", "a ".repeat(490)).repeat(65),
+            format!("{}>a", "sudo sh -c a; ".repeat(4_000)),
+            format!("echo $[1]; {} rm -r a", "b; ".repeat(600)),
         ] {
             let since = std::time::Instant::now();
             assert!(!find_command_losses(&line).targets.is_empty());

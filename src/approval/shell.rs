@@ -34,8 +34,10 @@ pub(crate) fn parse(command: &str) -> ParsedCommand {
         |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || (c.is_whitespace() && !c.is_ascii());
     if command.len() > MAX_BYTES {
         line.unparsed_reason = Some("it is too long");
+        line.stopped_early = true;
     } else if command.contains(is_unsupported) {
         line.unparsed_reason = Some("it has control characters");
+        line.stopped_early = true;
     } else {
         let mut reader = ShellReader::new(command, 0, &mut line);
         reader.read_commands(CommandTerminator::WithText);
@@ -167,6 +169,7 @@ impl<'a> ShellReader<'a> {
     /// Gives up: the rest of the text is not read.
     fn abort_parse(&mut self, reason: &'static str) {
         self.line.unparsed_reason.get_or_insert(reason);
+        self.line.stopped_early = true;
         self.at = self.text.len();
     }
 

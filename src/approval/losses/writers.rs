@@ -12,6 +12,12 @@ const WITHOUT_OUTPUT: WordList = WordList(
     pgrep lsof ip od nm kubectl systemctl journalctl useradd usermod",
 );
 
+/// Programs that take `-o` after other letters.
+const PROGRAMS_WITH_CLUSTERS: WordList = WordList("curl wget sort");
+
+/// Programs with `-oFILE` in one word.
+const COMPILERS: WordList = WordList("gcc cc g++ c++ clang clang++ ld as rustc");
+
 /// Programs that change each file they name: editors with a script, and programs that make a file system.
 const EDITING_PROGRAMS: WordList =
     WordList("ed ex vi vim nvim sponge wipe srm wipefs blkdiscard mkswap dos2unix unix2dos");
@@ -28,7 +34,6 @@ const COMPRESSORS: &[(WordList, &str)] = &[
 impl LossReader {
     /// Reads what a program writes by its own options and words.
     pub(super) fn read_writer(&mut self, name: &str, words: &[ShellWord], arguments: &Arguments<'_>) {
-        self.read_outputs(name, words);
         match name {
             "curl" if arguments.has(&['O'], &["--remote-name", "--remote-name-all"]) => {
                 for url in &arguments.operands {
@@ -70,17 +75,21 @@ impl LossReader {
         }
     }
 
-    /// Adds the files that options such as `-o FILE` name.
-    fn read_outputs(&mut self, name: &str, words: &[ShellWord]) {
-        let letters: &[char] = if name == "wget" { &['o', 'O'] } else { &['o'] };
-        let mut programs = [name]
-            .into_iter()
-            .chain(words.iter().filter_map(ShellWord::as_literal));
-        // Behind a wrapper, a later word is the program.
-        if programs.any(|word| WITHOUT_OUTPUT.contains(base_name(word))) {
-            return;
-        }
+    /// Adds the files that options such as `-o FILE` of a program name. Behind a wrapper, a later word may be the program.
+    pub(super) fn read_outputs(&mut self, words: &[ShellWord], is_wrapped: bool) {
+        let mut name = "";
         for (at, word) in words.iter().enumerate() {
+            let program = word.as_literal().filter(|text| !text.contains("://"));
+            if (at == 0 || is_wrapped) && program.is_some_and(|text| WITHOUT_OUTPUT.contains(base_name(text)))
+            {
+                return;
+            }
+            name = match program.map(base_name) {
+                Some(program) if PROGRAMS_WITH_CLUSTERS.contains(program) || COMPILERS.contains(program) => {
+                    program
+                }
+                _ => name,
+            };
             let Some(text) = word.as_literal().filter(|text| text.starts_with('-')) else {
                 continue;
             };
@@ -91,9 +100,16 @@ impl LossReader {
                 option,
                 "--output" | "--out" | "-out" | "--output-document" | "--output-file"
             );
-            // `-o`, also after other letters: `-sSLo FILE`, `-sSLoFILE`.
+            // `-o`, with some programs also after other letters: `-sSLo FILE`, `-sSLoFILE`.
             let cluster = text.strip_prefix('-').filter(|text| !text.starts_with('-'));
-            let attached = cluster.and_then(|cluster| Some(cluster.split_once(letters)?.1));
+            let attached = match name {
+                "wget" => cluster.and_then(|cluster| Some(cluster.split_once(['o', 'O'])?.1)),
+                _ if PROGRAMS_WITH_CLUSTERS.contains(name) => {
+                    cluster.and_then(|cluster| Some(cluster.split_once('o')?.1))
+                }
+                _ if COMPILERS.contains(name) => text.strip_prefix("-o"),
+                _ => (text == "-o").then_some(""),
+            };
             let file = match (value, attached) {
                 (Some(value), _) if is_long => Some(ShellWord::from_plain_text(value)),
                 (None, _) if is_long => words.get(at + 1).cloned(),

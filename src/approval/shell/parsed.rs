@@ -9,6 +9,8 @@ pub(crate) struct ParsedCommand {
     pub(crate) word_ends: Vec<Vec<usize>>,
     /// Why commands may be missing from `parts`, or may do more than they show; for users: "it starts a coprocess".
     pub(crate) unparsed_reason: Option<&'static str>,
+    /// Whether the rest of the text was not read.
+    pub(crate) stopped_early: bool,
     /// Whether it defines a function, so that names may mean something else from there on.
     pub(crate) defines_function: bool,
     /// The variable and the values of each `for` loop.
