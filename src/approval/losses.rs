@@ -1137,6 +1137,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a bound is measured")]
     fn a_hostile_line_is_read_in_bounded_time() {
         let values = "x".repeat(100);
         let assignments: String = (0..60)
@@ -1159,10 +1160,12 @@ mod tests {
         ] {
             let since = std::time::Instant::now();
             assert!(!find_command_losses(&line).targets.is_empty());
+            let took = since.elapsed();
+            // Most take a few milliseconds; the rest is for a busy machine.
             assert!(
-                since.elapsed() < std::time::Duration::from_secs(2),
-                "{:?}",
-                since.elapsed()
+                took < std::time::Duration::from_secs(30),
+                "{took:?}: {}",
+                &line[..20]
             );
         }
     }
