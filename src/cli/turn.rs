@@ -7,14 +7,12 @@
 mod edit_input;
 mod hang;
 mod input_state;
-mod kept_text;
+mod refused_answer;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use hang::{HangStep, HangWatch};
-use kept_text::return_steers;
-pub(super) use kept_text::{prepend_all_to_draft, prepend_to_draft};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,6 +22,7 @@ use super::external_editor::ExternalEditor;
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, InquiryStep};
 use super::keys::{Draft, Key, RawKeys, parse_approval_key, sleep_until};
+use super::notification::join_text_blocks;
 use super::signals::{SignalAction, Signals};
 use super::slash::{self, QueueCommand, Slash};
 use super::view::View;
@@ -32,7 +31,7 @@ use crate::protocol::table::method;
 use crate::protocol::{
     ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification, Decision,
     ListApprovalsParams, PromptContent, PromptResult, QueueAction, QueueParams, Risk, ServerNotification,
-    SteerParams,
+    SteerParams, TurnEndedNotification,
 };
 
 /// Two Ctrl-C within this time leave the chat when no turn runs.
@@ -749,6 +748,27 @@ impl TurnRunner<'_> {
         self.view.wait_for("canceling; Ctrl-C leaves");
         self.client.send_notification(method::CANCEL, &params).await
     }
+}
+
+/// Returns to the draft what the server accepted, but no model saw (I16).
+fn return_steers(draft: &mut Draft, ended: &TurnEndedNotification) {
+    let steers = ended.unused_steers.iter();
+    prepend_all_to_draft(draft, steers.map(|steer| join_text_blocks(steer)).collect());
+}
+
+/// Puts texts, in this order, in front of the draft.
+pub(super) fn prepend_all_to_draft(draft: &mut Draft, texts: Vec<String>) {
+    for text in texts.into_iter().rev() {
+        prepend_to_draft(draft, &text);
+    }
+}
+
+/// Puts text in front of the draft, so that typed text is never lost (I16).
+pub(super) fn prepend_to_draft(draft: &mut Draft, text: &str) {
+    if !draft.text.is_empty() {
+        draft.text.insert(0, ' ');
+    }
+    draft.text.insert_str(0, text);
 }
 
 async fn next_key(keys: &mut Option<RawKeys>) -> Option<Key> {

@@ -1,9 +1,7 @@
-//! Brings typed text back to the person that no model saw or that the server refused (I16).
+//! Brings back what a person typed for an answer that the server refused (I16).
 
-use super::{SentRequest, TurnRunner};
+use super::{SentRequest, TurnRunner, prepend_to_draft};
 use crate::cli::keys::Draft;
-use crate::cli::notification::join_text_blocks;
-use crate::protocol::TurnEndedNotification;
 
 impl TurnRunner<'_> {
     /// Brings back what was typed for an answer that the server refused, but not into the middle of another text.
@@ -30,25 +28,4 @@ impl TurnRunner<'_> {
             SentRequest::Decision(_, None) | SentRequest::Text(_) => {}
         }
     }
-}
-
-/// Returns to the draft what the server accepted, but no model saw (I16).
-pub(super) fn return_steers(draft: &mut Draft, ended: &TurnEndedNotification) {
-    let steers = ended.unused_steers.iter();
-    prepend_all_to_draft(draft, steers.map(|steer| join_text_blocks(steer)).collect());
-}
-
-/// Puts texts, in this order, in front of the draft.
-pub(in crate::cli) fn prepend_all_to_draft(draft: &mut Draft, texts: Vec<String>) {
-    for text in texts.into_iter().rev() {
-        prepend_to_draft(draft, &text);
-    }
-}
-
-/// Puts text in front of the draft, so that typed text is never lost (I16).
-pub(in crate::cli) fn prepend_to_draft(draft: &mut Draft, text: &str) {
-    if !draft.text.is_empty() {
-        draft.text.insert(0, ' ');
-    }
-    draft.text.insert_str(0, text);
 }
