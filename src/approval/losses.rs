@@ -3,11 +3,12 @@
 //! Pure: `tool` looks up what is there, and what of it is kept. It names what a careful reader would see in the line, through
 //! wrappers, `sh -c`, and `find -exec`; a program or a script may do more.
 
+mod documents;
 mod expansion;
 mod writers;
 
 use super::programs::{SHELLS, WRAPPERS, base_name, takes_arguments_from_input};
-use super::shell::{self, ParsedCommand, ShellWord, SimpleCommand, WordTemplate};
+use super::shell::{ParsedCommand, ShellWord, SimpleCommand, WordTemplate};
 use crate::base::word_list::WordList;
 use crate::domain::{CommandLosses, LossReach, LossTarget};
 use expansion::{ANY, Choice, INNER, LineVariables, find_name_filter};
@@ -135,14 +136,6 @@ impl LossReader {
         };
         if !self.targets.contains(&target) {
             self.targets.push(target);
-        }
-    }
-
-    fn read_text(&mut self, text: &str) {
-        let line = shell::parse(text);
-        self.read_line(&line);
-        if line.stopped_early {
-            self.read_pieces(text);
         }
     }
 
