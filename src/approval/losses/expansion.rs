@@ -432,6 +432,13 @@ impl LineVariables {
             [(name, texts)] if SHORT_WORDS.contains(name) && texts.iter().all(has_no_place) => {
                 return Some(vec![INNER.to_string()]);
             }
+            [("printf", texts)]
+                if texts
+                    .iter()
+                    .all(|text| has_no_place(text) && is_printed_as_it_is(text)) =>
+            {
+                return Some(vec![INNER.to_string()]);
+            }
             _ => {}
         }
         let is_pipeline =
@@ -611,4 +618,10 @@ pub(super) fn find_name_filter(words: &[ShellWord]) -> Option<&str> {
     }
     let at = words.iter().position(|word| word.as_literal() == Some("-name"))?;
     words.get(at + 1).and_then(ShellWord::as_literal)
+}
+
+/// Returns whether `printf` prints a text as it is, except for blanks and line ends, and the text is no way up.
+fn is_printed_as_it_is(text: &str) -> bool {
+    let codes = ['\\', '%'];
+    !text.contains("..") && !text.replace("\\n", "").replace("\\t", "").contains(codes)
 }
