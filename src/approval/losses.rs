@@ -1056,7 +1056,7 @@ mod tests {
             ("rm $(date +%F).log", "in *.log"),
             ("rm \"$(printf 'a\\nb').log\"", "in *.log"),
             ("rm \"$(printf '\\057srv')\"", "any file"),
-            ("rm \"$(printf ..)/a\"", "any a"),
+            ("rm \"$(printf ..)/a\"", "any file"),
             ("rm \"$(git rev-parse --show-toplevel)/.env\"", "any .env"),
             ("cd \"../$(basename \"$x\")\"; rm a", "any a, a"),
             ("cd \"../$(date +%F)\"; rm a", "any a, a"),
