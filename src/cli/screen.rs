@@ -345,7 +345,7 @@ pub(super) fn print_to_stdout(text: &str) -> std::io::Result<bool> {
 /// The first failure to write to standard output.
 static STDOUT_FAILURE: OnceLock<String> = OnceLock::new();
 
-/// Returns why something could not be written to standard output. That its reader is gone is no failure.
+/// Returns why something could not be written to standard output. A reader that has gone away is not an error.
 pub(super) fn stdout_failure() -> Option<&'static str> {
     STDOUT_FAILURE.get().map(String::as_str)
 }

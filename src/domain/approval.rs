@@ -261,7 +261,7 @@ pub enum FindingKind {
     History,
     /// Git leaves it out together with secrets, because the pathspecs cover more names. Needs no question.
     LeftOut,
-    /// Is no file, so git takes it for the name of a tag or a branch, which may be that of a content.
+    /// No file has this name, so git takes it for a tag or a branch. A tag may point to the content of a file.
     Tag,
     /// Has a name that begins with `-`, so the command takes it for an option.
     OptionName,

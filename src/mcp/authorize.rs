@@ -380,7 +380,7 @@ fn mend_answer(
     Ok(StreamableHttpPostResponse::Json(failure, None))
 }
 
-/// Whether a refusal that is no message is about the session.
+/// Returns whether a refusal without a JSON-RPC message is about the session.
 fn is_session_status(refusal: &str) -> bool {
     refusal.starts_with("HTTP 410") || refusal.starts_with("HTTP 400") && says_session_is_gone(refusal)
 }

@@ -620,7 +620,7 @@ pub(super) fn find_name_filter(words: &[ShellWord]) -> Option<&str> {
     words.get(at + 1).and_then(ShellWord::as_literal)
 }
 
-/// Returns whether `printf` prints a text as it is, except for blanks and line ends, and the text is no way up.
+/// Returns whether `printf` prints a text unchanged, apart from tabs and line ends, and the text contains no `..`.
 fn is_printed_as_it_is(text: &str) -> bool {
     let codes = ['\\', '%'];
     !text.contains("..") && !text.replace("\\n", "").replace("\\t", "").contains(codes)
